@@ -1,0 +1,181 @@
+//! Every id is its own type: a `UUIDv7` inside, `prefix_` and 26 base-32 characters outside (TypeID).
+//!
+//! The database stores the bare UUID. Two kinds of id cannot be swapped, and a text with the wrong
+//! prefix does not parse.
+
+use std::{fmt, str::FromStr};
+
+use uuid::Uuid;
+
+/// Crockford's alphabet in lower case, as the TypeID specification 0.3 has it.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const SUFFIX_LEN: usize = 26;
+
+/// Why a text is not an id of the kind that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    #[error("`{text}` is a {found} id; this place takes a {wanted} id (`{wanted}_…`)")]
+    OtherKind { text: String, wanted: &'static str, found: String },
+    #[error("`{text}` is not an id; this place takes a {wanted} id (`{wanted}_…`, 26 characters after the `_`)")]
+    Malformed { text: String, wanted: &'static str },
+}
+
+fn encode(id: Uuid) -> String {
+    let n = id.as_u128();
+    (0..SUFFIX_LEN)
+        .rev()
+        .map(|i| ALPHABET[usize::try_from((n >> (5 * i)) & 31).unwrap_or(0)] as char)
+        .collect()
+}
+
+fn decode(suffix: &str) -> Option<Uuid> {
+    if suffix.len() != SUFFIX_LEN || suffix.as_bytes()[0] > b'7' {
+        return None;
+    }
+    let mut n: u128 = 0;
+    for byte in suffix.bytes() {
+        let value = ALPHABET.iter().position(|c| *c == byte)?;
+        n = (n << 5) | value as u128;
+    }
+    Some(Uuid::from_u128(n))
+}
+
+/// Prefixes of every kind of id; a well-formed id with another one of these is of the wrong kind.
+const PREFIXES: &[&str] = &[
+    "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
+    "file", "mem", "flow", "sess",
+];
+
+fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
+    let short = || text.chars().take(64).collect::<String>();
+    let malformed = || IdError::Malformed { text: short(), wanted };
+    let (prefix, suffix) = text.rsplit_once('_').ok_or_else(malformed)?;
+    let id = decode(suffix).ok_or_else(malformed)?;
+    if prefix == wanted {
+        Ok(id)
+    } else if PREFIXES.contains(&prefix) {
+        Err(IdError::OtherKind { text: short(), wanted, found: prefix.to_owned() })
+    } else {
+        Err(malformed())
+    }
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::Type)]
+        #[sqlx(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            pub const PREFIX: &'static str = $prefix;
+
+            /// A new id; ids made later by this process sort after it.
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// # Errors
+            /// `IdError::OtherKind` for an id of another kind, else `IdError::Malformed`.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                parse(text, $prefix).map(Self)
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}_{}", $prefix, encode(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .description(Some(concat!("`", $prefix, "_` and 26 base-32 characters")))
+                    .pattern(Some(concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$")))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    )+};
+}
+
+ids! {
+    UserId = "user";
+    WorkspaceId = "ws";
+    ChannelId = "chan";
+    ThreadId = "thread";
+    ForkId = "fork";
+    MessageId = "msg";
+    TaskId = "task";
+    AgentId = "agent";
+    InviteId = "inv";
+    ApiKeyId = "key";
+    SessionId = "sess";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_the_round_trip_through_its_text() {
+        let id = MessageId::new();
+        assert_eq!(MessageId::parse(&id.to_string()), Ok(id));
+    }
+
+    #[test]
+    fn the_encoding_is_that_of_the_typeid_specification() {
+        let id = UserId(Uuid::parse_str("0110c853-1d09-52d8-d73e-1194e95b5f19").unwrap());
+        assert_eq!(id.to_string(), "user_0123456789abcdefghjkmnpqrs");
+    }
+
+    #[test]
+    fn an_id_of_another_kind_is_told_apart_from_rubbish() {
+        let text = UserId::new().to_string();
+        assert!(matches!(ChannelId::parse(&text), Err(IdError::OtherKind { .. })));
+        for bad in ["", "user", "user_", "chan_x", "chan_8zzzzzzzzzzzzzzzzzzzzzzzzz", "CHAN_01h455vb4pex5vsknk084sn02q"] {
+            assert!(matches!(ChannelId::parse(bad), Err(IdError::Malformed { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn later_ids_sort_after_earlier_ones() {
+        let ids: Vec<_> = (0..1000).map(|_| TaskId::new()).collect();
+        assert!(ids.is_sorted());
+    }
+}
