@@ -1,0 +1,531 @@
+//! What happens to a task after a failed call: wait, ask for less, or give up (PROTOCOL §5, "Failures").
+//!
+//! Pure. The counts are stored with the task, so that a restart does not begin anew; the worker does
+//! what the step says. Also words the notice that people read when a task failed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelError;
+
+/// A task that waits this long or less keeps its place before later tasks (PROTOCOL §5).
+const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
+/// An empty answer to a prompt of this size is taken for an overflow: some servers answer nothing
+/// then, and the smallest windows in use have twice as many tokens.
+const LONG_PROMPT_TOKENS: u64 = 2_000;
+/// Workers that a task may lose (PROTOCOL §5).
+const LOST_MAX: u32 = 3;
+
+/// What ended an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    Model(ModelError),
+    /// No piece of an answer in time, or the attempt as a whole took too long.
+    Timeout,
+    /// The worker's lease ran out.
+    WorkerLost,
+}
+
+/// What a task has been through; stored with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetryCounts {
+    pub unavailable: u32,
+    pub rate_limited: u32,
+    /// Milliseconds waited for rate limits in all.
+    pub waited_ms: u64,
+    /// Empty answers that were taken for an overflow.
+    pub empty: u32,
+    pub shrunk: bool,
+    pub summarised: bool,
+    pub lost: u32,
+}
+
+/// How long and how often is waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Waits before each retry of an unavailable model (`OPENVIBE_RETRY_DELAYS`); as many retries as waits.
+    pub delays: Vec<Duration>,
+    pub rate_limit_retries_max: u32,
+    /// Limit of all waits for rate limits of one task together.
+    pub rate_limit_wait_max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            delays: [1, 5, 15].map(Duration::from_secs).to_vec(),
+            rate_limit_retries_max: 5,
+            rate_limit_wait_max: Duration::from_mins(10),
+        }
+    }
+}
+
+/// The prompt of the attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Estimated.
+    pub prompt_tokens: u64,
+    /// `prompt::shrunk` would change something.
+    pub can_shrink: bool,
+    /// `prompt::plan_summary` would change something.
+    pub can_summarise: bool,
+}
+
+/// Why a task waits; the task's `wait_reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    RateLimited,
+    Unavailable,
+}
+
+/// Why a task failed; the `code` of the task's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailCode {
+    ModelUnavailable,
+    RateLimited,
+    Timeout,
+    BadResponse,
+    ContextTooLarge,
+    BadRequest,
+    Auth,
+    WorkerLost,
+    QueueFull,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The same again after `delay`.
+    Wait {
+        delay: Duration,
+        reason: WaitReason,
+        keeps_place: bool,
+    },
+    /// The same again at once.
+    Again,
+    /// Again with `prompt::shrunk`.
+    Shrink,
+    /// Again with `prompt::plan_summary`.
+    Summarise,
+    Fail {
+        code: FailCode,
+    },
+}
+
+/// The step after `failure`, and the counts to store with it.
+pub fn next_step(
+    failure: &Failure,
+    counts: RetryCounts,
+    policy: &RetryPolicy,
+    attempt: Attempt,
+) -> (Step, RetryCounts) {
+    let fail = |code| (Step::Fail { code }, counts);
+    match failure {
+        Failure::Model(ModelError::Unavailable(_) | ModelError::Broken(_)) => {
+            unavailable(counts, policy)
+        }
+        Failure::Model(ModelError::RateLimited { retry_after }) => {
+            rate_limited(counts, policy, *retry_after)
+        }
+        Failure::Model(ModelError::ContextTooLarge) => smaller(counts, attempt).unwrap_or((
+            Step::Fail {
+                code: FailCode::ContextTooLarge,
+            },
+            counts,
+        )),
+        Failure::Model(ModelError::Empty) => {
+            let is_long = attempt.prompt_tokens >= LONG_PROMPT_TOKENS;
+            let taken_for_overflow = RetryCounts {
+                empty: counts.empty + 1,
+                ..counts
+            };
+            (is_long && counts.empty == 0)
+                .then(|| smaller(taken_for_overflow, attempt))
+                .flatten()
+                .unwrap_or((
+                    Step::Fail {
+                        code: FailCode::BadResponse,
+                    },
+                    counts,
+                ))
+        }
+        Failure::Model(ModelError::BadRequest(_)) => fail(FailCode::BadRequest),
+        Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
+        Failure::Timeout => fail(FailCode::Timeout),
+        Failure::WorkerLost => {
+            let counts = RetryCounts {
+                lost: counts.lost + 1,
+                ..counts
+            };
+            let step = if counts.lost < LOST_MAX {
+                Step::Again
+            } else {
+                Step::Fail {
+                    code: FailCode::WorkerLost,
+                }
+            };
+            (step, counts)
+        }
+    }
+}
+
+fn wait(delay: Duration, reason: WaitReason) -> Step {
+    Step::Wait {
+        delay,
+        reason,
+        keeps_place: delay <= KEEPS_PLACE_MAX,
+    }
+}
+
+fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts) {
+    match policy.delays.get(counts.unavailable as usize) {
+        Some(delay) => (
+            wait(*delay, WaitReason::Unavailable),
+            RetryCounts {
+                unavailable: counts.unavailable + 1,
+                ..counts
+            },
+        ),
+        None => (
+            Step::Fail {
+                code: FailCode::ModelUnavailable,
+            },
+            counts,
+        ),
+    }
+}
+
+/// Without `Retry-After` the delays are those of an unavailable model, the last one repeated.
+fn rate_limited(
+    counts: RetryCounts,
+    policy: &RetryPolicy,
+    retry_after: Option<Duration>,
+) -> (Step, RetryCounts) {
+    let same_steps = policy
+        .delays
+        .get(counts.rate_limited as usize)
+        .or(policy.delays.last());
+    let delay = retry_after.or(same_steps.copied()).unwrap_or_default();
+    let waited = Duration::from_millis(counts.waited_ms).saturating_add(delay);
+    if counts.rate_limited >= policy.rate_limit_retries_max || waited > policy.rate_limit_wait_max {
+        return (
+            Step::Fail {
+                code: FailCode::RateLimited,
+            },
+            counts,
+        );
+    }
+    let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+    let counts = RetryCounts {
+        rate_limited: counts.rate_limited + 1,
+        waited_ms,
+        ..counts
+    };
+    (wait(delay, WaitReason::RateLimited), counts)
+}
+
+/// The next smaller prompt; `None` when every one was tried or would be the same.
+fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)> {
+    if attempt.can_shrink && !counts.shrunk && !counts.summarised {
+        Some((
+            Step::Shrink,
+            RetryCounts {
+                shrunk: true,
+                ..counts
+            },
+        ))
+    } else if attempt.can_summarise && !counts.summarised {
+        Some((
+            Step::Summarise,
+            RetryCounts {
+                summarised: true,
+                ..counts
+            },
+        ))
+    } else {
+        None
+    }
+}
+
+/// The notice that people read where the question was asked: who did not answer, and what to do.
+pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
+    let name = agent_display_name;
+    match code {
+        FailCode::ModelUnavailable => format!(
+            "{name} could not answer: the AI service is unavailable at the moment. Please try again in a few minutes."
+        ),
+        FailCode::RateLimited => format!(
+            "{name} could not answer: the AI service is taking too many requests at the moment. Please try again in a few minutes."
+        ),
+        FailCode::Timeout => format!(
+            "{name} timed out before the answer was done. The question may be too much for one answer: please try again, or ask for less at once."
+        ),
+        FailCode::BadResponse => format!(
+            "{name} gave an unexpected answer that cannot be shown. Please rephrase the question and ask again."
+        ),
+        FailCode::ContextTooLarge => format!(
+            "{name} could not answer: the messages here are too long for the model. Please ask in a new thread, or shorten the question."
+        ),
+        FailCode::BadRequest => format!(
+            "{name} could not answer: the AI service refused the request. Please ask an admin to check the model settings."
+        ),
+        FailCode::Auth => format!(
+            "{name} could not answer: the AI service did not accept this server's credentials. Please ask an admin to check the model settings."
+        ),
+        FailCode::WorkerLost => format!(
+            "{name} was interrupted several times and gave up. Please try again, and tell an admin if it happens again."
+        ),
+        FailCode::QueueFull => format!(
+            "{name} cannot take this on: too many questions are waiting in this workspace. Please ask again in a few minutes."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const LONG: Attempt = Attempt {
+        prompt_tokens: 5_000,
+        can_shrink: true,
+        can_summarise: true,
+    };
+    const SHORT: Attempt = Attempt {
+        prompt_tokens: 50,
+        can_shrink: true,
+        can_summarise: true,
+    };
+
+    /// The steps that a failure repeated again and again leads to, in words.
+    fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
+        let policy = RetryPolicy::default();
+        let mut counts = RetryCounts::default();
+        let mut words = Vec::new();
+        loop {
+            let (step, next) = next_step(failure, counts, &policy, attempt);
+            counts = next;
+            words.push(match step {
+                Step::Wait {
+                    delay,
+                    reason,
+                    keeps_place,
+                } => {
+                    let place = if keeps_place { "keeping" } else { "giving up" };
+                    format!("{} s {reason:?} {place} its place", delay.as_secs())
+                }
+                other => format!("{other:?}"),
+            });
+            if matches!(step, Step::Fail { .. }) {
+                return words;
+            }
+            assert!(words.len() < 20, "no end: {words:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_failure_ends_after_the_steps_of_the_protocol() {
+        let model = Failure::Model;
+        let limited = |retry_after| Failure::Model(ModelError::RateLimited { retry_after });
+        let wait = |s: u64, why: &str| format!("{s} s {why} keeping its place");
+        let unavailable = [1, 5, 15].map(|s| wait(s, "Unavailable"));
+        let fail = |code: FailCode| format!("Fail {{ code: {code:?} }}");
+        let text = || "x".to_owned();
+        let cannot_shrink = Attempt {
+            can_shrink: false,
+            ..LONG
+        };
+        let cannot = Attempt {
+            can_summarise: false,
+            ..cannot_shrink
+        };
+        let smaller = ["Shrink".to_owned(), "Summarise".to_owned()];
+        let rows: Vec<(Failure, Attempt, Vec<String>)> = vec![
+            (
+                model(ModelError::Unavailable(text())),
+                SHORT,
+                [&unavailable[..], &[fail(FailCode::ModelUnavailable)]].concat(),
+            ),
+            (
+                model(ModelError::Broken(text())),
+                SHORT,
+                [&unavailable[..], &[fail(FailCode::ModelUnavailable)]].concat(),
+            ),
+            (
+                limited(None),
+                SHORT,
+                [1, 5, 15, 15, 15]
+                    .map(|s| wait(s, "RateLimited"))
+                    .into_iter()
+                    .chain([fail(FailCode::RateLimited)])
+                    .collect(),
+            ),
+            (
+                limited(Some(2 * SECOND)),
+                SHORT,
+                [
+                    [2; 5].map(|s| wait(s, "RateLimited")).to_vec(),
+                    vec![fail(FailCode::RateLimited)],
+                ]
+                .concat(),
+            ),
+            (
+                limited(Some(250 * SECOND)),
+                SHORT,
+                vec![
+                    "250 s RateLimited giving up its place".to_owned(),
+                    "250 s RateLimited giving up its place".to_owned(),
+                    fail(FailCode::RateLimited),
+                ],
+            ),
+            (
+                limited(Some(601 * SECOND)),
+                SHORT,
+                vec![fail(FailCode::RateLimited)],
+            ),
+            (
+                limited(Some(Duration::MAX)),
+                SHORT,
+                vec![fail(FailCode::RateLimited)],
+            ),
+            (
+                model(ModelError::ContextTooLarge),
+                SHORT,
+                [&smaller[..], &[fail(FailCode::ContextTooLarge)]].concat(),
+            ),
+            (
+                model(ModelError::ContextTooLarge),
+                cannot_shrink,
+                vec!["Summarise".to_owned(), fail(FailCode::ContextTooLarge)],
+            ),
+            (
+                model(ModelError::ContextTooLarge),
+                cannot,
+                vec![fail(FailCode::ContextTooLarge)],
+            ),
+            (
+                model(ModelError::Empty),
+                SHORT,
+                vec![fail(FailCode::BadResponse)],
+            ),
+            (
+                model(ModelError::Empty),
+                LONG,
+                vec!["Shrink".to_owned(), fail(FailCode::BadResponse)],
+            ),
+            (
+                model(ModelError::Empty),
+                cannot,
+                vec![fail(FailCode::BadResponse)],
+            ),
+            (
+                model(ModelError::BadRequest(text())),
+                LONG,
+                vec![fail(FailCode::BadRequest)],
+            ),
+            (
+                model(ModelError::Auth(text())),
+                LONG,
+                vec![fail(FailCode::Auth)],
+            ),
+            (Failure::Timeout, LONG, vec![fail(FailCode::Timeout)]),
+            (
+                Failure::WorkerLost,
+                LONG,
+                vec![
+                    "Again".to_owned(),
+                    "Again".to_owned(),
+                    fail(FailCode::WorkerLost),
+                ],
+            ),
+        ];
+        for (failure, attempt, wanted) in rows {
+            assert_eq!(steps(&failure, attempt), wanted, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn counts_of_one_kind_do_not_use_up_those_of_another() {
+        let policy = RetryPolicy::default();
+        let spent = RetryCounts {
+            rate_limited: 5,
+            waited_ms: 600_000,
+            lost: 2,
+            ..RetryCounts::default()
+        };
+        let failure = Failure::Model(ModelError::Unavailable("x".to_owned()));
+        let (step, counts) = next_step(&failure, spent, &policy, SHORT);
+        assert_eq!(
+            step,
+            Step::Wait {
+                delay: SECOND,
+                reason: WaitReason::Unavailable,
+                keeps_place: true
+            }
+        );
+        assert_eq!(
+            counts,
+            RetryCounts {
+                unavailable: 1,
+                ..spent
+            }
+        );
+    }
+
+    #[test]
+    fn without_delays_nothing_is_retried_blindly() {
+        let policy = RetryPolicy {
+            delays: vec![],
+            ..RetryPolicy::default()
+        };
+        let failure = Failure::Model(ModelError::Unavailable("x".to_owned()));
+        let (step, _) = next_step(&failure, RetryCounts::default(), &policy, SHORT);
+        assert_eq!(
+            step,
+            Step::Fail {
+                code: FailCode::ModelUnavailable
+            }
+        );
+    }
+
+    #[test]
+    fn stored_counts_come_back_and_new_kinds_begin_at_nothing() {
+        let counts = RetryCounts {
+            unavailable: 2,
+            shrunk: true,
+            ..RetryCounts::default()
+        };
+        let json = serde_json::to_string(&counts).unwrap();
+        assert_eq!(serde_json::from_str::<RetryCounts>(&json).unwrap(), counts);
+        assert_eq!(
+            serde_json::from_str::<RetryCounts>("{}").unwrap(),
+            RetryCounts::default()
+        );
+    }
+
+    #[test]
+    fn a_notice_names_the_agent_and_shows_no_code() {
+        for code in [
+            FailCode::ModelUnavailable,
+            FailCode::RateLimited,
+            FailCode::Timeout,
+            FailCode::BadResponse,
+            FailCode::ContextTooLarge,
+            FailCode::BadRequest,
+            FailCode::Auth,
+            FailCode::WorkerLost,
+            FailCode::QueueFull,
+        ] {
+            let text = notice_text("Vibe", code);
+            assert!(
+                text.starts_with("Vibe ") && text.contains("Please ") || text.contains("please "),
+                "{text}"
+            );
+            assert!(!text.contains('_'), "{text}");
+        }
+    }
+}

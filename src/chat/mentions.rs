@@ -1,0 +1,493 @@
+//! Mentions: where a text speaks to somebody (`@handle`), and the text without that.
+//!
+//! Pure: which handles exist is known elsewhere, so a mention that ends in `-` or `_` comes with
+//! every handle that it may mean. Where Markdown matters (code, quotes, links, escapes) the rules of
+//! `CommonMark` decide, also that a line right below a quoted one still belongs to the quote.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+use super::plain::MARKDOWN;
+
+/// Characters of a handle (PROTOCOL §1).
+pub const HANDLE_CHARS_MAX: usize = 64;
+
+/// A place in a text, in UTF-16 code units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub start: usize,
+    pub length: usize,
+}
+
+/// One `@…` that counts as a mention if one of its candidates is a handle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawMention {
+    /// Where the `@` stands, in UTF-16 code units.
+    pub start_utf16: usize,
+    /// Handles in lower case, longest first; never empty. `@vibe-` may be `vibe-` or `vibe`.
+    pub candidates: Vec<String>,
+}
+
+impl RawMention {
+    /// The `@` and the handle, for the candidate that turned out to exist.
+    pub fn span_of(&self, candidate: &str) -> Span {
+        Span {
+            start: self.start_utf16,
+            length: 1 + candidate.len(),
+        }
+    }
+}
+
+/// What a byte of the source is to a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Markdown's own marks.
+    Mark,
+    Text,
+    /// Code, quotes, tags, and the brackets and address of a link.
+    Apart,
+}
+
+/// Every `@handle` in order, by the rules of PROTOCOL §5: not inside a word, an e-mail address, a URL,
+/// code, a block quote, nor after `\`. Takes time linear in the length of `content`.
+pub fn parse(content: &str) -> Vec<RawMention> {
+    if !content.contains('@') {
+        return Vec::new();
+    }
+    let seen = seen_by_reader(content);
+    let urls = urls(content, &seen);
+    let mut urls = urls.iter().peekable();
+    let bytes = content.as_bytes();
+    let mut found = Vec::new();
+    let (mut at_utf16, mut counted) = (0, 0);
+    for (at, _) in content.match_indices('@') {
+        while urls.next_if(|url| url.end <= at).is_some() {}
+        let in_url = urls.peek().is_some_and(|url| url.start <= at);
+        if in_url || seen[at] != Seen::Text || is_inside_word(bytes, &seen, at) {
+            continue;
+        }
+        let handle_end = at + 1 + handle_length(&bytes[at + 1..]);
+        if continues_word(content, handle_end) || is_address(bytes, at, handle_end) {
+            continue;
+        }
+        let candidates = candidates(&content[at + 1..handle_end]);
+        if !candidates.is_empty() {
+            at_utf16 += content[counted..at].encode_utf16().count();
+            counted = at;
+            found.push(RawMention {
+                start_utf16: at_utf16,
+                candidates,
+            });
+        }
+    }
+    found
+}
+
+fn seen_by_reader(content: &str) -> Vec<Seen> {
+    let mut seen = vec![Seen::Mark; content.len()];
+    let mut quotes = 0_usize;
+    let mut code_blocks = 0_usize;
+    for (event, range) in Parser::new_ext(content, MARKDOWN).into_offset_iter() {
+        let what = match event {
+            Event::Start(Tag::BlockQuote(_)) => {
+                quotes += 1;
+                continue;
+            }
+            Event::End(TagEnd::BlockQuote(_)) => {
+                quotes = quotes.saturating_sub(1);
+                continue;
+            }
+            Event::Start(Tag::CodeBlock(_)) => {
+                code_blocks += 1;
+                Seen::Apart
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                code_blocks = code_blocks.saturating_sub(1);
+                continue;
+            }
+            Event::Start(Tag::Link { .. } | Tag::Image { .. })
+            | Event::Code(_)
+            | Event::InlineHtml(_) => Seen::Apart,
+            Event::Text(_) if code_blocks > 0 || quotes > 0 => Seen::Apart,
+            Event::Html(_) if quotes > 0 => Seen::Apart,
+            Event::Text(_) | Event::Html(_) => Seen::Text,
+            _ => continue,
+        };
+        seen[range].fill(what);
+    }
+    seen
+}
+
+/// Addresses in visible text: with a scheme, with `www.`, or a host name with a path. White space,
+/// characters that no address has, and the ends of code and links end them.
+fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
+    let mut urls = Vec::new();
+    let mut start = 0;
+    let ends = content
+        .char_indices()
+        .filter(|(at, c)| seen[*at] == Seen::Apart || ends_url(*c));
+    for (end, length) in ends
+        .map(|(at, c)| (at, c.len_utf8()))
+        .chain(std::iter::once((content.len(), 0)))
+    {
+        if let Some(offset) = url_start(&content[start..end]) {
+            urls.push(start + offset..end);
+        }
+        start = end + length;
+    }
+    urls
+}
+
+fn ends_url(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
+}
+
+/// Where in a run without spaces an address begins.
+fn url_start(run: &str) -> Option<usize> {
+    let bytes = run.as_bytes();
+    let scheme = run.match_indices("://").find_map(|(at, _)| {
+        let length = bytes[..at]
+            .iter()
+            .rev()
+            .take(32)
+            .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+            .count();
+        (length > 0).then(|| at - length)
+    });
+    let lead = run.len()
+        - run
+            .trim_start_matches(['(', '[', '{', '\'', '_', '~'])
+            .len();
+    let rest = &run[lead..];
+    let is_www = rest
+        .get(..4)
+        .is_some_and(|begin| begin.eq_ignore_ascii_case("www."));
+    let host_length = rest
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b':'))
+        .count();
+    let host = &rest[..host_length];
+    let name = host.split(':').next().unwrap_or_default();
+    let is_host = name.eq_ignore_ascii_case("localhost")
+        || name
+            .rsplit_once('.')
+            .is_some_and(|(domain, top)| !domain.is_empty() && top.len() >= 2);
+    let has_path = rest[host_length..].starts_with('/');
+    if is_www || (is_host && has_path) {
+        Some(lead)
+    } else {
+        scheme
+    }
+}
+
+/// PROTOCOL §5: `[A-Za-z0-9_]` before it (but for a `_` that sets it in italics), or a `\`.
+fn is_inside_word(bytes: &[u8], seen: &[Seen], at: usize) -> bool {
+    at.checked_sub(1).is_some_and(|before| match bytes[before] {
+        b'_' => seen[before] != Seen::Mark,
+        b => b.is_ascii_alphanumeric() || b == b'\\',
+    })
+}
+
+fn handle_length(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+        .count()
+}
+
+/// `@vibé` does not speak to `vib`; `@vibe你好` does speak to `vibe`, as such scripts need no space.
+fn continues_word(content: &str, handle_end: usize) -> bool {
+    content[handle_end..].chars().next().is_some_and(|c| {
+        matches!(c, '\u{aa}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}')
+            && (c.is_alphanumeric() || matches!(c, '\u{300}'..='\u{36f}'))
+    })
+}
+
+/// Part of an e-mail address: `ada.@vibe.com` (the handle is its domain) or `@vibe@example.org`.
+fn is_address(bytes: &[u8], at: usize, handle_end: usize) -> bool {
+    let begins_word = |from: usize| bytes.get(from).is_some_and(u8::is_ascii_alphanumeric);
+    let is_domain = bytes.get(handle_end) == Some(&b'.') && begins_word(handle_end + 1);
+    let local = bytes[..at].iter().rev().take(HANDLE_CHARS_MAX);
+    let mut local = local.skip_while(|b| matches!(b, b'.' | b'+' | b'-' | b'%'));
+    let has_local = at > 0
+        && matches!(bytes[at - 1], b'.' | b'+' | b'-' | b'%')
+        && local.next().is_some_and(u8::is_ascii_alphanumeric);
+    if is_domain && has_local {
+        return true;
+    }
+    let other = handle_end + 1;
+    bytes.get(handle_end) == Some(&b'@') && begins_word(other) && {
+        let rest = &bytes[other..bytes.len().min(other + HANDLE_CHARS_MAX)];
+        let host = rest
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-')
+            .count();
+        rest.get(host) == Some(&b'.') && begins_word(other + host + 1)
+    }
+}
+
+fn candidates(handle: &str) -> Vec<String> {
+    if !handle.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        return Vec::new();
+    }
+    let shortest = handle.trim_end_matches(['-', '_']).len();
+    (shortest..=handle.len().min(HANDLE_CHARS_MAX))
+        .rev()
+        .map(|length| handle[..length].to_ascii_lowercase())
+        .collect()
+}
+
+/// The text without these mentions, white space around them tidied: what a task is asked to do.
+/// Spans that do not fit the text are passed over.
+pub fn without(content: &str, spans: &[Span]) -> String {
+    let mut cuts: Vec<Range<usize>> = spans
+        .iter()
+        .filter_map(|s| byte_range(content, *s))
+        .collect();
+    cuts.sort_by_key(|cut| cut.start);
+    let mut out = String::with_capacity(content.len());
+    let mut done = 0;
+    for cut in cuts {
+        if cut.start < done {
+            continue;
+        }
+        out.push_str(&content[done..cut.start]);
+        done = cut.end;
+        let rest = &content[done..];
+        let before = out.trim_end_matches([' ', '\t']);
+        if before.is_empty() || before.ends_with('\n') {
+            let comma = rest
+                .strip_prefix([',', ':'])
+                .filter(|r| r.starts_with(char::is_whitespace));
+            done = content.len() - comma.unwrap_or(rest).trim_start_matches([' ', '\t']).len();
+        } else if rest.starts_with([',', '.', ';', ':', '!', '?', '\n']) || rest.trim().is_empty() {
+            out.truncate(before.len());
+        } else if before.len() < out.len() {
+            done = content.len() - rest.trim_start_matches([' ', '\t']).len();
+        }
+    }
+    out.push_str(&content[done..]);
+    out.trim().to_owned()
+}
+
+fn byte_range(content: &str, span: Span) -> Option<Range<usize>> {
+    let byte_at = |units: usize| {
+        let mut counted = 0;
+        for (at, c) in content.char_indices() {
+            if counted >= units {
+                return (counted == units).then_some(at);
+            }
+            counted += c.len_utf16();
+        }
+        (counted == units).then_some(content.len())
+    };
+    let start = byte_at(span.start)?;
+    let end = byte_at(span.start.checked_add(span.length)?)?;
+    Some(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn handles(content: &str) -> Vec<String> {
+        parse(content)
+            .into_iter()
+            .map(|mention| mention.candidates.join("|"))
+            .collect()
+    }
+
+    #[test]
+    fn a_handle_behind_an_at_sign_is_a_mention() {
+        for (content, wanted) in [
+            ("@vibe", vec!["vibe"]),
+            ("hello @Vibe!", vec!["vibe"]),
+            ("@vibe,@coder", vec!["vibe", "coder"]),
+            ("@vibe's turn", vec!["vibe"]),
+            ("(@vibe) \"@coder\"", vec!["vibe", "coder"]),
+            (
+                "**@vibe** _@coder_ ~~@bo~~",
+                vec!["vibe", "coder_|coder", "bo"],
+            ),
+            ("你好@vibe你好", vec!["vibe"]),
+            ("@vibe. @coder: ok", vec!["vibe", "coder"]),
+            ("@vibe- @coder_", vec!["vibe-|vibe", "coder_|coder"]),
+            ("@a--", vec!["a--|a-|a"]),
+            ("@vibe/@coder", vec!["vibe", "coder"]),
+            ("- @vibe\n- @coder", vec!["vibe", "coder"]),
+            ("# @vibe", vec!["vibe"]),
+            (
+                "| a | @vibe |\n|---|---|\n| @coder | b |",
+                vec!["vibe", "coder"],
+            ),
+            (
+                "[@vibe](https://example.org/@no) @coder",
+                vec!["vibe", "coder"],
+            ),
+            ("see https://example.org/a @vibe", vec!["vibe"]),
+            ("https://example.org，@vibe", vec!["vibe"]),
+            ("> quote\n\n@vibe answer", vec!["vibe"]),
+            ("```\ncode\n```\n@vibe", vec!["vibe"]),
+            ("`@no` @vibe", vec!["vibe"]),
+            ("`@vibe and no end", vec!["vibe"]),
+            ("[Bo]: @vibe what speaks for Monday?", vec!["vibe"]),
+            ("@@vibe", vec!["vibe"]),
+            ("👍@vibe", vec!["vibe"]),
+            ("line\r\n@vibe", vec!["vibe"]),
+            ("<b>@vibe</b>", vec!["vibe"]),
+        ] {
+            assert_eq!(handles(content), wanted, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn an_at_sign_elsewhere_is_text() {
+        for content in [
+            "ada@vibe.example",
+            "ada_@vibe",
+            "ada.@vibe.example",
+            "@vibe@example.org",
+            "<ada@vibe.example>",
+            "https://example.org/@vibe",
+            "(https://example.org/@vibe)",
+            "HTTPS://EXAMPLE.ORG/_a_/@vibe",
+            "www.example.org/@vibe",
+            "example.org/@vibe",
+            "localhost:3000/@vibe",
+            "<https://example.org/@vibe>",
+            "[x](https://example.org/@vibe)",
+            "[x](/@vibe \"for @vibe\")",
+            "[x]: https://example.org/@vibe",
+            "`@vibe`",
+            "``a ` @vibe``",
+            "    @vibe",
+            "```\n@vibe\n```",
+            "~~~\n@vibe",
+            "- item\n\n  ```\n  @vibe",
+            "> @vibe",
+            "> quote\n@vibe goes on with the quote",
+            "> - @vibe",
+            "\\@vibe",
+            "\\\\@vibe",
+            "@",
+            "@-vibe",
+            "@_vibe",
+            "@vibé",
+            "@ vibe",
+            "<a href=\"@vibe\">x</a>",
+        ] {
+            assert_eq!(handles(content), Vec::<String>::new(), "{content:?}");
+        }
+        let long = "a".repeat(65);
+        assert_eq!(parse(&format!("@{long}")), []);
+        assert_eq!(handles(&format!("@{}", &long[1..])), [&long[1..]]);
+        assert_eq!(
+            handles(&format!("@{}--", &long[2..])),
+            [format!("{0}-|{0}", &long[2..])]
+        );
+    }
+
+    #[test]
+    fn places_are_counted_in_utf16_code_units() {
+        let content = "👍é @Vibe_ and 👍 @coder";
+        let mentions = parse(content);
+        assert_eq!(
+            mentions[0].span_of("vibe"),
+            Span {
+                start: 4,
+                length: 5
+            }
+        );
+        assert_eq!(
+            mentions[0].span_of("vibe_"),
+            Span {
+                start: 4,
+                length: 6
+            }
+        );
+        assert_eq!(
+            mentions[1].span_of("coder"),
+            Span {
+                start: 18,
+                length: 6
+            }
+        );
+    }
+
+    #[test]
+    fn the_prompt_is_the_text_without_the_mention() {
+        for (content, wanted) in [
+            ("@vibe what is 2+2?", "what is 2+2?"),
+            ("hey @vibe can you", "hey can you"),
+            ("can you, @vibe?", "can you,?"),
+            ("thanks @vibe, go on", "thanks, go on"),
+            ("@vibe, go on", "go on"),
+            ("@vibe: go on", "go on"),
+            ("hello\n@vibe go\n    on", "hello\ngo\n    on"),
+            ("go @vibe\non", "go\non"),
+            ("go on @vibe", "go on"),
+            ("(@vibe) go", "() go"),
+            ("ask@ @vibe", "ask@"),
+            ("@vibe @vibe go", "go"),
+            ("go  @vibe  on @vibe", "go  on"),
+            ("@vibe", ""),
+        ] {
+            let spans: Vec<Span> = parse(content).iter().map(|m| m.span_of("vibe")).collect();
+            assert_eq!(without(content, &spans), wanted, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn spans_that_do_not_fit_are_passed_over() {
+        let odd =
+            [(1, 3), (0, 1), (9, 1), (usize::MAX, 2)].map(|(start, length)| Span { start, length });
+        assert_eq!(without("👍 a", &odd), "👍 a");
+    }
+
+    #[test]
+    fn the_longest_message_is_parsed_quickly_whatever_it_holds() {
+        for piece in [
+            "@", "`", ">", "[", "](", "*", "_", "<", "\\", "@a", "@a ", "```\n", "> ", "a://",
+            "www.", "[a]: ", "a.@", "@a-", "@a@a.", "- ", "![", "<!--", "**a", "~~", "|",
+            "\n|-|\n", "&", "\t", "a/@a", "*a_ ", "`a``", "1. ", "> @a\n", "[a](<b", "<?", "<!A ",
+        ] {
+            let content = piece.repeat(32 * 1024 / piece.len());
+            let started = Instant::now();
+            let mentions = parse(&content);
+            let spans: Vec<Span> = mentions.iter().take(8).map(|m| m.span_of("a")).collect();
+            let _ = without(&content, &spans);
+            let _ = super::super::plain::to_plain(&content);
+            assert!(
+                started.elapsed() < Duration::from_secs(2),
+                "{piece:?}: {:?}",
+                started.elapsed()
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mention_lies_on_code_unit_boundaries_and_begins_with_its_at_sign(
+            content in "(@|@vibe|[-`>*_~\\[\\]()<:/.\\\\ \\n\\t]|```|https://|www\\.|[a-zé你👍]|    ){0,40}",
+        ) {
+            let units: Vec<u16> = content.encode_utf16().collect();
+            let mut last = 0;
+            for mention in parse(&content) {
+                prop_assert!(mention.start_utf16 >= last);
+                for candidate in &mention.candidates {
+                    let span = mention.span_of(candidate);
+                    let slice = String::from_utf16(&units[span.start..span.start + span.length]).unwrap();
+                    prop_assert_eq!(slice.to_lowercase(), format!("@{candidate}"));
+                    last = span.start + 1;
+                }
+                let _ = without(&content, &[mention.span_of(&mention.candidates[0])]);
+            }
+        }
+    }
+}

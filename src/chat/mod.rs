@@ -1,0 +1,4 @@
+//! Channels, threads and messages.
+
+pub mod mentions;
+pub mod plain;
