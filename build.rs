@@ -25,9 +25,6 @@ use std::{
     process::Command,
 };
 
-/// Vite 8 asks for this.
-const NODE_MIN: (u32, u32) = (20, 19);
-
 /// Entries of `web/` that do not end up in the client; touching them must not rebuild it.
 const NOT_INPUTS: &[&str] = &[
     "node_modules",
@@ -134,12 +131,10 @@ impl Tools {
         let answer = tools.command("node").arg("--version").output();
         let version = answer.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
         match &version {
-            Ok(version) if parse_node_version(version).is_some_and(|v| v >= NODE_MIN) => tools,
+            Ok(version) if node_fits(version) => tools,
             found => panic!(
-                "The web client needs Node {}.{} or newer; found {}. Run scripts/ensure-node.sh, \
-                 or set OPENVIBE_WEB_DIST to the directory of a built client.",
-                NODE_MIN.0,
-                NODE_MIN.1,
+                "The web client's build needs Node 20.19, 22.12 or newer; found {}. Run \
+                 scripts/ensure-node.sh, or set OPENVIBE_WEB_DIST to the directory of a built client.",
                 found.as_ref().map_or("none", |v| v.as_str()),
             ),
         }
@@ -153,10 +148,17 @@ impl Tools {
     }
 }
 
-/// `v20.19.4` is `(20, 19)`.
-fn parse_node_version(text: &str) -> Option<(u32, u32)> {
-    let mut parts = text.strip_prefix('v')?.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+/// What Vite 8 asks for; scripts/ensure-node.sh has the same rule. `text` is like `v20.19.4`.
+fn node_fits(text: &str) -> bool {
+    let mut parts = text
+        .trim_start_matches('v')
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0));
+    match (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) {
+        (20, minor) => minor >= 19,
+        (22, minor) => minor >= 12,
+        (major, _) => major > 22,
+    }
 }
 
 fn run(mut command: Command, what: &str) {
