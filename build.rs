@@ -1,1 +1,257 @@
-fn main() {}
+//! Puts the built web client into the binary, so that `cargo build` is all a person types. std only.
+//!
+//! Where the client comes from:
+//! 1. `OPENVIBE_WEB_DIST=dir`: ready-made assets (container stage, release archive). No Node needed.
+//! 2. Otherwise `npm ci` in `web/`, when the lockfile changed, and Vite into `OUT_DIR/web`.
+//!
+//! What comes out is `OUT_DIR/assets.rs`, for `include!`: a struct and a table sorted by path.
+//!
+//! ```text
+//! pub(crate) struct Asset {
+//!     path: &'static str,            // "index.html", "assets/index-B2x9.js": no slash in front
+//!     etag: &'static str,            // `W/"0123456789abcdef"`, from the content
+//!     bytes: &'static [u8],
+//!     gzip: Option<&'static [u8]>,   // the same, compressed; absent where it would not pay
+//! }
+//! pub(crate) static ASSETS: &[Asset]
+//! ```
+//!
+//! `x.gz` beside `x` is not an asset but the compressed form of `x`.
+
+use std::{
+    env, fs,
+    fs::File,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Entries of `web/` that do not end up in the client; touching them must not rebuild it.
+const NOT_INPUTS: &[&str] = &[
+    "node_modules",
+    "dist",
+    "e2e",
+    "tests",
+    "test-artifacts",
+    ".npm-ci.lock",
+];
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=OPENVIBE_WEB_DIST");
+
+    let assets = match env::var_os("OPENVIBE_WEB_DIST").filter(|dir| !dir.is_empty()) {
+        Some(ready) => {
+            let ready = root.join(ready);
+            assert!(
+                ready.join("index.html").is_file(),
+                "OPENVIBE_WEB_DIST is {}, but there is no index.html in it. Build the client \
+                 (`npm run build` in web/) or unset the variable.",
+                ready.display()
+            );
+            println!("cargo::rerun-if-changed={}", ready.display());
+            list_assets(&ready)
+        }
+        None if root.join("web/package-lock.json").is_file() => {
+            build_client(&root, &out.join("web"));
+            list_assets(&out.join("web"))
+        }
+        None => {
+            println!("cargo::rerun-if-changed=web/package-lock.json");
+            println!("cargo::warning=web/ has no lockfile yet: this build serves no web client");
+            Vec::new()
+        }
+    };
+    fs::write(out.join("assets.rs"), table(&assets)).expect("OUT_DIR is writable");
+}
+
+fn build_client(root: &Path, to: &Path) {
+    let web = root.join("web");
+    for entry in fs::read_dir(&web).expect("web/ is readable").flatten() {
+        if !NOT_INPUTS.iter().any(|skip| entry.file_name() == *skip) {
+            println!("cargo::rerun-if-changed={}", entry.path().display());
+        }
+    }
+    let precompress = root.join("scripts/precompress.mjs");
+    println!("cargo::rerun-if-changed={}", precompress.display());
+
+    let tools = Tools::find(root);
+    install_packages(&tools, &web);
+    let mut vite = tools.command("node");
+    vite.arg("node_modules/vite/bin/vite.js")
+        .args(["build", "--logLevel", "warn", "--emptyOutDir", "--outDir"])
+        .arg(to)
+        .current_dir(&web);
+    run(vite, "the Vite build");
+    let mut compress = tools.command("node");
+    compress.arg(precompress).arg(to);
+    run(compress, "compressing the client");
+}
+
+/// `npm ci`, only when the lockfile changed. The stamp lies inside `node_modules`, which `npm ci`
+/// empties first: an install that broke off leaves none.
+fn install_packages(tools: &Tools, web: &Path) {
+    // Two builds with different target directories share web/node_modules: one installs, one waits.
+    let lock = File::create(web.join(".npm-ci.lock")).expect("web/ is writable");
+    lock.lock().expect("the file system has locks");
+    let wanted = fs::read(web.join("package-lock.json")).expect("looked before");
+    let stamp = web.join("node_modules/.openvibe-lockfile");
+    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        return;
+    }
+    let mut npm = tools.command("npm");
+    // Vite and its like are development dependencies; NODE_ENV=production would leave them out.
+    npm.args([
+        "ci",
+        "--include=dev",
+        "--no-audit",
+        "--no-fund",
+        "--prefer-offline",
+    ])
+    .current_dir(web);
+    run(npm, "npm ci");
+    fs::write(stamp, wanted).expect("npm ci made the directory");
+}
+
+/// Node and npm: those that `scripts/ensure-node.sh` put into `.tools`, else the system's.
+struct Tools {
+    path: std::ffi::OsString,
+}
+
+impl Tools {
+    fn find(root: &Path) -> Self {
+        let system = env::var_os("PATH").unwrap_or_default();
+        let places = [root.join(".tools/bin")]
+            .into_iter()
+            .chain(env::split_paths(&system));
+        let tools = Self {
+            path: env::join_paths(places).expect("no colon in the checkout's path"),
+        };
+        let answer = tools.command("node").arg("--version").output();
+        let version = answer.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
+        match &version {
+            Ok(version) if node_fits(version) => tools,
+            found => panic!(
+                "The web client's build needs Node 20.19, 22.12 or newer; found {}. Run \
+                 scripts/ensure-node.sh, or set OPENVIBE_WEB_DIST to the directory of a built client.",
+                found.as_ref().map_or("none", |v| v.as_str()),
+            ),
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        // Command looks a bare name up in the PATH that it is given.
+        let mut command = Command::new(program);
+        command.env("PATH", &self.path);
+        command
+    }
+}
+
+/// What Vite 8 asks for; scripts/ensure-node.sh has the same rule. `text` is like `v20.19.4`.
+fn node_fits(text: &str) -> bool {
+    let mut parts = text
+        .trim_start_matches('v')
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0));
+    match (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) {
+        (20, minor) => minor >= 19,
+        (22, minor) => minor >= 12,
+        (major, _) => major > 22,
+    }
+}
+
+fn run(mut command: Command, what: &str) {
+    match command.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("{what} failed ({status}); its messages are above"),
+        Err(error) => panic!("{what} could not start: {error}"),
+    }
+}
+
+struct Asset {
+    path: String,
+    file: PathBuf,
+    gzip: Option<PathBuf>,
+}
+
+/// Every file below `dir`, by path from there.
+fn list_assets(dir: &Path) -> Vec<Asset> {
+    let mut files = Vec::new();
+    walk(dir, &mut files);
+    let mut assets: Vec<Asset> = files
+        .into_iter()
+        .filter(|file| !is_compressed_form(file))
+        .map(|file| {
+            let path = file.strip_prefix(dir).expect("found below dir");
+            let path = path
+                .to_str()
+                .expect("asset names are UTF-8")
+                .replace('\\', "/");
+            let gzip = Some(with_gz(&file)).filter(|gz| gz.is_file());
+            Asset { path, file, gzip }
+        })
+        .collect();
+    assets.sort_by(|a, b| a.path.cmp(&b.path));
+    assets
+}
+
+fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir)
+        .expect("asset directories are readable")
+        .flatten()
+    {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, files)
+        } else {
+            files.push(path)
+        }
+    }
+}
+
+fn with_gz(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".gz");
+    name.into()
+}
+
+fn is_compressed_form(file: &Path) -> bool {
+    file.extension().is_some_and(|e| e == "gz") && file.with_extension("").is_file()
+}
+
+fn table(assets: &[Asset]) -> String {
+    let mut rows = String::new();
+    for Asset { path, file, gzip } in assets {
+        let etag = format!(
+            "W/\"{:016x}\"",
+            fnv1a(&fs::read(file).expect("listed just now"))
+        );
+        let include = |file: &Path| format!("include_bytes!({file:?})");
+        let gzip = gzip
+            .as_deref()
+            .map_or("None".into(), |gz| format!("Some({})", include(gz)));
+        let bytes = include(file);
+        rows += &format!(
+            "    Asset {{ path: {path:?}, etag: {etag:?}, bytes: {bytes}, gzip: {gzip} }},\n"
+        );
+    }
+    format!(
+        "/// One file of the web client. Made by `build.rs`, which documents the fields.\n\
+         pub(crate) struct Asset {{\n    \
+             pub(crate) path: &'static str,\n    \
+             pub(crate) etag: &'static str,\n    \
+             pub(crate) bytes: &'static [u8],\n    \
+             pub(crate) gzip: Option<&'static [u8]>,\n\
+         }}\n\n\
+         /// Sorted by path.\n\
+         pub(crate) static ASSETS: &[Asset] = &[\n{rows}];\n"
+    )
+}
+
+/// FNV-1a, 64 bit: tells versions of one file apart; nothing rests on it being hard to forge.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The server and Vite's development server, side by side. A change of a component is in the browser
+# at once; a change of the server's sources builds it anew and restarts it. Ctrl-C ends both.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+inputs=(src migrations seeds build.rs Cargo.toml Cargo.lock)
+state() { find "${inputs[@]}" -type f -printf '%T@ %p\n' | sort | cksum; }
+
+vite=
+server=
+stop() { [ -z "$1" ] || { kill "$1" 2>/dev/null && wait "$1" || true; }; }
+trap 'stop "$server"; stop "$vite"' EXIT
+trap 'exit 130' INT TERM
+
+# Vite serves the client, so none is built into this server.
+export OPENVIBE_WEB_DIST=scripts/dev-client
+(cd web && exec node node_modules/vite/bin/vite.js --host 127.0.0.1 --port "${OPENVIBE_VITE_PORT:-5173}" --strictPort) &
+vite=$!
+
+seen=
+while kill -0 "$vite" 2>/dev/null; do
+  now=$(state)
+  if [ "$now" != "$seen" ]; then
+    seen=$now
+    if cargo build; then # while it builds, and when it fails, the old one goes on
+      stop "$server"
+      target/debug/openvibe serve &
+      server=$!
+    fi
+  fi
+  sleep 1
+done
+die "Vite ended"

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Makes sure that Node and npm are there and new enough for the web client's build. Where the
+# system's are not, puts them into .tools (not committed), from registry packages only:
+# any npm, if need be Debian's, fetches a newer Node as a package. Says nothing when all is well.
+# build.rs and the Makefile look into .tools/bin first.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+NODE_VERSION=22.23.3 # the newest of the 22 line when this was written
+NPM_VERSION=11.21.2
+
+# What Vite 8 asks for.
+fits() {
+  command -v node >/dev/null && command -v npm >/dev/null && node -e '
+    const [major, minor] = process.versions.node.split(".").map(Number);
+    process.exit((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22 ? 0 : 1);'
+}
+
+PATH="$PWD/.tools/bin:$PATH"
+if fits; then exit 0; fi
+
+case "$(uname -s)-$(uname -m)" in
+  Linux-x86_64) platform=linux-x64 ;;
+  Linux-aarch64) platform=linux-arm64 ;;
+  Darwin-arm64) platform=darwin-arm64 ;;
+  *) die "no Node package is known for $(uname -sm). Install Node 20.19 or newer with npm, then run this again." ;;
+esac
+
+say "Node 20.19 or newer is not installed: fetching Node $NODE_VERSION into .tools"
+command -v npm >/dev/null ||
+  install_packages npm ||
+  die "npm is missing and could not be installed. Install Node 20.19 or newer with npm, then run this again."
+mkdir -p .tools
+npm install --prefix .tools --no-save --no-audit --no-fund --loglevel=error \
+  "node-$platform@$NODE_VERSION" "npm@$NPM_VERSION"
+ln -sfn node_modules/.bin .tools/bin
+hash -r
+fits || die "Node was installed into .tools, but does not run: $(.tools/bin/node --version 2>&1 || true)"
+say "Node $(node --version), npm $(npm --version)"

@@ -1,0 +1,18 @@
+// Writes FILE.gz beside every file of a built web client that is worth compressing, once, at the
+// highest level. build.rs embeds both. Usage: node scripts/precompress.mjs DIR
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+
+const TEXT = new Set(['.html', '.js', '.mjs', '.css', '.svg', '.json', '.txt', '.webmanifest', '.map']);
+const SIZE_MIN_BYTES = 512; // below this, the header costs what compression saves
+
+const dir = process.argv[2];
+for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
+  if (!entry.isFile() || !TEXT.has(extname(entry.name))) continue;
+  const file = join(entry.parentPath, entry.name);
+  const bytes = readFileSync(file);
+  if (bytes.length < SIZE_MIN_BYTES) continue;
+  const packed = gzipSync(bytes, { level: 9 });
+  if (packed.length < bytes.length * 0.95) writeFileSync(`${file}.gz`, packed);
+}
