@@ -1,0 +1,11 @@
+// The API reference at /docs: this server's own /openapi.json, in the client's looks, with nothing
+// loaded from anywhere else (docs/adr/0008-offline-api-reference.md).
+import '@fontsource-variable/inter/wght.css';
+import '@fontsource-variable/jetbrains-mono/wght.css';
+import '../app.css';
+import { mount } from 'svelte';
+import { installCopy } from '../lib/enhance';
+import Reference from './Reference.svelte';
+
+installCopy();
+mount(Reference, { target: document.getElementById('app')! });
