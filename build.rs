@@ -19,7 +19,9 @@
 //! `x.gz` beside `x` is not an asset but the compressed form of `x`.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write,
+    fs,
     fs::File,
     path::{Path, PathBuf},
     process::Command,
@@ -203,9 +205,9 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
     {
         let path = entry.path();
         if path.is_dir() {
-            walk(&path, files)
+            walk(&path, files);
         } else {
-            files.push(path)
+            files.push(path);
         }
     }
 }
@@ -227,14 +229,15 @@ fn table(assets: &[Asset]) -> String {
             "W/\"{:016x}\"",
             fnv1a(&fs::read(file).expect("listed just now"))
         );
-        let include = |file: &Path| format!("include_bytes!({file:?})");
+        let bytes = include(file);
         let gzip = gzip
             .as_deref()
             .map_or("None".into(), |gz| format!("Some({})", include(gz)));
-        let bytes = include(file);
-        rows += &format!(
-            "    Asset {{ path: {path:?}, etag: {etag:?}, bytes: {bytes}, gzip: {gzip} }},\n"
-        );
+        writeln!(
+            rows,
+            "    Asset {{ path: {path:?}, etag: {etag:?}, bytes: {bytes}, gzip: {gzip} }},"
+        )
+        .expect("a String takes everything");
     }
     format!(
         "/// One file of the web client. Made by `build.rs`, which documents the fields.\n\
@@ -246,6 +249,13 @@ fn table(assets: &[Asset]) -> String {
          }}\n\n\
          /// Sorted by path.\n\
          pub(crate) static ASSETS: &[Asset] = &[\n{rows}];\n"
+    )
+}
+
+fn include(file: &Path) -> String {
+    format!(
+        "include_bytes!({:?})",
+        file.to_str().expect("the checkout's path is UTF-8")
     )
 }
 
