@@ -1,0 +1,74 @@
+/** Socket frames (PROTOCOL.md §4) as one union. Unknown types are skipped by the reducer, so the server may add some. */
+import type { Agent, Channel, Member, Message, Presence, Reaction, Task, Thread, Workspace } from './types';
+
+interface Durable<T extends string, D> {
+  type: T;
+  seq: number;
+  ts: string;
+  channel_id?: string | null;
+  thread_id?: string | null;
+  fork_id?: string | null;
+  data: D;
+}
+export interface ReactionChange {
+  message_id: string;
+  emoji: string;
+  user_id: string;
+  reactions: Reaction[];
+}
+
+export type MessageCreated = Durable<'message.created', { message: Message }>;
+
+export type ServerEvent =
+  | Durable<'workspace.updated', { workspace: Workspace }>
+  | Durable<'member.joined' | 'member.updated' | 'member.removed', { member: Member }>
+  | Durable<'channel.created' | 'channel.updated' | 'channel.archived', { channel: Channel }>
+  | Durable<
+      'channel.member_added' | 'channel.member_removed',
+      { channel?: Channel; user_id?: string; member?: Member }
+    >
+  | Durable<'thread.created' | 'thread.updated', { thread: Thread }>
+  | MessageCreated
+  | Durable<'message.updated' | 'message.deleted', { message: Message }>
+  | Durable<'reaction.added' | 'reaction.removed', ReactionChange>
+  | Durable<'task.status_changed', { task: Task }>
+  | Durable<'agent.created' | 'agent.updated' | 'agent.archived', { agent: Agent }>;
+
+export interface TaskDelta {
+  type: 'task.delta';
+  task_id: string;
+  message_id: string;
+  attempt: number;
+  offset: number;
+  text: string;
+}
+export type DroppableFrame =
+  | TaskDelta
+  | { type: 'typing'; thread_id?: string; fork_id?: string; user_id: string }
+  | ({ type: 'presence' } & Presence)
+  | { type: 'read.updated'; thread_id: string; seq: number };
+
+export interface ReadyFrame {
+  type: 'ready';
+  protocol: number;
+  session_id: string;
+  epoch: string;
+  seq: number;
+  heartbeat_ms: number;
+  resumed: boolean;
+  resync?: boolean;
+}
+export type ControlFrame =
+  | ReadyFrame
+  | { type: 'live'; seq: number }
+  | { type: 'heartbeat'; seq: number }
+  | { type: 'ack'; id: string; data?: unknown }
+  | { type: 'error'; id: string | null; error: { type: string; code: string; message: string } };
+
+export type ServerFrame = ServerEvent | DroppableFrame | ControlFrame;
+
+export const isDurable = (frame: ServerFrame): frame is ServerEvent =>
+  'seq' in frame &&
+  !['ready', 'live', 'heartbeat', 'read.updated'].includes(frame.type) &&
+  'data' in frame &&
+  'ts' in frame;

@@ -1,0 +1,45 @@
+/** The server refused, with its own words (`{"error":{…}}`). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly param: string | null;
+  readonly retryAfterS: number | null;
+  /** On a stale `If-Match`: the whole answer, which carries the current object. */
+  readonly body: unknown;
+
+  constructor(status: number, body: unknown, fallback: string, retryAfterS: number | null = null) {
+    const error = errorOf(body);
+    super(error.message ?? fallback);
+    this.name = 'ApiError';
+    this.status = status;
+    this.code = error.code ?? String(status);
+    this.param = error.param ?? null;
+    this.retryAfterS = retryAfterS;
+    this.body = body;
+  }
+}
+
+/** No answer: the network is gone, the server is down, or it took longer than the limit. */
+export class Unreachable extends Error {
+  readonly timedOut: boolean;
+  constructor(timedOut: boolean) {
+    super(timedOut ? 'The server did not answer in time.' : 'The server cannot be reached.');
+    this.name = 'Unreachable';
+    this.timedOut = timedOut;
+  }
+}
+
+function errorOf(body: unknown): { code?: string; message?: string; param?: string } {
+  if (typeof body !== 'object' || body === null || !('error' in body)) return {};
+  const { error } = body;
+  return typeof error === 'object' && error !== null ? error : {};
+}
+
+/** One sentence for a person. */
+export const say = (e: unknown): string =>
+  e instanceof ApiError || e instanceof Unreachable
+    ? e.message
+    : 'Something went wrong here. Reload the page.';
+
+export const isMissing = (e: unknown): boolean =>
+  e instanceof ApiError && (e.status === 404 || e.status === 400);

@@ -1,0 +1,248 @@
+import {
+  isDurable,
+  type DroppableFrame,
+  type ReadyFrame,
+  type ServerEvent,
+  type ServerFrame,
+} from './events';
+
+export type SocketState = 'connecting' | 'live' | 'down';
+export interface SocketHandlers {
+  onEvent(event: ServerEvent): void;
+  onFrame(frame: DroppableFrame): void;
+  onState(state: SocketState): void;
+  /** What this client knows is too old to be continued: load a snapshot, then call `restart`. */
+  onResync(): void;
+  /** The server says this session or membership has ended (4001, 4003). No reconnecting until `restart`. */
+  onRefused(code: number): void;
+}
+/** The part of WebSocket that is used, so that tests can bring their own. */
+export interface Wire {
+  onopen: (() => void) | null;
+  onmessage: ((e: { data: unknown }) => void) | null;
+  onclose: ((e: { code: number }) => void) | null;
+  send(data: string): void;
+  close(code?: number): void;
+}
+export interface SocketWorld {
+  open(url: string): Wire;
+  random(): number;
+  setTimeout(f: () => void, ms: number): number;
+  clearTimeout(id: number): void;
+}
+export interface Position {
+  epoch: string;
+  seq: number;
+}
+
+const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
+const GIVE_UP_OPENING_MS = 10_000;
+
+const browser: SocketWorld = {
+  open: (url) => new WebSocket(url) as Wire,
+  random: Math.random,
+  setTimeout: (f, ms) => window.setTimeout(f, ms),
+  clearTimeout: (id) => window.clearTimeout(id),
+};
+
+/**
+ * One workspace's socket: hello, replay from the cursor, live events, heartbeat watchdog, back-off.
+ * The cursor is the highest `seq` of an event, `live` or heartbeat; that of `ready` is not yet reached and never counts.
+ */
+export class Socket {
+  #url: string;
+  #workspace: string;
+  #handlers: SocketHandlers;
+  #world: SocketWorld;
+  #at: Position;
+  #wire: Wire | null = null;
+  #state: SocketState = 'down';
+  #failures = 0;
+  #stopped = true;
+  #retry: number | null = null;
+  #watchdog: number | null = null;
+  #silenceMs = 50_000;
+  #places = new Map<string, number>();
+  #requests = 0;
+
+  constructor(
+    url: string,
+    workspace: string,
+    at: Position,
+    handlers: SocketHandlers,
+    world: SocketWorld = browser,
+  ) {
+    this.#url = url;
+    this.#workspace = workspace;
+    this.#at = at;
+    this.#handlers = handlers;
+    this.#world = world;
+  }
+
+  get cursor(): number {
+    return this.#at.seq;
+  }
+  get state(): SocketState {
+    return this.#state;
+  }
+
+  start(): void {
+    this.#stopped = false;
+    this.#open();
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#drop();
+    this.#set('down');
+  }
+  /** Begin again from a fresh snapshot. */
+  restart(at: Position): void {
+    this.#drop();
+    this.#at = at;
+    this.#failures = 0;
+    this.start();
+  }
+  /** The network may be back: do not wait for the back-off to end. */
+  retryNow(): void {
+    if (this.#stopped || this.#wire) return;
+    this.#failures = 0;
+    this.#open();
+  }
+
+  /** Counted, so that two views of one thread need not know of each other. */
+  subscribe(thread: string): void {
+    const n = this.#places.get(thread) ?? 0;
+    this.#places.set(thread, n + 1);
+    if (n === 0) this.#request({ type: 'subscribe', thread_id: thread });
+  }
+  unsubscribe(thread: string): void {
+    const n = (this.#places.get(thread) ?? 0) - 1;
+    if (n > 0) return void this.#places.set(thread, n);
+    this.#places.delete(thread);
+    this.#request({ type: 'unsubscribe', thread_id: thread });
+  }
+  /** A delta did not fit: the server answers a new subscription with the whole text so far. */
+  resubscribe(thread: string): void {
+    if (this.#places.has(thread)) this.#request({ type: 'subscribe', thread_id: thread });
+  }
+  typing(thread: string): void {
+    this.#send({ type: 'typing', thread_id: thread });
+  }
+
+  #open(): void {
+    this.#cancel();
+    this.#set('connecting');
+    let wire: Wire;
+    try {
+      wire = this.#world.open(this.#url);
+    } catch {
+      return this.#lost();
+    }
+    this.#wire = wire;
+    this.#watch(GIVE_UP_OPENING_MS);
+    wire.onopen = () => {
+      const { epoch, seq } = this.#at;
+      wire.send(
+        JSON.stringify({ type: 'hello', protocol: 1, workspace_id: this.#workspace, epoch, since: seq }),
+      );
+    };
+    wire.onmessage = (e) => {
+      if (this.#wire === wire && typeof e.data === 'string') this.#receive(e.data);
+    };
+    wire.onclose = (e) => {
+      if (this.#wire !== wire) return;
+      this.#wire = null;
+      this.#cancel();
+      if (e.code === 4001 || e.code === 4003) {
+        this.#stopped = true;
+        this.#set('down');
+        this.#handlers.onRefused(e.code);
+      } else if (e.code === 4008) {
+        this.#open(); // too slow, not refused: the rest is read from the log
+      } else this.#lost();
+    };
+  }
+
+  #receive(data: string): void {
+    let frame: ServerFrame;
+    try {
+      frame = JSON.parse(data) as ServerFrame;
+    } catch {
+      return;
+    }
+    this.#watch(this.#silenceMs);
+    if (isDurable(frame)) {
+      if (frame.seq <= this.#at.seq) return; // seen before: events are applied once
+      this.#at = { ...this.#at, seq: frame.seq };
+      return this.#handlers.onEvent(frame);
+    }
+    switch (frame.type) {
+      case 'ready':
+        return this.#ready(frame);
+      case 'live':
+        this.#reach(frame.seq);
+        this.#failures = 0;
+        this.#set('live');
+        for (const thread of this.#places.keys()) this.#request({ type: 'subscribe', thread_id: thread });
+        return;
+      case 'heartbeat':
+        this.#reach(frame.seq);
+        this.#request({ type: 'ping' }); // a browser cannot ping by itself, and silence would close us
+        return;
+      case 'task.delta':
+      case 'typing':
+      case 'presence':
+      case 'read.updated':
+        return this.#handlers.onFrame(frame);
+    }
+  }
+
+  #ready(frame: ReadyFrame): void {
+    this.#silenceMs = frame.heartbeat_ms * 2.5;
+    if (frame.resync || frame.epoch !== this.#at.epoch) {
+      this.#stopped = true;
+      this.#drop();
+      this.#set('connecting');
+      this.#handlers.onResync();
+    }
+  }
+  #reach(seq: number): void {
+    if (seq > this.#at.seq) this.#at = { ...this.#at, seq };
+  }
+  #request(frame: object): void {
+    if (this.#state === 'live') this.#send({ id: String(++this.#requests), ...frame });
+  }
+  #send(frame: object): void {
+    if (this.#state === 'live') this.#wire?.send(JSON.stringify(frame));
+  }
+  #lost(): void {
+    if (this.#stopped) return;
+    this.#set('down');
+    const base = BACK_OFF_MS[Math.min(this.#failures, BACK_OFF_MS.length - 1)]!;
+    this.#failures++;
+    this.#retry = this.#world.setTimeout(() => this.#open(), base * (0.75 + this.#world.random() * 0.5));
+  }
+  #watch(ms: number): void {
+    if (this.#watchdog !== null) this.#world.clearTimeout(this.#watchdog);
+    this.#watchdog = this.#world.setTimeout(() => {
+      this.#drop();
+      this.#lost();
+    }, ms);
+  }
+  #cancel(): void {
+    if (this.#watchdog !== null) this.#world.clearTimeout(this.#watchdog);
+    if (this.#retry !== null) this.#world.clearTimeout(this.#retry);
+    this.#watchdog = this.#retry = null;
+  }
+  #drop(): void {
+    const wire = this.#wire;
+    this.#wire = null;
+    this.#cancel();
+    wire?.close(1000);
+  }
+  #set(state: SocketState): void {
+    if (this.#state === state) return;
+    this.#state = state;
+    this.#handlers.onState(state);
+  }
+}

@@ -1,0 +1,16 @@
+import { createContext } from 'svelte';
+import type { Api } from './api/api';
+import type { Router } from './lib/router.svelte';
+import type { Session } from './state/session.svelte';
+import type { Ui } from './state/ui.svelte';
+import type { WorkspaceState } from './state/workspace.svelte';
+
+export interface App {
+  api: Api;
+  router: Router;
+  session: Session;
+  ui: Ui;
+}
+export const [getApp, setApp] = createContext<App>();
+/** Present below the workspace's shell only. */
+export const [getWorkspace, setWorkspace] = createContext<WorkspaceState>();

@@ -1,0 +1,60 @@
+import type { Task } from '../api/types';
+import { seconds } from './time';
+
+export type ChipState = 'queued' | 'retrying' | 'running' | 'done' | 'failed' | 'stopped';
+
+export function chipState(t: Task): ChipState {
+  switch (t.status) {
+    case 'completed':
+      return 'done';
+    case 'cancelled':
+      return 'stopped';
+    case 'queued':
+      return t.retry_at ? 'retrying' : 'queued';
+    default:
+      return t.retry_at ? 'retrying' : t.status;
+  }
+}
+
+export interface ChipView {
+  now: number;
+  /** Some of the answer is there already. */
+  writing: boolean;
+  me: string;
+  stopped: (user: string | null) => string;
+}
+
+/** The words of UI.md §5. */
+export function chipText(t: Task, view: ChipView): string {
+  const since = (iso: string | null) => (iso ? Math.max(0, view.now - Date.parse(iso)) : 0);
+  switch (chipState(t)) {
+    case 'queued':
+      return 'Queued';
+    case 'retrying': {
+      const left = Math.max(0, Math.ceil((Date.parse(t.retry_at!) - view.now) / 1000));
+      return `${left ? `Retrying in ${left} s` : 'Retrying now'} · attempt ${t.attempt + 1}`;
+    }
+    case 'running':
+      return view.writing ? `Writing ${Math.floor(since(t.started_at) / 1000)} s` : 'Reading the thread';
+    case 'failed':
+      return 'Failed';
+    case 'stopped':
+      return 'Stopped';
+    case 'done':
+      return t.started_at && t.completed_at
+        ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
+        : 'Answered';
+  }
+}
+
+/** Why a waiting answer waits, in one sentence. */
+export function waitWords(t: Task, name: string): string {
+  if (t.retry_at) {
+    const why =
+      t.wait_reason === 'rate_limited'
+        ? 'The model takes no more questions for a moment'
+        : 'The model did not answer';
+    return `${why}. Nothing is lost: the same question is sent again.`;
+  }
+  return t.status === 'queued' ? `${name} starts as soon as it is free.` : '';
+}

@@ -1,0 +1,86 @@
+/** What the composer offers while one types `@`, `#` or `:`. No state, no framework. */
+export type Sigil = '@' | '#' | ':';
+export interface Trigger {
+  sigil: Sigil;
+  query: string;
+  /** Index of the sigil in the text. */
+  start: number;
+}
+export interface Candidate {
+  key: string;
+  kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji';
+  /** What is written in place of the trigger. */
+  insert: string;
+  title: string;
+  /** Also searched: handle, description. */
+  handle: string;
+  note: string;
+  id?: string;
+}
+
+const MAX = 6;
+
+/** Is the caret behind a sigil at a word start, outside code? An emoji needs two letters, or `12:30` would open it. */
+export function findTrigger(text: string, caret: number): Trigger | null {
+  const head = text.slice(0, caret);
+  const m = /(^|[^A-Za-z0-9_\\@#:`/.])([@#:])([\p{L}\p{N}_+-]*)$/u.exec(head);
+  if (!m) return null;
+  const sigil = m[2] as Sigil;
+  const query = m[3]!.toLowerCase();
+  if (sigil === ':' && query.length < 2) return null;
+  const start = head.length - query.length - 1;
+  return inCode(head.slice(0, start)) ? null : { sigil, query, start };
+}
+
+/** Inside an open fence, or behind an odd backtick on the line. */
+function inCode(head: string): boolean {
+  const fences = head.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0;
+  if (fences % 2) return true;
+  const line = head.slice(head.lastIndexOf('\n') + 1);
+  return (line.match(/`/g)?.length ?? 0) % 2 === 1;
+}
+
+/** Prefix of handle or name first, then prefix of a later word, then anywhere; agents before people on a tie. */
+export function rank(c: Candidate, query: string): number {
+  const title = c.title.toLowerCase();
+  const tie = c.kind === 'agent' ? 0 : c.kind === 'group' ? 2 : 1;
+  if (c.handle.startsWith(query) || title.startsWith(query)) return tie;
+  if (title.includes(' ' + query) || c.handle.includes('_' + query) || c.handle.includes('-' + query))
+    return 3 + tie;
+  if (title.includes(query) || c.handle.includes(query)) return 6 + tie;
+  return Infinity;
+}
+
+export function complete(candidates: Candidate[], query: string): Candidate[] {
+  return candidates
+    .map((c, i) => ({ c, i, r: rank(c, query) }))
+    .filter((x) => x.r !== Infinity)
+    .sort((a, b) => a.r - b.r || a.i - b.i)
+    .slice(0, MAX)
+    .map((x) => x.c);
+}
+
+/** The text with the trigger replaced, one space behind it, and where the caret goes. */
+export function apply(
+  text: string,
+  caret: number,
+  trigger: Trigger,
+  insert: string,
+): { text: string; caret: number } {
+  const tail = text.slice(caret);
+  const head = text.slice(0, trigger.start) + insert + (tail.startsWith(' ') ? '' : ' ');
+  return { text: head + tail, caret: head.length + (tail.startsWith(' ') ? 1 : 0) };
+}
+
+/** Handles named in a draft outside code and quotes: for the hint "Vibe will answer here". The server decides. */
+export function handlesIn(text: string): Set<string> {
+  const bare = text
+    .replace(/^ {0,3}(```|~~~)[\s\S]*?(^ {0,3}\1|$(?![\s\S]))/gm, ' ')
+    .replace(/`[^`\n]*`/g, ' ')
+    .replace(/^ {0,3}>.*$/gm, ' ')
+    .replace(/\bhttps?:\/\/\S+/g, ' ');
+  const out = new Set<string>();
+  for (const m of bare.matchAll(/(^|[^A-Za-z0-9_\\.+-])@([a-z0-9][a-z0-9_-]{0,63})/gi))
+    out.add(m[2]!.toLowerCase());
+  return out;
+}

@@ -1,0 +1,34 @@
+/** Code colouring arrives after first paint; until then code is plain, and the size of the block does not change. */
+let hl: Promise<typeof import('./highlight')> | null = null;
+
+export function highlightIn(root: ParentNode): void {
+  const todo = root.querySelectorAll<HTMLElement>('code[data-lang]:not([data-lang=""]):not(.hljs)');
+  if (!todo.length) return;
+  hl ??= import('./highlight');
+  hl.then(
+    (m) => todo.forEach((el) => m.paint(el)),
+    () => (hl = null), // plain code is readable; the next block tries again
+  );
+}
+
+/** Colours the code inside a node whenever its body changed. */
+export const highlighted = (node: HTMLElement, _body: string) => {
+  highlightIn(node);
+  return { update: () => highlightIn(node) };
+};
+
+/** One listener for every copy button, since they come as sanitised HTML. */
+export function installCopy(): () => void {
+  const onclick = (e: MouseEvent) => {
+    const button = (e.target as Element).closest<HTMLButtonElement>('[data-copy]');
+    if (!button) return;
+    const code = button.closest('figure')?.querySelector('code')?.textContent ?? '';
+    navigator.clipboard.writeText(code).then(
+      () => (button.textContent = 'Copied'),
+      () => (button.textContent = 'Press Ctrl+C'),
+    );
+    setTimeout(() => (button.textContent = 'Copy'), 1600);
+  };
+  document.addEventListener('click', onclick);
+  return () => document.removeEventListener('click', onclick);
+}

@@ -1,0 +1,67 @@
+export type Command =
+  | 'switcher'
+  | 'composer'
+  | 'escape'
+  | 'keys'
+  | 'next-message'
+  | 'previous-message'
+  | 'next-channel'
+  | 'previous-channel'
+  | 'next-unread'
+  | 'previous-unread'
+  | 'new-thread'
+  | 'reply'
+  | 'edit'
+  | 'mark-unread';
+
+export interface Stroke {
+  key: string;
+  metaKey: boolean;
+  ctrlKey: boolean;
+  altKey: boolean;
+  shiftKey: boolean;
+  isComposing?: boolean;
+}
+
+const PLAIN: Record<string, Command> = {
+  '/': 'composer',
+  '?': 'keys',
+  j: 'next-message',
+  k: 'previous-message',
+  c: 'new-thread',
+  r: 'reply',
+  e: 'edit',
+  u: 'mark-unread',
+};
+
+/** UI.md §4: none fire while typing, save those with a modifier. */
+export function commandFor(s: Stroke, typing: boolean): Command | null {
+  if (s.isComposing) return null;
+  const mod = s.metaKey || s.ctrlKey;
+  if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
+  if (s.altKey && !mod && (s.key === 'ArrowUp' || s.key === 'ArrowDown')) {
+    const way = s.key === 'ArrowUp' ? 'previous' : 'next';
+    return s.shiftKey ? `${way}-unread` : `${way}-channel`;
+  }
+  if (s.key === 'Escape') return 'escape';
+  if (mod || s.altKey || typing) return null;
+  return PLAIN[s.key.toLowerCase()] ?? null;
+}
+
+export const KEY_LIST: [string[], string][] = [
+  [['Ctrl', 'K'], 'Jump to a channel, person, agent or thread'],
+  [['/'], 'Write'],
+  [['C'], 'New thread'],
+  [['R'], 'Reply'],
+  [['J'], 'Next message'],
+  [['K'], 'Previous message'],
+  [['E'], 'Edit my focused message'],
+  [['↑'], 'In an empty box: edit my last message'],
+  [['U'], 'Mark unread from the focused message'],
+  [['Alt', '↑ ↓'], 'Previous or next channel'],
+  [['Alt', 'Shift', '↑ ↓'], 'Previous or next unread channel'],
+  [['Enter'], 'Send'],
+  [['Shift', 'Enter'], 'New line'],
+  [['Esc'], 'Close the menu, drawer or panel'],
+  [['?'], 'This list'],
+];

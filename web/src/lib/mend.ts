@@ -1,0 +1,10 @@
+/** Close what is still open, so half a **bold or a [link](htt never flashes as raw marks. */
+export function mend(s: string): string {
+  s = s.replace(/!?\[([^\]\n]*)(\]\([^)\s]*)?$/, '$1');
+  const line = s.slice(s.lastIndexOf('\n') + 1);
+  if (((line.match(/`/g) ?? []).length & 1) === 1) return s.endsWith('`') ? s.slice(0, -1) : s + '`';
+  s = s.replace(/(^|[\s(])(\*{1,2}|_{1,2}|~{1,2})$/, '$1');
+  if (((s.match(/\*\*/g) ?? []).length & 1) === 1)
+    s = s.endsWith('*') && !s.endsWith('**') ? s + '*' : s + '**';
+  return s;
+}

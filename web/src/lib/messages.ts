@@ -1,0 +1,47 @@
+import type { Message, Reaction } from '../api/types';
+
+/** Pure operations on a list of messages sorted by `seq`. Each returns the same array when nothing changed. */
+export function insert(list: Message[], message: Message): Message[] {
+  const at = list.findIndex((m) => m.id === message.id);
+  if (at >= 0) return list[at] === message ? list : list.with(at, message);
+  let i = list.length;
+  while (i > 0 && list[i - 1]!.seq > message.seq) i--;
+  return list.toSpliced(i, 0, message);
+}
+
+export function replace(list: Message[], message: Message): Message[] {
+  const at = list.findIndex((m) => m.id === message.id);
+  return at < 0 ? list : list.with(at, message);
+}
+
+export function setReactions(list: Message[], id: string, reactions: Reaction[]): Message[] {
+  const at = list.findIndex((m) => m.id === id);
+  return at < 0 ? list : list.with(at, { ...list[at]!, reactions });
+}
+
+/** A page from the server joined to what is here. What is here wins: it came later, as events. */
+export function merge(list: Message[], page: readonly Message[]): Message[] {
+  const known = new Set(list.map((m) => m.id));
+  const fresh = page.filter((m) => !known.has(m.id));
+  return fresh.length ? [...list, ...fresh].sort((a, b) => a.seq - b.seq) : list;
+}
+
+export function toggled(reactions: Reaction[], emoji: string, user: string, on: boolean): Reaction[] {
+  const found = reactions.find((r) => r.emoji === emoji);
+  if (!found) return on ? [...reactions, { emoji, user_ids: [user] }] : reactions;
+  const others = found.user_ids.filter((u) => u !== user);
+  const user_ids = on ? [...others, user] : others;
+  return user_ids.length
+    ? reactions.map((r) => (r === found ? { emoji, user_ids } : r))
+    : reactions.filter((r) => r !== found);
+}
+
+export const isFrom = (m: Message, user: string): boolean =>
+  m.author.type === 'human' && m.author.id === user;
+
+/** Counts as unread for `me` (PROTOCOL.md §2): others' main-line messages; notices do not count. */
+export const counts = (m: Message, me: string): boolean =>
+  !isFrom(m, me) && m.kind !== 'notice' && m.fork_id === null && m.deleted_at === null;
+
+export const mentionsMe = (m: Message, me: string): boolean =>
+  !isFrom(m, me) && m.mentions.some((x) => (x.type === 'user' && x.id === me) || x.type === 'group');

@@ -1,0 +1,119 @@
+/** A router small enough to own: real paths, one reactive `route`, no dependency. */
+export type SettingsPage = 'profile' | 'password' | 'sessions' | 'workspace' | 'members';
+export type Route =
+  | { name: 'home' }
+  | { name: 'setup' }
+  | { name: 'login' }
+  | { name: 'invite'; token: string }
+  | { name: 'new-workspace' }
+  | { name: 'workspace'; slug: string }
+  | { name: 'channel'; slug: string; channel: string }
+  | { name: 'thread'; slug: string; channel: string; thread: string }
+  | { name: 'settings'; slug: string; page: SettingsPage }
+  | { name: 'missing' };
+export type Panel = { kind: 'task' | 'agent'; id: string } | null;
+export interface Place {
+  path: string;
+  route: Route;
+  panel: Panel;
+  /** The message of `#m-ID`. */
+  message: string | null;
+  query: URLSearchParams;
+}
+
+const SETTINGS: readonly string[] = ['profile', 'password', 'sessions', 'workspace', 'members'];
+const isSettings = (s: string): s is SettingsPage => SETTINGS.includes(s);
+
+export function parsePlace(url: URL): Place {
+  const [kind, id] = (url.searchParams.get('panel') ?? '').split(':');
+  return {
+    path: url.pathname,
+    route: parseRoute(url.pathname),
+    panel: id && (kind === 'task' || kind === 'agent') ? { kind, id } : null,
+    message: url.hash.startsWith('#m-') ? url.hash.slice(3) : null,
+    query: url.searchParams,
+  };
+}
+
+function parseRoute(path: string): Route {
+  let parts: string[];
+  try {
+    parts = path.split('/').filter(Boolean).map(decodeURIComponent);
+  } catch {
+    return { name: 'missing' };
+  }
+  const [a, b, c, d, e] = parts;
+  if (!a) return { name: 'home' };
+  if (!b && (a === 'setup' || a === 'login' || a === 'new-workspace')) return { name: a };
+  if (a === 'invite' && b && !c) return { name: 'invite', token: b };
+  if (!b) return { name: 'workspace', slug: a };
+  if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
+  if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
+  if (b === 'settings' && !d) {
+    const page = c ?? 'profile';
+    if (isSettings(page)) return { name: 'settings', slug: a, page };
+  }
+  return { name: 'missing' };
+}
+
+/** Addresses of the workspace's places. */
+export const to = {
+  channel: (slug: string, channel: string) => `/${slug}/c/${encodeURIComponent(channel)}`,
+  thread: (slug: string, channel: string, thread: string) =>
+    `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}`,
+  settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
+};
+
+export class Router {
+  #at = $state.raw<Place>(parsePlace(new URL(location.href)));
+
+  get place(): Place {
+    return this.#at;
+  }
+  get route(): Route {
+    return this.#at.route;
+  }
+  get panel(): Panel {
+    return this.#at.panel;
+  }
+
+  /** Follows Back and plain clicks on our own links. Returns how to stop. */
+  listen(): () => void {
+    const sync = () => this.#sync();
+    const click = (e: MouseEvent) => {
+      const a = (e.target as Element).closest?.('a[href^="/"]');
+      if (
+        !a ||
+        e.defaultPrevented ||
+        e.button ||
+        e.metaKey ||
+        e.ctrlKey ||
+        e.shiftKey ||
+        a.getAttribute('target')
+      )
+        return;
+      e.preventDefault();
+      this.go(a.getAttribute('href')!);
+    };
+    addEventListener('popstate', sync);
+    addEventListener('click', click);
+    return () => {
+      removeEventListener('popstate', sync);
+      removeEventListener('click', click);
+    };
+  }
+  #sync(): void {
+    this.#at = parsePlace(new URL(location.href));
+  }
+  go(path: string, replace = false): void {
+    history[replace ? 'replaceState' : 'pushState'](null, '', path);
+    this.#sync();
+  }
+  /** Opens or closes the right panel; the main column stays. */
+  open(panel: string | null): void {
+    const url = new URL(location.href);
+    if (panel) url.searchParams.set('panel', panel);
+    else url.searchParams.delete('panel');
+    this.go(url.pathname + url.search.replaceAll('%3A', ':'));
+  }
+}

@@ -1,0 +1,143 @@
+import type { Message, Task } from '../api/types';
+import { dayOf } from './time';
+
+export type Sending = 'sending' | 'waiting' | 'failed';
+/** What the outbox holds of a message that is not confirmed yet. */
+export interface Unsent {
+  client_id: string;
+  content: string;
+  created_at: string;
+  status: Sending;
+  error: string | null;
+}
+export interface MessageRow {
+  kind: 'message';
+  key: string;
+  message: Message;
+  follows: boolean;
+  day: string | null;
+  isNew: boolean;
+  unsent: Unsent | null;
+}
+/** An answer that has no text yet: its place is held until the message comes. */
+export interface TaskRow {
+  kind: 'task';
+  key: string;
+  task: Task;
+  day: null;
+  isNew: false;
+}
+export type Row = MessageRow | TaskRow;
+
+export interface RowsInput {
+  messages: readonly Message[];
+  tasks: readonly Task[];
+  unsent: readonly Unsent[];
+  unreadFrom: string | null;
+  /** The newest message is loaded, so unsent ones and waiting answers may follow. */
+  atEnd: boolean;
+  me: { id: string; name: string; avatar_url: string | null };
+}
+
+const GROUP_MS = 5 * 60_000;
+const isActive = (t: Task) => t.status === 'queued' || t.status === 'running';
+
+/** An own message keeps the key of its optimistic row, so that the echo takes its place without a new row. */
+const keyOf = (m: Message) => {
+  if (m.author.type === 'agent' && m.metadata.task_id) return m.metadata.task_id;
+  return m.author.type === 'human' && m.client_id ? `own:${m.client_id}` : m.id;
+};
+
+/** A tombstone is shown for a person's message; parts of an answer that was asked again simply go. */
+const isShown = (m: Message) => m.deleted_at === null || m.author.type === 'human';
+
+export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: RowsInput): Row[] {
+  const rows: Row[] = [];
+  const answered = new Set<string>();
+  const retried = new Set(tasks.map((t) => t.retry_of));
+  for (const m of messages) if (m.metadata.task_id) answered.add(m.metadata.task_id);
+
+  const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.fork_id === null);
+  const stoppedAfter = (m: Message) =>
+    waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));
+
+  let before: Message | null = null;
+  let lastDay: string | null = null;
+  const push = (message: Message, pending: Unsent | null) => {
+    const day = dayOf(message.created_at);
+    const newDay = day !== lastDay;
+    const isNew = message.id === unreadFrom;
+    lastDay = day;
+    rows.push({
+      kind: 'message',
+      key: pending ? `own:${pending.client_id}` : keyOf(message),
+      message,
+      follows: !newDay && !isNew && before !== null && groups(before, message),
+      day: newDay ? day : null,
+      isNew,
+      unsent: pending,
+    });
+    before = message;
+  };
+  const hold = (task: Task) => {
+    rows.push({ kind: 'task', key: task.id, task, day: null, isNew: false });
+    before = null;
+  };
+
+  for (const m of messages) {
+    if (isShown(m)) push(m, null);
+    for (const t of stoppedAfter(m)) hold(t);
+  }
+  if (atEnd) {
+    const here = new Set(messages.map((m) => m.client_id));
+    for (const t of waiting) if (isActive(t)) hold(t);
+    for (const u of unsent) if (!here.has(u.client_id)) push(draftMessage(u, me), u);
+  }
+  return rows;
+}
+
+function groups(a: Message, b: Message): boolean {
+  return (
+    a.author.type === 'human' &&
+    b.author.type === 'human' &&
+    a.author.id === b.author.id &&
+    a.kind === 'text' &&
+    b.kind === 'text' &&
+    a.deleted_at === null &&
+    Date.parse(b.created_at) - Date.parse(a.created_at) < GROUP_MS
+  );
+}
+
+/** An unsent message in the shape of a message, so that one row component shows both. */
+export function draftMessage(u: Unsent, me: RowsInput['me']): Message {
+  return {
+    id: u.client_id,
+    workspace_id: '',
+    channel_id: '',
+    thread_id: '',
+    fork_id: null,
+    parent_id: null,
+    seq: Number.MAX_SAFE_INTEGER,
+    author: { type: 'human', id: me.id, name: me.name, avatar_url: me.avatar_url },
+    kind: 'text',
+    state: 'complete',
+    content: u.content,
+    content_plain: u.content,
+    mentions: [],
+    reactions: [],
+    attachments: [],
+    metadata: {},
+    client_id: u.client_id,
+    created_at: u.created_at,
+    edited_at: null,
+    deleted_at: null,
+  };
+}
+
+/** Rows were added or taken at the start: the list must keep its place from the end. */
+export function movedAtStart(before: readonly Row[], after: readonly Row[]): boolean {
+  const a = before[0]?.key;
+  const b = after[0]?.key;
+  if (!a || !b || a === b) return false;
+  return after.some((r) => r.key === a) || before.some((r) => r.key === b);
+}

@@ -1,0 +1,53 @@
+import type { Agent, Message, Thread } from '../api/types';
+
+export const oneLine = (s: string): string => s.replace(/\s+/g, ' ').trim();
+
+/** Enough Markdown removed for a preview of text that the server has not seen yet. */
+export const plain = (s: string): string =>
+  oneLine(
+    s
+      .replace(/```[\s\S]*?(```|$)/g, ' code ')
+      .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .replace(/^\s{0,3}(#{1,6}|>|[-*+]|\d{1,9}[.)])\s+/gm, '')
+      .replace(/[*_`~]/g, ''),
+  );
+
+const cut = (s: string, max: number) => (s.length <= max ? s : s.slice(0, max - 1).trimEnd() + '…');
+const firstLine = (s: string) => s.split('\n').find((l) => l.trim()) ?? '';
+
+export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | undefined): string {
+  if (!thread) return 'Thread';
+  if (thread.title) return thread.title;
+  const root = thread.root_message;
+  if (!root) return 'Thread';
+  if (root.deleted_at) return 'Deleted message';
+  return cut(oneLine(firstLine(root.content_plain)) || 'Thread', 120);
+}
+
+export const preview = (m: Message): string =>
+  m.deleted_at
+    ? 'Message deleted'
+    : oneLine(m.content_plain) || (m.state === 'streaming' ? 'is writing…' : '…');
+
+export const agentName = (a: Pick<Agent, 'name' | 'display_name'>): string => a.display_name || a.name;
+
+export const initials = (name: string, max = 2): string =>
+  name
+    .split(/\s+/)
+    .map((w) => [...w][0] ?? '')
+    .join('')
+    .slice(0, max)
+    .toUpperCase() || '?';
+
+/** A steady hue for a person, from the id. */
+export function hueOf(id: string): number {
+  let h = 2166136261;
+  for (let i = 0; i < id.length; i++) h = Math.imul(h ^ id.charCodeAt(i), 16777619);
+  return (h >>> 0) % 360;
+}
+
+/** "Ada", "Ada and Bo", "Ada, Bo and Cy". */
+export function listed(names: string[]): string {
+  if (names.length < 2) return names[0] ?? '';
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}

@@ -1,0 +1,36 @@
+const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const fullFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short' });
+const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
+const dayMonth = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long' });
+const dayMonthYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
+const DAY_MS = 86_400_000;
+
+export const clock = (iso: string): string => clockFormat.format(new Date(iso));
+export const full = (iso: string): string => fullFormat.format(new Date(iso));
+
+/** Today / Yesterday / weekday / date, in the person's own time zone. */
+export function dayOf(iso: string, now = new Date()): string {
+  const date = new Date(iso);
+  const midnight = (d: Date) => new Date(d.getFullYear(), d.getMonth(), d.getDate()).getTime();
+  const days = Math.round((midnight(now) - midnight(date)) / DAY_MS);
+  if (days <= 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  if (days < 7) return weekday.format(date);
+  return date.getFullYear() === now.getFullYear() ? dayMonth.format(date) : dayMonthYear.format(date);
+}
+
+/** "just now", "5 min ago", then the day: for places where the exact minute does not matter. */
+export function ago(iso: string, now = new Date()): string {
+  const minutes = Math.floor((now.getTime() - Date.parse(iso)) / 60_000);
+  if (minutes < 1) return 'just now';
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
+  return dayOf(iso, now).replace(/^Yesterday$/, 'yesterday');
+}
+
+export const seconds = (ms: number): string =>
+  ms < 60_000
+    ? `${(ms / 1000).toFixed(1)} s`
+    : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+
+export const plural = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`;

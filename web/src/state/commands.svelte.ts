@@ -1,0 +1,85 @@
+import { commandFor, type Command } from '../lib/keys';
+import { to, type Router } from '../lib/router.svelte';
+import { threadTitle } from '../lib/text';
+import type { Channel } from '../api/types';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+const focusComposer = () => document.querySelector<HTMLElement>('main textarea[data-composer]')?.focus();
+
+/** What the keyboard does anywhere, and what the window is called. What needs a message is done by its row. */
+export class Commands {
+  #ws: WorkspaceState;
+  #router: Router;
+  #ui: Ui;
+
+  constructor(ws: WorkspaceState, router: Router, ui: Ui) {
+    this.#ws = ws;
+    this.#router = router;
+    this.#ui = ui;
+  }
+
+  get channel(): Channel | undefined {
+    const r = this.#router.route;
+    return r.name === 'channel' || r.name === 'thread' ? this.#ws.channels.find(r.channel) : undefined;
+  }
+  get title(): string {
+    const r = this.#router.route;
+    if (r.name === 'settings') return 'Settings';
+    if (r.name === 'thread') return threadTitle(this.#ws.threads.map.get(r.thread));
+    const c = this.channel;
+    if (!c) return 'OpenVibe';
+    return c.kind === 'direct' ? this.#ws.channels.title(c) : `#${c.name}`;
+  }
+
+  key(e: KeyboardEvent): void {
+    const target = e.target as Element;
+    const typing = target.closest('input, textarea, select, [contenteditable]') !== null;
+    const command = commandFor(e, typing);
+    if (!command || e.defaultPrevented) return;
+    if (document.querySelector('dialog[open]') && command !== 'switcher') return;
+    if (this.#run(command, target, typing)) e.preventDefault();
+  }
+
+  #run(command: Command, target: Element, typing: boolean): boolean {
+    const ui = this.#ui;
+    switch (command) {
+      case 'switcher':
+        ui.dialog = null;
+        ui.switcher = !ui.switcher;
+        return true;
+      case 'keys':
+        ui.dialog = { name: 'keys' };
+        return true;
+      case 'escape':
+        if (ui.sidebar) ui.sidebar = false;
+        else if (typing) (target as HTMLElement).blur();
+        else if (this.#router.panel) this.#router.open(null);
+        else return false;
+        return true;
+      case 'composer':
+      case 'reply':
+        focusComposer();
+        return true;
+      case 'new-thread':
+        if (this.channel) {
+          this.#router.go(to.channel(this.#ws.slug, this.#ws.channels.segment(this.channel)));
+          setTimeout(focusComposer);
+        }
+        return true;
+      case 'next-channel':
+      case 'previous-channel':
+        return this.#step(command === 'next-channel' ? 1 : -1, false);
+      case 'next-unread':
+      case 'previous-unread':
+        return this.#step(command === 'next-unread' ? 1 : -1, true);
+      default:
+        return false; // j, k, e, u belong to the message list
+    }
+  }
+  #step(way: 1 | -1, unread: boolean): boolean {
+    const next = this.#ws.channels.step(this.channel?.id ?? null, way, unread);
+    if (next) this.#router.go(to.channel(this.#ws.slug, this.#ws.channels.segment(next)));
+    return true;
+  }
+}

@@ -1,0 +1,39 @@
+import type { SocketState } from '../api/socket';
+
+export type Net = 'online' | 'reconnecting' | 'offline';
+const RECONNECTING_AFTER_MS = 2000;
+const OFFLINE_AFTER_MS = 10_000;
+
+/** What a person is told of the connection: a short gap is not worth a word (UI.md §2). */
+export class Connection {
+  net = $state<Net>('online');
+  live = $state(false);
+  #since: number | null = null;
+  #timer: ReturnType<typeof setInterval> | null = null;
+  #now: () => number;
+  #browserOnline: () => boolean;
+
+  constructor(now: () => number = Date.now, browserOnline: () => boolean = () => navigator.onLine) {
+    this.#now = now;
+    this.#browserOnline = browserOnline;
+  }
+
+  socket(state: SocketState): void {
+    this.live = state === 'live';
+    if (this.live) this.#since = null;
+    else this.#since ??= this.#now();
+    this.look();
+    if (this.live && this.#timer) {
+      clearInterval(this.#timer);
+      this.#timer = null;
+    } else if (!this.live) this.#timer ??= setInterval(() => this.look(), 250);
+  }
+  look(): void {
+    const lost = this.#since === null ? 0 : this.#now() - this.#since;
+    if (!this.#browserOnline() || lost >= OFFLINE_AFTER_MS) this.net = 'offline';
+    else this.net = lost >= RECONNECTING_AFTER_MS ? 'reconnecting' : 'online';
+  }
+  dispose(): void {
+    if (this.#timer) clearInterval(this.#timer);
+  }
+}

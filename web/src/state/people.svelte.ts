@@ -1,0 +1,81 @@
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
+import type { Agent, Me, Member, Message, Presence, Snapshot } from '../api/types';
+import type { ServerEvent } from '../api/events';
+import { agentName } from '../lib/text';
+
+/** Who is in the workspace: members and agents, by id and by handle, and who is here now. */
+export class People {
+  me = $state.raw<Me>({ id: '', email: '', name: '', handle: '', role: 'member', avatar_url: null });
+  readonly members = new SvelteMap<string, Member>();
+  readonly agents = new SvelteMap<string, Agent>();
+  readonly online = new SvelteSet<string>();
+
+  readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
+  /** Agents that one can talk to. System agents and bases of others are not listed. */
+  readonly crew = $derived(
+    [...this.agents.values()].filter((a) => a.status === 'active' && a.mentionable && !a.is_system),
+  );
+  readonly isAdmin = $derived(this.me.role === 'admin');
+  readonly canWrite = $derived(this.me.role !== 'viewer');
+
+  load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'presence'>): void {
+    this.me = s.me;
+    this.members.clear();
+    this.agents.clear();
+    this.online.clear();
+    for (const m of s.members) this.members.set(m.user_id, m);
+    for (const a of s.agents) this.agents.set(a.id, a);
+    for (const p of s.presence) this.seen(p);
+  }
+  seen(p: Presence): void {
+    if (p.status === 'online') this.online.add(p.user_id);
+    else this.online.delete(p.user_id);
+  }
+  apply(e: ServerEvent): void {
+    switch (e.type) {
+      case 'member.joined':
+      case 'member.updated': {
+        const m = e.data.member;
+        this.members.set(m.user_id, m);
+        if (m.user_id === this.me.id) this.me = { ...this.me, name: m.name, handle: m.handle, role: m.role };
+        return;
+      }
+      case 'member.removed':
+        this.members.delete(e.data.member.user_id);
+        this.online.delete(e.data.member.user_id);
+        return;
+      case 'agent.created':
+      case 'agent.updated':
+      case 'agent.archived':
+        this.agents.set(e.data.agent.id, e.data.agent);
+    }
+  }
+
+  /** The name as it is now; the one a message carries is that of its time. */
+  nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
+    if (author.id && author.type === 'human') return this.members.get(author.id)?.name ?? author.name;
+    if (author.id && author.type === 'agent') {
+      const agent = this.agents.get(author.id);
+      return agent ? agentName(agent) : author.name;
+    }
+    return author.name || 'OpenVibe';
+  }
+  userName(id: string | null): string {
+    if (!id) return 'Someone';
+    return id === this.me.id ? 'You' : (this.members.get(id)?.name ?? 'Someone who left');
+  }
+  agentName(id: string | null): string {
+    const agent = id ? this.agents.get(id) : undefined;
+    return agent ? agentName(agent) : 'The agent';
+  }
+  agentByHandle(handle: string): Agent | undefined {
+    return this.crew.find((a) => a.name === handle);
+  }
+  readonly handles = $derived(
+    new Set([
+      ...this.roster.map((m) => m.handle),
+      ...this.crew.map((a) => a.name),
+      ...['everyone', 'here', 'channel'],
+    ]),
+  );
+}

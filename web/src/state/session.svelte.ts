@@ -1,0 +1,101 @@
+import type { Api } from '../api/api';
+import { ApiError, say } from '../api/problem';
+import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
+
+export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
+
+/** Who is signed in, and to which workspaces they belong. */
+export class Session {
+  status = $state<SessionStatus>('loading');
+  problem = $state('');
+  user = $state.raw<User | null>(null);
+  workspaces = $state.raw<WorkspaceRef[]>([]);
+  setup = $state.raw<Setup | null>(null);
+  readonly api: Api;
+
+  constructor(api: Api) {
+    this.api = api;
+  }
+
+  async start(): Promise<void> {
+    try {
+      this.#enter(await this.api.me());
+    } catch (e) {
+      if (e instanceof ApiError && e.status === 401) return this.#signedOut();
+      this.problem = say(e);
+      this.status = 'unreachable';
+    }
+  }
+  async #signedOut(): Promise<void> {
+    try {
+      this.setup = await this.api.setup();
+      this.user = null;
+      this.workspaces = [];
+      this.status = this.setup.needs_setup ? 'setup' : 'signed-out';
+    } catch (e) {
+      this.problem = say(e);
+      this.status = 'unreachable';
+    }
+  }
+  #enter(account: Account): void {
+    this.user = account.user;
+    this.workspaces = account.workspaces;
+    this.status = 'signed-in';
+  }
+  bySlug(slug: string): WorkspaceRef | undefined {
+    return this.workspaces.find((w) => w.slug === slug);
+  }
+
+  async signIn(email: string, password: string): Promise<void> {
+    this.#enter(await this.api.signIn(email, password));
+  }
+  /** Sign-up by invite or in open mode. The account is entered at once; `first` does it after the workspace exists. */
+  async signUp(form: { name: string; email: string; password: string; invite?: string }): Promise<void> {
+    this.#enter(await this.api.signUp(form));
+  }
+  /**
+   * First start: the account, then its workspace. When only the second step fails, trying again signs in
+   * with what was typed, so that the form can be sent again as it is.
+   */
+  async first(form: {
+    name: string;
+    email: string;
+    password: string;
+    workspace: string;
+    setup_token?: string;
+  }): Promise<Workspace> {
+    const { name, email, password, setup_token } = form;
+    if (!this.user) this.user = (await this.api.signUp({ name, email, password, setup_token })).user;
+    const workspace = await this.api.createWorkspace(form.workspace);
+    this.#enter(await this.api.me());
+    return workspace;
+  }
+  async createWorkspace(name: string): Promise<Workspace> {
+    const workspace = await this.api.createWorkspace(name);
+    await this.refresh();
+    return workspace;
+  }
+  async accept(token: string): Promise<string> {
+    const { workspace } = await this.api.acceptInvite(token);
+    await this.refresh();
+    return workspace.slug;
+  }
+  async rename(name: string): Promise<void> {
+    this.#enter(await this.api.rename(name));
+  }
+  async refresh(): Promise<void> {
+    this.#enter(await this.api.me());
+  }
+  async signOut(): Promise<void> {
+    await this.api.signOut();
+    await this.#signedOut();
+  }
+  /** A socket was refused: is it the session, or only the workspace? */
+  async check(): Promise<void> {
+    try {
+      await this.refresh();
+    } catch (e) {
+      if (e instanceof ApiError && e.status === 401) await this.#signedOut();
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import { say } from '../api/problem';
+import { to, type Router } from '../lib/router.svelte';
+import { agentName, threadTitle } from '../lib/text';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+export interface SwitcherItem {
+  key: string;
+  kind: 'channel' | 'private' | 'direct' | 'thread' | 'person' | 'agent';
+  id: string;
+  title: string;
+  note: string;
+  go: () => void;
+}
+
+/** Everything one can jump to. Threads with the latest activity come first, so that an empty search shows what is recent. */
+export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): SwitcherItem[] {
+  const { channels, people, threads } = ws;
+  const open = (path: string) => () => router.go(path);
+  const rooms = [...channels.joined, ...channels.others].map((c): SwitcherItem => ({
+    key: c.id,
+    kind: c.kind === 'private' ? 'private' : 'channel',
+    id: c.id,
+    title: c.name ?? '',
+    note: c.topic ?? '',
+    go: open(to.channel(ws.slug, channels.segment(c))),
+  }));
+  const direct = async (who: { member_ids?: string[]; agent_id?: string }) => {
+    try {
+      const c = await ws.api.openDirect(who);
+      channels.put(c);
+      router.go(to.channel(ws.slug, c.id));
+    } catch (e) {
+      ui.show(say(e));
+    }
+  };
+  const agents = people.crew.map((a): SwitcherItem => ({
+    key: a.id,
+    kind: 'agent',
+    id: a.id,
+    title: agentName(a),
+    note: 'Agent',
+    go: () => void direct({ agent_id: a.id }),
+  }));
+  const members = people.roster.map((m): SwitcherItem => ({
+    key: m.user_id,
+    kind: 'person',
+    id: m.user_id,
+    title: m.name,
+    note: `@${m.handle}`,
+    go: () => void direct({ member_ids: m.user_id === people.me.id ? [] : [m.user_id] }),
+  }));
+  const recent = [...threads.map.values()]
+    .sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1))
+    .flatMap((t): SwitcherItem[] => {
+      const c = channels.map.get(t.channel_id);
+      if (!c || c.kind === 'direct') return [];
+      return [
+        {
+          key: t.id,
+          kind: 'thread',
+          id: t.id,
+          title: threadTitle(t),
+          note: `#${c.name}`,
+          go: open(to.thread(ws.slug, channels.segment(c), t.id)),
+        },
+      ];
+    });
+  return [...recent.slice(0, 3), ...rooms, ...agents, ...members, ...recent.slice(3, 100)];
+}

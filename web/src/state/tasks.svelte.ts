@@ -1,0 +1,55 @@
+import { SvelteMap } from 'svelte/reactivity';
+import type { Task } from '../api/types';
+
+const KEEP = 600;
+export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
+
+/** What agents were asked to do. Ended tasks are forgotten, oldest first, when there are many. */
+export class Tasks {
+  readonly map = new SvelteMap<string, Task>();
+  readonly active = $derived([...this.map.values()].filter(isActive));
+  #fetch: (id: string) => Promise<Task>;
+  #asked = new Set<string>();
+
+  constructor(fetch: (id: string) => Promise<Task>) {
+    this.#fetch = fetch;
+  }
+
+  load(active: Task[]): void {
+    this.map.clear();
+    this.#asked.clear();
+    for (const t of active) this.map.set(t.id, t);
+  }
+  put(task: Task): void {
+    this.map.set(task.id, task);
+    if (this.map.size <= KEEP) return;
+    for (const [id, t] of this.map) {
+      if (this.map.size <= KEEP * 0.8) return;
+      if (!isActive(t)) this.map.delete(id);
+    }
+  }
+  /** From a list or a request's answer: an ended task is never turned back by a slower answer. */
+  learn(task: Task): void {
+    const old = this.map.get(task.id);
+    if (!old || isActive(old)) this.put(task);
+  }
+  /** Fetched once, for a row on screen whose task is not known yet. */
+  want(id: string): void {
+    if (this.map.has(id) || this.#asked.has(id)) return;
+    this.#asked.add(id);
+    this.#fetch(id).then(
+      (t) => this.learn(t),
+      () => undefined, // no longer kept: the row does without
+    );
+  }
+  inThread(thread: string): Task[] {
+    return [...this.map.values()]
+      .filter((t) => t.thread_id === thread)
+      .sort((a, b) =>
+        a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.id < b.id ? -1 : 1,
+      );
+  }
+  isBusy(agent: string): boolean {
+    return this.active.some((t) => t.agent_id === agent);
+  }
+}

@@ -1,0 +1,224 @@
+import type { Api } from '../api/api';
+import type { ServerEvent } from '../api/events';
+import { isMissing, say } from '../api/problem';
+import type { Message, Task, Thread } from '../api/types';
+import { counts, insert, merge, replace, setReactions } from '../lib/messages';
+
+export type Loading = 'loading' | 'ready' | 'missing' | 'error';
+export interface ThreadHome {
+  readonly api: Api;
+  readonly myId: string;
+  learnThread(thread: Thread): void;
+  learnTasks(tasks: Task[]): void;
+  readTo(thread: string, seq: number): Promise<void>;
+}
+
+/** Kept at most while following the end; older ones are read again on scrolling up. */
+const FOLLOW_MAX = 400;
+/** Kept at most while reading back; then the newest are let go and read again on the way down. */
+const WINDOW_MAX = 800;
+
+/** The messages of one thread: a window of what the server has, kept right by events. */
+export class ThreadState {
+  readonly id: string;
+  status = $state<Loading>('loading');
+  problem = $state('');
+  messages = $state.raw<Message[]>([]);
+  hasOlder = $state(false);
+  hasNewer = $state(false);
+  busy = $state<'older' | 'newer' | null>(null);
+  /** The first message that was unread when the thread was opened; it does not move while open. */
+  unreadFrom = $state<string | null>(null);
+  /** Messages that came while the end was not loaded. */
+  missed = $state(0);
+  /** The reader looks at the end right now, so what comes is read at once. */
+  watching = false;
+
+  #home: ThreadHome;
+  #readSeq = 0;
+  #keepUnread = false;
+  /** Events that came while a page was under way; they are newer than the page. */
+  #during: ServerEvent[] | null = null;
+
+  constructor(id: string, home: ThreadHome) {
+    this.id = id;
+    this.#home = home;
+  }
+
+  /** What is known already (a thread that I just started), shown until the page is there. */
+  seed(message: Message): void {
+    if (this.status !== 'loading') return;
+    this.messages = insert(this.messages, message);
+    this.status = 'ready';
+  }
+
+  async load(around: string | null = null): Promise<void> {
+    const { api } = this.#home;
+    if (this.status !== 'ready' || around) this.status = this.messages.length ? this.status : 'loading';
+    this.#during ??= [];
+    try {
+      const [thread, page] = await Promise.all([
+        api.thread(this.id),
+        api.messages(this.id, around ? { around } : {}).catch((e: unknown) => {
+          if (around && isMissing(e)) return api.messages(this.id); // the linked message is gone: show the end
+          throw e;
+        }),
+      ]);
+      this.#home.learnThread(thread);
+      this.#home.learnTasks(thread.active_tasks ?? []);
+      this.#readSeq = thread.read_seq ?? 0;
+      const newest = page.data.at(-1)?.seq ?? 0;
+      this.messages = page.data;
+      this.hasNewer = around !== null && thread.last_seq > newest;
+      this.hasOlder = around ? page.data[0]?.id !== thread.root_message_id : page.has_more;
+      this.missed = 0;
+      this.#replay();
+      this.#mark();
+      this.status = 'ready';
+      this.#home.api.tasks({ thread_id: this.id }).then(
+        (l) => this.#home.learnTasks(l.data),
+        () => undefined, // rows ask for their own task when it is missing
+      );
+    } catch (e) {
+      this.#during = null;
+      if (isMissing(e)) this.status = 'missing';
+      else if (!this.messages.length) {
+        this.problem = say(e);
+        this.status = 'error';
+      }
+    }
+  }
+  /** After a gap in the event log: what is here may be stale. */
+  reload(): Promise<void> {
+    return this.load(this.hasNewer ? (this.messages.at(-1)?.id ?? null) : null);
+  }
+
+  async loadOlder(): Promise<void> {
+    const first = this.messages[0];
+    if (!first || !this.hasOlder || this.busy) return;
+    await this.#page('older', { before: first.id });
+  }
+  async loadNewer(): Promise<void> {
+    const last = this.messages.at(-1);
+    if (!last || !this.hasNewer || this.busy) return;
+    await this.#page('newer', { after: last.id });
+  }
+  async #page(way: 'older' | 'newer', at: { before?: string; after?: string }): Promise<void> {
+    this.busy = way;
+    this.#bound(way);
+    this.#during ??= [];
+    try {
+      const page = await this.#home.api.messages(this.id, at);
+      this.messages = merge(this.messages, page.data);
+      if (way === 'older') this.hasOlder = page.has_more;
+      else this.hasNewer = page.has_more;
+      if (!this.hasNewer) this.missed = 0;
+      this.#replay();
+    } catch {
+      this.#during = null; // scrolling again tries again
+    } finally {
+      this.busy = null;
+    }
+  }
+  /** Lets go of the far end before reading on. Never together with new rows: the list keeps its place by one change at a time. */
+  #bound(way: 'older' | 'newer'): void {
+    if (this.messages.length <= WINDOW_MAX) return;
+    if (way === 'older') {
+      this.messages = this.messages.slice(0, WINDOW_MAX);
+      this.hasNewer = true;
+    } else {
+      this.messages = this.messages.slice(-WINDOW_MAX);
+      this.hasOlder = true;
+    }
+  }
+  /** Back to the end, wherever the window stood. */
+  async toLatest(): Promise<void> {
+    if (this.hasNewer) await this.load();
+  }
+
+  /** Called for every durable event of this thread. */
+  apply(e: ServerEvent): void {
+    this.#during?.push(e);
+    switch (e.type) {
+      case 'message.created':
+        return this.add(e.data.message);
+      case 'message.updated':
+      case 'message.deleted':
+        this.messages = replace(this.messages, e.data.message);
+        return;
+      case 'reaction.added':
+      case 'reaction.removed':
+        this.messages = setReactions(this.messages, e.data.message_id, e.data.reactions);
+    }
+  }
+  add(message: Message): void {
+    if (message.fork_id) return;
+    if (this.hasNewer) {
+      if (!this.messages.some((m) => m.id === message.id)) this.missed++;
+      return;
+    }
+    if (this.messages.some((m) => m.id === message.id)) return; // my own answer came first; an event is not newer
+    let list = insert(this.messages, message);
+    if (this.watching && list.length > FOLLOW_MAX) {
+      list = list.slice(-FOLLOW_MAX / 2);
+      this.hasOlder = true;
+    }
+    this.messages = list;
+  }
+  replace(message: Message): void {
+    this.messages = replace(this.messages, message);
+  }
+  react(id: string, reactions: Message['reactions']): void {
+    this.messages = setReactions(this.messages, id, reactions);
+  }
+
+  #replay(): void {
+    const events = this.#during ?? [];
+    this.#during = null;
+    for (const e of events) this.apply(e);
+  }
+  #mark(): void {
+    const first = this.messages.find((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));
+    this.unreadFrom = first && first.seq > 0 ? first.id : null;
+    if (
+      first &&
+      this.messages[0] === first &&
+      !this.hasOlder &&
+      this.#readSeq === 0 &&
+      this.messages.length === 1
+    ) {
+      this.unreadFrom = null; // a rule above the only message says nothing
+    }
+  }
+
+  /** Seen on screen for a second. */
+  async seen(seq: number): Promise<void> {
+    if (this.#keepUnread || seq <= this.#readSeq) return;
+    this.#readSeq = seq;
+    await this.#home.readTo(this.id, seq);
+  }
+  async markUnreadFrom(message: Message): Promise<void> {
+    this.#keepUnread = true;
+    this.#readSeq = message.seq - 1;
+    this.unreadFrom = message.id;
+    await this.#home.readTo(this.id, message.seq - 1);
+  }
+  /** Another window of mine read here. */
+  readElsewhere(seq: number): void {
+    this.#readSeq = Math.max(this.#readSeq, seq);
+  }
+  /** The thread is left: next time the rule is set anew. */
+  leave(): void {
+    this.watching = false;
+    this.#keepUnread = false;
+    this.unreadFrom = null;
+    if (!this.hasNewer && this.messages.length > FOLLOW_MAX / 4) {
+      this.messages = this.messages.slice(-FOLLOW_MAX / 4);
+      this.hasOlder = true;
+    }
+  }
+  /** Opened again while still in memory. */
+  enter(): void {
+    if (this.status === 'ready') this.#mark();
+  }
+}

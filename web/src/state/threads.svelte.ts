@@ -1,0 +1,96 @@
+import { SvelteMap } from 'svelte/reactivity';
+import type { Message, Thread } from '../api/types';
+import { counts, mentionsMe } from '../lib/messages';
+
+const KEEP = 400;
+
+/** What is known of threads: those listed, opened, or heard of while here. Not their messages. */
+export class Threads {
+  readonly map = new SvelteMap<string, Thread>();
+
+  clear(): void {
+    this.map.clear();
+  }
+  /** From the server with everything that is mine, or from an event without it. */
+  put(thread: Thread): void {
+    const old = this.map.get(thread.id);
+    const own = {
+      unread_count: 0,
+      mention_count: 0,
+      active_tasks: [],
+      root_message: null,
+      last_message: null,
+    };
+    // A list asked for before the newest event may be older than what is here.
+    if (old && thread.last_seq < old.last_seq) {
+      this.map.set(thread.id, { ...own, ...thread, ...old, title: thread.title, status: thread.status });
+      return;
+    }
+    this.map.set(thread.id, { ...own, ...old, ...thread });
+    this.#prune();
+  }
+  patch(id: string, change: Partial<Thread>): void {
+    const t = this.map.get(id);
+    if (t) this.map.set(id, { ...t, ...change });
+  }
+
+  /** `message.created` implies the thread's counters. `seen`: it appeared before the reader's eyes. */
+  created(m: Message, me: string, seen: boolean): void {
+    const t = this.map.get(m.thread_id);
+    if (!t || m.fork_id) return;
+    if (m.id === t.root_message_id || !t.root_message_id) {
+      this.map.set(t.id, {
+        ...t,
+        root_message_id: m.id,
+        root_message: m,
+        last_message: t.last_message ?? m,
+        last_seq: Math.max(t.last_seq, m.seq),
+        participants: withAuthor(t, m),
+      });
+      if (m.seq <= t.last_seq) return;
+      if (!seen && counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
+      return;
+    }
+    if (m.seq <= t.last_seq) return;
+    this.map.set(t.id, {
+      ...t,
+      last_seq: m.seq,
+      last_message: m,
+      last_activity_at: m.created_at,
+      reply_count: t.reply_count + 1,
+      participants: withAuthor(t, m),
+    });
+    if (!seen && counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
+  }
+  changed(m: Message): void {
+    const t = this.map.get(m.thread_id);
+    if (!t) return;
+    if (t.root_message?.id === m.id) this.patch(t.id, { root_message: m });
+    if (t.last_message?.id === m.id) this.patch(t.id, { last_message: m });
+  }
+  #unread(id: string, mention: boolean): void {
+    const t = this.map.get(id)!;
+    this.patch(id, {
+      unread_count: (t.unread_count ?? 0) + 1,
+      mention_count: (t.mention_count ?? 0) + (mention ? 1 : 0),
+    });
+  }
+  #prune(): void {
+    if (this.map.size <= KEEP) return;
+    const oldest = [...this.map.values()].sort((a, b) => (a.last_activity_at < b.last_activity_at ? -1 : 1));
+    for (const t of oldest.slice(0, KEEP / 4)) this.map.delete(t.id);
+  }
+  inChannel(channel: string): Thread[] {
+    return [...this.map.values()]
+      .filter((t) => t.channel_id === channel)
+      .sort((a, b) =>
+        a.last_activity_at < b.last_activity_at ? 1 : a.last_activity_at > b.last_activity_at ? -1 : 0,
+      );
+  }
+}
+
+function withAuthor(t: Thread, m: Message): Thread['participants'] {
+  const { type, id, name } = m.author;
+  if (type === 'system' || t.participants.some((p) => p.id === id)) return t.participants;
+  return [...t.participants, { type, id, name }];
+}

@@ -1,0 +1,420 @@
+import type { Api } from '../api/api';
+import type { DroppableFrame, MessageCreated, ServerEvent } from '../api/events';
+import { isMissing, say } from '../api/problem';
+import { Socket, type SocketWorld } from '../api/socket';
+import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
+import { counts, mentionsMe, toggled } from '../lib/messages';
+import { to } from '../lib/router.svelte';
+import type { Shelf } from '../lib/storage';
+import { ChannelState } from './channel.svelte';
+import { Channels } from './channels.svelte';
+import { Connection } from './connection.svelte';
+import { Drafts } from './drafts.svelte';
+import { Outbox, type OutItem, type Target } from './outbox.svelte';
+import { People } from './people.svelte';
+import { Streams } from './streams.svelte';
+import { Tasks } from './tasks.svelte';
+import { ThreadState, type Loading } from './thread.svelte';
+import { Threads } from './threads.svelte';
+import { Typing } from './typing.svelte';
+
+export interface WorkspaceWorld {
+  shelf: Shelf;
+  socketUrl: string;
+  socket?: SocketWorld;
+  /** Can the person see this window right now? */
+  visible(): boolean;
+  /** The session or the membership ended. */
+  onEnded(): void;
+  /** Words for the polite live region. */
+  say(text: string): void;
+  /** Something happened that the person asked to be told of. */
+  onNews(news: News): void;
+}
+export interface News {
+  kind: 'mention' | 'answer';
+  message: Message;
+  title: string;
+}
+
+const THREADS_OPEN_MAX = 8;
+const CHANNELS_OPEN_MAX = 12;
+const RESUBSCRIBE_EVERY_MS = 500;
+
+/** One workspace as this person sees it: the snapshot, kept right by events. The only way into state. */
+export class WorkspaceState {
+  readonly id: string;
+  readonly slug: string;
+  readonly api: Api;
+  status = $state<Loading>('loading');
+  problem = $state('');
+  workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
+  readonly people = new People();
+  readonly channels = new Channels(this.people);
+  readonly threads = new Threads();
+  readonly tasks: Tasks;
+  readonly streams = new Streams();
+  readonly connection = new Connection();
+  readonly typing: Typing;
+  readonly drafts: Drafts;
+  readonly outbox: Outbox;
+
+  /** Names that become links in messages: only channels that this person may see. */
+  readonly links = $derived(
+    new Map(this.channels.rooms.map((c) => [c.name ?? '', to.channel(this.slug, c.name ?? '')])),
+  );
+
+  #world: WorkspaceWorld;
+  #socket: Socket | null = null;
+  #open = new Map<string, ThreadState>();
+  #lists = new Map<string, ChannelState>();
+  #asked = new Map<string, number>();
+  #stopped = false;
+
+  constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
+    this.id = ref.id;
+    this.slug = ref.slug;
+    this.api = api.in(ref.id);
+    this.#world = world;
+    this.tasks = new Tasks((id) => this.api.task(id));
+    this.typing = new Typing((thread) => this.#socket?.typing(thread));
+    this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
+    this.outbox = new Outbox(world.shelf, `openvibe.outbox.${user}.${ref.id}`, {
+      post: (item) => this.#post(item),
+      newestThread: (channel) => this.threads.inChannel(channel)[0]?.id ?? null,
+      refused: () => this.#world.say('Message not sent'),
+    });
+  }
+
+  get myId(): string {
+    return this.people.me.id;
+  }
+
+  // --- life ---
+
+  async start(): Promise<void> {
+    try {
+      const s = await this.#load();
+      if (this.#stopped) return;
+      this.#socket = new Socket(
+        this.#world.socketUrl,
+        this.id,
+        s,
+        {
+          onEvent: (e) => this.apply(e),
+          onFrame: (f) => this.hear(f),
+          onState: (state) => {
+            this.connection.socket(state);
+            if (state === 'live') void this.outbox.flush();
+          },
+          onResync: () => void this.#resync(),
+          onRefused: () => this.#world.onEnded(),
+        },
+        this.#world.socket,
+      );
+      this.#socket.start();
+    } catch (e) {
+      this.problem = say(e);
+      this.status = isMissing(e) ? 'missing' : 'error';
+    }
+  }
+  async #load(): Promise<Snapshot> {
+    const s = await this.api.snapshot();
+    this.workspace = s.workspace;
+    this.people.load(s);
+    this.channels.load(s.channels);
+    this.tasks.load(s.active_tasks);
+    this.streams.clear();
+    this.status = 'ready';
+    if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
+    return s;
+  }
+  async #restOfMembers(after: string): Promise<void> {
+    for (let at: string | undefined = after; at;) {
+      const page: Awaited<ReturnType<Api['members']>> = await this.api.members(at);
+      for (const m of page.data) this.people.members.set(m.user_id, m);
+      at = page.has_more ? page.data.at(-1)?.user_id : undefined;
+    }
+  }
+  /** The log no longer reaches back to where we were: everything is read again, on the same screen. */
+  async #resync(): Promise<void> {
+    try {
+      const s = await this.#load();
+      for (const t of this.#open.values()) void t.reload();
+      for (const c of this.#lists.values()) void c.load();
+      if (!this.#stopped) this.#socket?.restart(s);
+    } catch {
+      if (!this.#stopped) setTimeout(() => void this.#resync(), 3000);
+    }
+  }
+  /** The network may be back, or the person asks. */
+  reconnect(): void {
+    this.connection.look();
+    this.#socket?.retryNow();
+    void this.outbox.flush();
+  }
+  /** Closed by the server for a reason that may have passed (role changed): look again. */
+  async resume(): Promise<void> {
+    await this.#resync();
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#socket?.stop();
+    this.connection.dispose();
+    this.typing.dispose();
+    this.outbox.dispose();
+    this.drafts.flush();
+  }
+
+  // --- places ---
+
+  thread(id: string): ThreadState {
+    let t = this.#open.get(id);
+    if (t) this.#open.delete(id);
+    else t = new ThreadState(id, this);
+    this.#open.set(id, t); // the newest goes last
+    if (this.#open.size > THREADS_OPEN_MAX) this.#open.delete(this.#open.keys().next().value!);
+    return t;
+  }
+  channel(id: string): ChannelState {
+    let c = this.#lists.get(id);
+    if (c) this.#lists.delete(id);
+    else c = new ChannelState(id, this);
+    this.#lists.set(id, c);
+    if (this.#lists.size > CHANNELS_OPEN_MAX) this.#lists.delete(this.#lists.keys().next().value!);
+    return c;
+  }
+  watch(thread: string): () => void {
+    this.#socket?.subscribe(thread);
+    return () => {
+      this.#socket?.unsubscribe(thread);
+      for (const [id, s] of this.streams.map) if (s.thread === thread) this.streams.map.delete(id);
+    };
+  }
+  learnThread(thread: Thread): void {
+    this.threads.put(thread);
+  }
+  learnTasks(tasks: Task[]): void {
+    for (const t of tasks) this.tasks.learn(t);
+  }
+
+  // --- what comes in ---
+
+  apply(e: ServerEvent): void {
+    this.people.apply(e);
+    switch (e.type) {
+      case 'workspace.updated':
+        this.workspace = { ...this.workspace, ...e.data.workspace };
+        return;
+      case 'channel.created':
+      case 'channel.updated':
+      case 'channel.archived':
+        return this.channels.put(e.data.channel);
+      case 'channel.member_added':
+      case 'channel.member_removed':
+        return this.#membership(
+          e.type,
+          e.channel_id ?? e.data.channel?.id,
+          e.data.user_id ?? e.data.member?.user_id,
+        );
+      case 'thread.created':
+      case 'thread.updated':
+        return this.threads.put(e.data.thread);
+      case 'message.created':
+        return this.#created(e);
+      case 'message.updated':
+      case 'message.deleted': {
+        const m = e.data.message;
+        this.threads.changed(m);
+        this.#open.get(m.thread_id)?.apply(e);
+        if (m.state !== 'streaming') this.streams.end(m.id);
+        if (e.type === 'message.updated') this.#answered(m);
+        return;
+      }
+      case 'reaction.added':
+      case 'reaction.removed':
+        if (e.thread_id) this.#open.get(e.thread_id)?.apply(e);
+        else for (const t of this.#open.values()) t.apply(e);
+        return;
+      case 'task.status_changed':
+        return this.#task(e.data.task);
+    }
+  }
+  hear(f: DroppableFrame): void {
+    switch (f.type) {
+      case 'task.delta': {
+        const thread = this.tasks.map.get(f.task_id)?.thread_id ?? null;
+        if (!this.streams.delta(f, thread) && thread) this.#askAgain(thread);
+        return;
+      }
+      case 'typing':
+        if (f.thread_id && f.user_id !== this.myId) this.typing.heard(f.thread_id, f.user_id);
+        return;
+      case 'presence':
+        return this.people.seen(f);
+      case 'read.updated': {
+        this.#open.get(f.thread_id)?.readElsewhere(f.seq);
+        const channel = this.threads.map.get(f.thread_id)?.channel_id;
+        if (channel) void this.#recount(channel, f.thread_id);
+        else void this.#findAndRecount(f.thread_id);
+      }
+    }
+  }
+
+  #created(e: MessageCreated): void {
+    const m = e.data.message;
+    const mine = m.author.type === 'human' && m.author.id === this.myId;
+    const open = this.#open.get(m.thread_id);
+    const seen = open?.watching === true && this.#world.visible();
+    this.threads.created(m, this.myId, seen);
+    open?.apply(e);
+    if (mine && m.client_id) this.outbox.confirm(m.client_id, m.thread_id);
+    if (m.author.type === 'human' && m.author.id) this.typing.stopped(m.thread_id, m.author.id);
+    if (!counts(m, this.myId) || m.fork_id) return;
+    const mention = mentionsMe(m, this.myId);
+    if (!seen) this.channels.add(m.channel_id, 1, mention ? 1 : 0);
+    const direct = this.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
+    if (mention || direct) this.#world.onNews({ kind: 'mention', message: m, title: this.#where(m) });
+    if (m.state === 'complete') this.#answered(m);
+  }
+  /** An agent finished what I asked for. */
+  #answered(m: Message): void {
+    if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return;
+    const task = m.metadata.task_id ? this.tasks.map.get(m.metadata.task_id) : undefined;
+    if (task?.requested_by !== this.myId) return;
+    this.#world.onNews({ kind: 'answer', message: m, title: this.#where(m) });
+  }
+  #where(m: Message): string {
+    const c = this.channels.map.get(m.channel_id);
+    const name = this.people.nameOf(m.author);
+    return !c || c.kind === 'direct' ? name : `${name} in #${c.name}`;
+  }
+  #task(task: Task): void {
+    const before = this.tasks.map.get(task.id)?.status;
+    this.tasks.put(task);
+    if (!this.#open.get(task.thread_id)?.watching || before === task.status) return;
+    const name = this.people.agentName(task.agent_id);
+    if (task.status === 'running') this.#world.say(`${name} is answering`);
+    else if (task.status === 'completed') this.#world.say(`${name} has answered`);
+    else if (task.status === 'cancelled') this.#world.say('Stopped');
+    else if (task.status === 'failed') this.#world.say(`${name} could not answer`);
+  }
+  #membership(type: string, channel: string | undefined, user: string | undefined): void {
+    if (!channel) return;
+    const added = type === 'channel.member_added';
+    if (user === this.myId) {
+      if (added) void this.refreshChannel(channel);
+      else this.channels.leave(channel);
+      return;
+    }
+    const c = this.channels.map.get(channel);
+    if (c?.member_ids && user) {
+      const ids = c.member_ids.filter((id) => id !== user);
+      this.channels.map.set(channel, { ...c, member_ids: added ? [...ids, user] : ids });
+    }
+  }
+  async refreshChannel(id: string): Promise<void> {
+    try {
+      this.channels.put(await this.api.channel(id));
+    } catch (e) {
+      if (isMissing(e)) this.channels.remove(id);
+    }
+  }
+  #askAgain(thread: string): void {
+    const now = Date.now();
+    if (now - (this.#asked.get(thread) ?? 0) < RESUBSCRIBE_EVERY_MS) return;
+    this.#asked.set(thread, now);
+    this.#socket?.resubscribe(thread);
+  }
+
+  // --- what goes out ---
+
+  send(target: Target, content: string, then?: (thread: string) => void): void {
+    this.outbox.add(target, content, this.connection.net !== 'offline', then);
+    if (target.thread_id) this.typing.sent(target.thread_id);
+  }
+  async #post(item: OutItem): Promise<string> {
+    const body = { content: item.content, client_id: item.client_id };
+    if (item.thread_id) {
+      const { message, tasks } = await this.api.reply(item.thread_id, body);
+      this.learnTasks(tasks);
+      this.#open.get(item.thread_id)?.add(message);
+      return item.thread_id;
+    }
+    const { thread, message, tasks } = await this.api.startThread(item.channel_id, body);
+    this.learnTasks(tasks);
+    if (!this.threads.map.has(thread.id))
+      this.threads.put({ ...thread, root_message: message, last_message: message });
+    this.thread(thread.id).seed(message);
+    const channel = this.channels.map.get(item.channel_id);
+    if (channel && !channel.is_member) void this.refreshChannel(channel.id);
+    return thread.id;
+  }
+  async readTo(thread: string, seq: number): Promise<void> {
+    try {
+      const now = await this.api.markRead(thread, seq);
+      this.#setUnread(thread, now.unread_count, now.mention_count);
+    } catch {
+      // Offline or gone: the next message seen marks again.
+    }
+  }
+  #setUnread(thread: string, unread: number, mentions: number): void {
+    const t = this.threads.map.get(thread);
+    if (!t) return;
+    this.threads.patch(thread, { unread_count: unread, mention_count: mentions });
+    this.channels.add(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
+  }
+  /** Another window of mine moved a read mark: the counts are the server's to say. */
+  async #recount(channel: string, thread: string): Promise<void> {
+    try {
+      const [c, t] = await Promise.all([this.api.channel(channel), this.api.thread(thread)]);
+      this.channels.put(c);
+      this.threads.put(t);
+    } catch {
+      // The next snapshot has them.
+    }
+  }
+  async #findAndRecount(thread: string): Promise<void> {
+    try {
+      const t = await this.api.thread(thread);
+      this.channels.put(await this.api.channel(t.channel_id));
+    } catch {
+      // As above.
+    }
+  }
+  async markChannelRead(channel: Channel): Promise<void> {
+    this.channels.put(await this.api.channelAction(channel.id, 'read'));
+    for (const t of this.threads.inChannel(channel.id))
+      this.threads.patch(t.id, { unread_count: 0, mention_count: 0 });
+  }
+
+  /** Shown at once; the event with everyone's reactions replaces it. */
+  async react(m: Message, emoji: string): Promise<void> {
+    const on = !m.reactions.find((r) => r.emoji === emoji)?.user_ids.includes(this.myId);
+    const open = this.#open.get(m.thread_id);
+    open?.react(m.id, toggled(m.reactions, emoji, this.myId, on));
+    try {
+      await this.api.react(m.id, emoji, on);
+    } catch (e) {
+      const now = open?.messages.find((x) => x.id === m.id)?.reactions ?? [];
+      open?.react(m.id, toggled(now, emoji, this.myId, !on));
+      throw e;
+    }
+  }
+  async edit(m: Message, content: string): Promise<void> {
+    const edited = await this.api.editMessage(m.id, content);
+    this.#open.get(m.thread_id)?.replace(edited);
+    this.threads.changed(edited);
+  }
+  async remove(m: Message): Promise<void> {
+    const gone = await this.api.deleteMessage(m.id);
+    this.#open.get(m.thread_id)?.replace(gone);
+    this.threads.changed(gone);
+  }
+  async stopTask(task: Task): Promise<void> {
+    this.tasks.learn(await this.api.stopTask(task.id));
+  }
+  async retryTask(task: Task): Promise<void> {
+    this.tasks.learn(await this.api.retryTask(task.id));
+  }
+}

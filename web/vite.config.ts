@@ -1,0 +1,20 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+const server = process.env.OPENVIBE_SERVER ?? 'http://127.0.0.1:8080';
+
+export default defineConfig({
+  plugins: [svelte()],
+  build: {
+    target: 'es2022',
+    outDir: process.env.OPENVIBE_WEB_OUT ?? 'dist',
+    emptyOutDir: true,
+    // Inlined assets would be data: URLs, which the CSP refuses for fonts.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    sourcemap: false,
+    reportCompressedSize: true,
+  },
+  // The server compares Origin with Host, so the proxy must keep the browser's Host.
+  server: { proxy: { '/v1': { target: server, ws: true, changeOrigin: false } } },
+});
