@@ -9,6 +9,8 @@ export default defineConfig({
     target: 'es2022',
     outDir: process.env.OPENVIBE_WEB_OUT ?? 'dist',
     emptyOutDir: true,
+    // The client, and the API reference at /docs.
+    rolldownOptions: { input: ['index.html', 'docs.html'] },
     // Inlined assets would be data: URLs, which the CSP refuses for fonts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
