@@ -11,12 +11,15 @@ use uuid::Uuid;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 
+/// Stands in the message of `IdError::OtherKind` and in no other.
+pub const OTHER_KIND: &str = "is an id of another kind";
+
 /// Why a text is not an id of the kind that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    #[error("`{text}` is a {found} id; this place takes a {wanted} id (`{wanted}_…`)")]
+    #[error("`{text}` {OTHER_KIND} (`{found}`); this place takes a `{wanted}_…` id")]
     OtherKind { text: String, wanted: &'static str, found: String },
-    #[error("`{text}` is not an id; this place takes a {wanted} id (`{wanted}_…`, 26 characters after the `_`)")]
+    #[error("`{text}` is not an id; this place takes a `{wanted}_…` id with 26 characters after the `_`")]
     Malformed { text: String, wanted: &'static str },
 }
 

@@ -1,0 +1,141 @@
+//! What a task's model was sent, kept for "What it saw", and how each call went.
+//!
+//! The parts of the prompt are stored as they were sent, each with the message it came from, so that deleting a message can
+//! take its text out of here too.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::prompt::{Prompt, Source};
+use crate::{
+    db::{Conn, DbError, Json},
+    ids::{MessageId, TaskId, ThreadId, UserId},
+};
+
+/// Ids of one reason that are named; the count says how many there were.
+pub const LEFT_OUT_IDS_MAX: usize = 50;
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AskedBy {
+    pub id: UserId,
+    pub name: String,
+    pub role: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct LeftOut {
+    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `context_too_large` or `summarised`.
+    pub reason: String,
+    pub count: i64,
+    /// The newest of them, at most 50.
+    pub message_ids: Vec<MessageId>,
+}
+
+/// One call of the model.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AttemptRecord {
+    pub attempt: i64,
+    pub started_at: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+    /// `running`, `completed`, `failed`, `cancelled` or `retry`.
+    pub outcome: String,
+    pub error: Option<AttemptError>,
+    /// Waited after it, before the next.
+    pub waited_ms: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AttemptError {
+    pub code: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The model that was called.
+    pub model: String,
+    pub attempt: i64,
+    pub asked_by: AskedBy,
+    pub prompt: Prompt,
+    pub left_out: Vec<LeftOut>,
+    /// Messages that a summary in the prompt stands for.
+    pub summarised: Vec<MessageId>,
+    /// In tokens.
+    pub context_window: u64,
+    /// Tokens kept free for the answer.
+    pub reserve: u64,
+}
+
+/// Stores what is being sent now, in place of what was sent before.
+pub async fn save(c: &mut Conn, task: TaskId, manifest: &Manifest, attempt: &AttemptRecord) -> Result<(), DbError> {
+    let mut attempts = attempts_of(c, task).await?;
+    attempts.push(attempt.clone());
+    c.q("insert into task_contexts (task_id, manifest, attempts) values ($1, $2, $3) \
+         on conflict (task_id) do update set manifest = excluded.manifest, attempts = excluded.attempts")
+        .bind(task)
+        .bind(Json(manifest.clone()))
+        .bind(Json(attempts))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Notes how the newest call ended, if that is not noted yet.
+pub async fn end_attempt(
+    c: &mut Conn,
+    task: TaskId,
+    outcome: &str,
+    error: Option<AttemptError>,
+    waited_ms: i64,
+    at: DateTime<Utc>,
+) -> Result<(), DbError> {
+    let mut attempts = attempts_of(c, task).await?;
+    let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) else { return Ok(()) };
+    last.ended_at = Some(at);
+    outcome.clone_into(&mut last.outcome);
+    last.error = error;
+    last.waited_ms = waited_ms;
+    c.q("update task_contexts set attempts = $2 where task_id = $1").bind(task).bind(Json(attempts)).run().await?;
+    Ok(())
+}
+
+async fn attempts_of(c: &mut Conn, task: TaskId) -> Result<Vec<AttemptRecord>, DbError> {
+    let row: Option<(Json<Vec<AttemptRecord>>,)> =
+        c.q("select attempts from task_contexts where task_id = $1").bind(task).opt().await?;
+    Ok(row.map(|row| row.0.0).unwrap_or_default())
+}
+
+/// `None` before the first call of the model.
+pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<(Manifest, Vec<AttemptRecord>)>, DbError> {
+    let row: Option<(Json<Manifest>, Json<Vec<AttemptRecord>>)> =
+        c.q("select manifest, attempts from task_contexts where task_id = $1").bind(task).opt().await?;
+    Ok(row.map(|(manifest, attempts)| (manifest.0, attempts.0)))
+}
+
+/// Takes a deleted message's text out of everything that models of its thread were sent.
+pub async fn blank_message(c: &mut Conn, thread: ThreadId, message: MessageId) -> Result<(), DbError> {
+    let rows: Vec<(TaskId, Json<Manifest>)> = c
+        .q("select tc.task_id, tc.manifest from task_contexts tc join tasks t on t.id = tc.task_id \
+            where t.thread_id = $1 and CAST(tc.manifest AS TEXT) like $2")
+        .bind(thread)
+        .bind(format!("%{message}%"))
+        .all()
+        .await?;
+    for (task, Json(mut manifest)) in rows {
+        let summary_is_stained = manifest.summarised.contains(&message);
+        for part in &mut manifest.prompt.parts {
+            let stained = match &part.source {
+                Source::Message { message_id, .. } | Source::Trigger { message_id, .. } => *message_id == message,
+                Source::Summary => summary_is_stained,
+                // The header of a dive quotes the forked message; its id is not kept in the part.
+                Source::Dive => true,
+                Source::Requester | Source::LeftOut => false,
+            };
+            if stained {
+                "(deleted)".clone_into(&mut part.text);
+            }
+        }
+        c.q("update task_contexts set manifest = $2 where task_id = $1").bind(task).bind(Json(manifest)).run().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Links that bring people into a workspace. No mail is sent.
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Serialize;
+
+use super::{Actor, AuthError, Member, Role, hash_token, members, new_token, users::parse_email};
+use crate::{
+    db::{Conn, now},
+    ids::{InviteId, UserId, WorkspaceId},
+};
+
+/// Without `expires_in_s` an invite holds for a week.
+const LIFETIME_S: i64 = 7 * 86_400;
+const LIFETIME_S_MAX: i64 = 365 * 86_400;
+const USES_MAX: i64 = 100_000;
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Invite {
+    pub id: InviteId,
+    #[serde(skip)]
+    pub workspace_id: WorkspaceId,
+    /// When set, only this address may use it.
+    pub email: Option<String>,
+    pub role: String,
+    /// Null: as often as it is opened.
+    pub max_uses: Option<i64>,
+    pub uses: i64,
+    pub created_by: UserId,
+    pub created_at: DateTime<Utc>,
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+pub struct NewInvite {
+    pub email: Option<String>,
+    pub role: Role,
+    pub max_uses: Option<i64>,
+    pub expires_in_s: Option<i64>,
+}
+
+/// The invite and the token for its link.
+///
+/// # Errors
+/// `Invalid`, or what `Actor::require` says.
+pub async fn create(c: &mut Conn, actor: &Actor, new: &NewInvite) -> Result<(Invite, String), AuthError> {
+    actor.require(super::Scope::WorkspaceAdmin)?;
+    let email = new.email.as_deref().map(parse_email).transpose()?;
+    if new.max_uses.is_some_and(|n| !(1..=USES_MAX).contains(&n)) {
+        return Err(AuthError::Invalid(format!("max_uses is from 1 to {USES_MAX}"), "max_uses"));
+    }
+    let lifetime = new.expires_in_s.unwrap_or(LIFETIME_S);
+    if !(1..=LIFETIME_S_MAX).contains(&lifetime) {
+        return Err(AuthError::Invalid(format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"), "expires_in_s"));
+    }
+    let token = new_token();
+    let invite = Invite {
+        id: InviteId::new(),
+        workspace_id: actor.workspace,
+        email,
+        role: new.role.as_str().to_owned(),
+        max_uses: new.max_uses,
+        uses: 0,
+        created_by: actor.user,
+        created_at: now(),
+        expires_at: Some(now() + Duration::seconds(lifetime)),
+    };
+    c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at) \
+         values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)")
+        .bind(invite.id)
+        .bind(invite.workspace_id)
+        .bind(hash_token(&token))
+        .bind(invite.email.clone())
+        .bind(invite.role.clone())
+        .bind(invite.max_uses)
+        .bind(invite.created_by)
+        .bind(invite.created_at)
+        .bind(invite.expires_at)
+        .run()
+        .await?;
+    super::record_audit(c, actor, "invite.created", invite.id.to_string(), serde_json::json!({"role": invite.role, "email": invite.email})).await?;
+    Ok((invite, token))
+}
+
+/// An invite that can still be used, by `email` where that is known.
+///
+/// # Errors
+/// `InviteNotFound`, `InviteForAnother`.
+pub async fn find_open(c: &mut Conn, token: &str, email: Option<&str>) -> Result<Invite, AuthError> {
+    let invite: Option<Invite> = c
+        .q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites where token_hash = $1")
+        .bind(hash_token(token))
+        .opt()
+        .await?;
+    let open = |invite: &Invite| {
+        invite.expires_at.is_none_or(|at| at > now()) && invite.max_uses.is_none_or(|max| invite.uses < max)
+    };
+    let invite = invite.filter(open).ok_or(AuthError::InviteNotFound)?;
+    if let (Some(wanted), Some(email)) = (&invite.email, email)
+        && wanted != email
+    {
+        return Err(AuthError::InviteForAnother);
+    }
+    Ok(invite)
+}
+
+/// Uses the invite up by one and brings the person in. A person who is in already uses nothing up.
+///
+/// # Errors
+/// `InviteNotFound` when someone else was faster.
+pub async fn accept(c: &mut Conn, invite: &Invite, user: UserId, name: &str) -> Result<(WorkspaceId, Member), AuthError> {
+    crate::db::dialect::lock_workspace(c, invite.workspace_id.0).await?;
+    if let Some(member) = members::find_member(c, invite.workspace_id, user).await? {
+        return Ok((invite.workspace_id, member));
+    }
+    let n = c
+        .q("update invites set uses = uses + 1 where id = $1 and (max_uses is null or uses < max_uses)")
+        .bind(invite.id)
+        .run()
+        .await?;
+    if n == 0 {
+        return Err(AuthError::InviteNotFound);
+    }
+    let role = Role::from_stored(&invite.role);
+    let member = members::join(c, invite.workspace_id, user, name, role).await?;
+    Ok((invite.workspace_id, member))
+}
+
+/// In the order in which they were made, after `after` or before `before`.
+pub async fn list(
+    c: &mut Conn,
+    actor: &Actor,
+    after: Option<InviteId>,
+    before: Option<InviteId>,
+    limit: i64,
+) -> Result<Vec<Invite>, AuthError> {
+    actor.require(super::Scope::WorkspaceAdmin)?;
+    let mut rows: Vec<Invite> = if let Some(before) = before {
+        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
+             where workspace_id = $1 and id < $2 order by id desc limit $3")
+            .bind(actor.workspace)
+            .bind(before)
+            .bind(limit)
+            .all()
+            .await?
+    } else {
+        c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
+             where workspace_id = $1 and id > $2 order by id limit $3")
+            .bind(actor.workspace)
+            .bind(after.unwrap_or(InviteId(uuid::Uuid::nil())))
+            .bind(limit)
+            .all()
+            .await?
+    };
+    if before.is_some() {
+        rows.reverse();
+    }
+    Ok(rows)
+}
+
+/// # Errors
+/// `NotFound`, or what `Actor::require` says.
+pub async fn withdraw(c: &mut Conn, actor: &Actor, id: InviteId) -> Result<(), AuthError> {
+    actor.require(super::Scope::WorkspaceAdmin)?;
+    let n = c.q("delete from invites where workspace_id = $1 and id = $2").bind(actor.workspace).bind(id).run().await?;
+    if n == 0 {
+        return Err(AuthError::NotFound("invite"));
+    }
+    super::record_audit(c, actor, "invite.withdrawn", id.to_string(), serde_json::json!({})).await?;
+    Ok(())
+}

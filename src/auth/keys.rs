@@ -1,0 +1,110 @@
+//! API keys: a member's access for programs, with fewer scopes.
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Serialize;
+
+use super::{Actor, AuthError, Scope, Scopes, hash_token, new_token};
+use crate::{
+    db::{Conn, Json, now},
+    ids::ApiKeyId,
+};
+
+const LIFETIME_S_MAX: i64 = 10 * 365 * 86_400;
+const KEYS_MAX: i64 = 100;
+
+#[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct ApiKey {
+    pub id: ApiKeyId,
+    pub name: String,
+    #[schema(value_type = Vec<Scope>)]
+    pub scopes: Json<Scopes>,
+    pub created_at: DateTime<Utc>,
+    pub expires_at: Option<DateTime<Utc>>,
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+/// The key's row and its secret, which is shown this once.
+///
+/// # Errors
+/// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have.
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor,
+    name: &str,
+    scopes: Scopes,
+    expires_in_s: Option<i64>,
+) -> Result<(ApiKey, String), AuthError> {
+    let name = super::DisplayName::parse(name, "name")?.0;
+    if scopes.0.is_empty() {
+        return Err(AuthError::Invalid("name at least one scope".to_owned(), "scopes"));
+    }
+    for scope in &scopes.0 {
+        actor.require(*scope)?;
+    }
+    if expires_in_s.is_some_and(|s| !(1..=LIFETIME_S_MAX).contains(&s)) {
+        return Err(AuthError::Invalid(format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"), "expires_in_s"));
+    }
+    let (count,): (i64,) = c
+        .q("select count(*) from api_keys where workspace_id = $1 and user_id = $2")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .one()
+        .await?;
+    if count >= KEYS_MAX {
+        return Err(AuthError::Invalid(format!("you have {KEYS_MAX} keys: delete one first"), "name"));
+    }
+    let secret = format!("ov_{}", new_token());
+    let key = ApiKey {
+        id: ApiKeyId::new(),
+        name,
+        scopes: Json(scopes),
+        created_at: now(),
+        expires_at: expires_in_s.map(|s| now() + Duration::seconds(s)),
+        last_used_at: None,
+    };
+    c.q("insert into api_keys (id, workspace_id, user_id, name, token_hash, scopes, created_at, expires_at, last_used_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, null)")
+        .bind(key.id)
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(key.name.clone())
+        .bind(hash_token(&secret))
+        .bind(Json(key.scopes.0.clone()))
+        .bind(key.created_at)
+        .bind(key.expires_at)
+        .run()
+        .await?;
+    super::record_audit(c, actor, "key.created", key.id.to_string(), serde_json::json!({"name": key.name, "scopes": key.scopes.0})).await?;
+    Ok((key, secret))
+}
+
+/// The maker's own keys in this workspace, oldest first.
+pub async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
+    Ok(c.q("select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+            where workspace_id = $1 and user_id = $2 order by id limit 100")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .all()
+        .await?)
+}
+
+/// One's own key, or anyone's for an admin.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), AuthError> {
+    let anyone = actor.scopes.has(Scope::WorkspaceAdmin);
+    let n = c
+        .q("delete from api_keys where workspace_id = $1 and id = $2 and (user_id = $3 or $4)")
+        .bind(actor.workspace)
+        .bind(id)
+        .bind(actor.user)
+        .bind(anyone)
+        .run()
+        .await?;
+    if n == 0 {
+        return Err(AuthError::NotFound("key"));
+    }
+    super::record_audit(c, actor, "key.deleted", id.to_string(), serde_json::json!({})).await?;
+    Ok(())
+}

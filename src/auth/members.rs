@@ -1,0 +1,244 @@
+//! Who is in a workspace, as what.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{Actor, AuthError, Role, handles};
+use crate::{
+    db::{Conn, now},
+    ids::{ChannelId, UserId, WorkspaceId},
+    realtime::{Access, Audience, NewEvent, log},
+};
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Member {
+    pub user_id: UserId,
+    pub name: String,
+    pub handle: String,
+    pub email: String,
+    pub avatar_url: Option<String>,
+    pub role: Role,
+    pub joined_at: DateTime<Utc>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct MemberRow {
+    user_id: UserId,
+    name: String,
+    handle: String,
+    email: String,
+    avatar_url: Option<String>,
+    role: String,
+    joined_at: DateTime<Utc>,
+}
+
+impl From<MemberRow> for Member {
+    fn from(row: MemberRow) -> Self {
+        Self {
+            user_id: row.user_id,
+            name: row.name,
+            handle: row.handle,
+            email: row.email,
+            avatar_url: row.avatar_url,
+            role: Role::from_stored(&row.role),
+            joined_at: row.joined_at,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct MemberEvent<'a> {
+    pub member: &'a Member,
+}
+
+pub async fn find_member(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<Option<Member>, AuthError> {
+    let row: Option<MemberRow> = c
+        .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+            from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.map(Member::from))
+}
+
+pub async fn get_member(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<Member, AuthError> {
+    find_member(c, workspace, user).await?.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
+}
+
+pub async fn member_by_handle(c: &mut Conn, workspace: WorkspaceId, handle: &str) -> Result<Option<UserId>, AuthError> {
+    let row: Option<(UserId,)> = c
+        .q("select owner_id from handles where workspace_id = $1 and handle = $2 and owner_type = 'user'")
+        .bind(workspace)
+        .bind(handle.to_owned())
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// In the order in which they joined; `after` and `before` are members.
+pub async fn list_members(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    after: Option<UserId>,
+    before: Option<UserId>,
+    limit: i64,
+) -> Result<Vec<Member>, AuthError> {
+    let mark = match after.or(before) {
+        Some(user) => Some(get_member(c, workspace, user).await?.joined_at),
+        None => None,
+    };
+    let rows: Vec<MemberRow> = if let Some(user) = before {
+        let mut rows: Vec<MemberRow> = c
+            .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+                from members m join users u on u.id = m.user_id \
+                where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
+                order by m.joined_at desc, m.user_id desc limit $4")
+            .bind(workspace)
+            .bind(mark.unwrap_or_else(now))
+            .bind(user)
+            .bind(limit)
+            .all()
+            .await?;
+        rows.reverse();
+        rows
+    } else {
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+             from members m join users u on u.id = m.user_id \
+             where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
+             order by m.joined_at, m.user_id limit $4")
+            .bind(workspace)
+            .bind(mark.unwrap_or(DateTime::UNIX_EPOCH))
+            .bind(after.unwrap_or(UserId(uuid::Uuid::nil())))
+            .bind(limit)
+            .all()
+            .await?
+    };
+    Ok(rows.into_iter().map(Member::from).collect())
+}
+
+pub(super) async fn insert(c: &mut Conn, workspace: WorkspaceId, user: UserId, role: Role, handle: &str) -> Result<(), AuthError> {
+    c.q("insert into members (workspace_id, user_id, role, handle, joined_at) values ($1, $2, $3, $4, $5)")
+        .bind(workspace)
+        .bind(user)
+        .bind(role.as_str())
+        .bind(handle.to_owned())
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Appends `member.joined` or `member.updated` with the member as it is now.
+pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId, user: UserId, kind: &'static str) -> Result<Member, AuthError> {
+    let member = get_member(c, workspace, user).await?;
+    log::append_one(c, workspace, kind, Audience::Workspace, &MemberEvent { member: &member }).await?;
+    Ok(member)
+}
+
+/// Brings a person in: membership, handle, and the channels that everyone joins. Nothing when they are in already.
+pub(super) async fn join(c: &mut Conn, workspace: WorkspaceId, user: UserId, name: &str, role: Role) -> Result<Member, AuthError> {
+    if let Some(member) = find_member(c, workspace, user).await? {
+        return Ok(member);
+    }
+    let handle = handles::claim_from_name(c, workspace, name, user.0).await?;
+    insert(c, workspace, user, role, &handle).await?;
+    let member = announce(c, workspace, user, "member.joined").await?;
+    let channels: Vec<(ChannelId,)> = c
+        .q("select id from channels where workspace_id = $1 and joined_by_all and archived_at is null order by id")
+        .bind(workspace)
+        .all()
+        .await?;
+    for (channel,) in channels {
+        let (seq, _) = log::head(c, workspace).await?;
+        c.q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, $3, $3, $4) \
+             on conflict (channel_id, user_id) do nothing")
+            .bind(channel)
+            .bind(user)
+            .bind(seq)
+            .bind(now())
+            .run()
+            .await?;
+    }
+    Ok(member)
+}
+
+async fn is_last_admin(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, AuthError> {
+    let other = c
+        .q("select user_id from members where workspace_id = $1 and role = 'admin' and user_id <> $2 limit 1")
+        .bind(workspace)
+        .bind(user)
+        .opt::<(UserId,)>()
+        .await?;
+    Ok(other.is_none())
+}
+
+/// Changes role or handle. Admins may do both to anyone; a person may change their own handle.
+///
+/// # Errors
+/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or what `Actor::require` says.
+pub async fn update(c: &mut Conn, actor: &Actor, user: UserId, role: Option<Role>, handle: Option<&str>) -> Result<Member, AuthError> {
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let member = get_member(c, actor.workspace, user).await?;
+    if role.is_some() || user != actor.user {
+        actor.require(super::Scope::WorkspaceAdmin)?;
+    } else {
+        actor.require(super::Scope::ChatWrite)?;
+    }
+    if let Some(handle) = handle {
+        handles::check(handle, "handle")?;
+    }
+    if let Some(role) = role.filter(|role| *role != member.role) {
+        if member.role == Role::Admin && is_last_admin(c, actor.workspace, user).await? {
+            return Err(AuthError::LastAdmin);
+        }
+        c.q("update members set role = $3 where workspace_id = $1 and user_id = $2")
+            .bind(actor.workspace)
+            .bind(user)
+            .bind(role.as_str())
+            .run()
+            .await?;
+        super::record_audit(c, actor, "member.role_changed", user.to_string(), serde_json::json!({"from": member.role, "to": role})).await?;
+    }
+    if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
+        handles::release(c, actor.workspace, user.0).await?;
+        if !handles::claim(c, actor.workspace, handle, handles::Owner::Person, user.0).await? {
+            return Err(AuthError::HandleTaken(handle.to_owned()));
+        }
+        c.q("update members set handle = $3 where workspace_id = $1 and user_id = $2")
+            .bind(actor.workspace)
+            .bind(user)
+            .bind(handle.to_owned())
+            .run()
+            .await?;
+    }
+    announce(c, actor.workspace, user, "member.updated").await
+}
+
+/// Takes a person out of the workspace, with their keys and channel memberships. What they wrote stays.
+///
+/// # Errors
+/// `MemberNotFound`, `LastAdmin`, or what `Actor::require` says when it is someone else.
+pub async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), AuthError> {
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let member = get_member(c, actor.workspace, user).await?;
+    if user != actor.user {
+        actor.require(super::Scope::WorkspaceAdmin)?;
+    }
+    if member.role == Role::Admin && is_last_admin(c, actor.workspace, user).await? {
+        return Err(AuthError::LastAdmin);
+    }
+    c.q("delete from channel_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)")
+        .bind(actor.workspace)
+        .bind(user)
+        .run()
+        .await?;
+    handles::release(c, actor.workspace, user.0).await?;
+    c.q("delete from members where workspace_id = $1 and user_id = $2").bind(actor.workspace).bind(user).run().await?;
+    super::record_audit(c, actor, "member.removed", user.to_string(), serde_json::json!({"name": member.name})).await?;
+    let seq = log::reserve(c, actor.workspace, 1).await?;
+    let event = NewEvent::new(seq, "member.removed", Audience::Workspace, &MemberEvent { member: &member })?
+        .changing(Access::Expelled { user });
+    log::append(c, actor.workspace, event).await?;
+    Ok(())
+}

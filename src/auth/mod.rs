@@ -1,0 +1,34 @@
+//! Who is there and what they may do: accounts, sessions, keys, workspaces, members, invites.
+//!
+//! `Caller` is a person as a request shows them (a browser session or an API key); `Actor` is that person in one
+//! workspace, with role and scopes, and the only way into a capability.
+
+mod actor;
+mod audit;
+mod error;
+pub mod handles;
+mod invites;
+mod keys;
+mod limits;
+mod members;
+mod names;
+mod password;
+pub mod routes;
+mod sessions;
+mod tokens;
+mod users;
+mod workspaces;
+
+pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes};
+pub use audit::{AuditEntry, record as record_audit};
+pub use error::AuthError;
+pub use invites::Invite;
+pub use keys::ApiKey;
+pub use limits::LoginLimits;
+pub use members::{Member, MemberEvent, find_member, get_member, list_members};
+pub use names::{DisplayName, slugify};
+pub use password::Hasher;
+pub use sessions::{SESSION_COOKIE, Session, find_caller, touch};
+pub use tokens::{hash_token, new_token};
+pub use users::{NewAccount, SignUp, User, create_account, reset_password, sign_up};
+pub use workspaces::{MyWorkspace, Workspace, add_maker, create_workspace, may_create as may_create_workspace, list_mine as list_my_workspaces, get_workspace, ids_of as workspaces_of};

@@ -1,0 +1,79 @@
+//! Names of people, workspaces and agents, and the short forms made from them.
+
+use unicode_normalization::UnicodeNormalization;
+
+use super::AuthError;
+
+pub const NAME_UNITS_MAX: usize = 80;
+
+/// A name as people see it. It cannot forge the labels by which models tell speakers apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisplayName(pub String);
+
+impl DisplayName {
+    /// # Errors
+    /// `Invalid`, naming the rule and the field `param`.
+    pub fn parse(text: &str, param: &'static str) -> Result<Self, AuthError> {
+        let name = text.trim();
+        let problem = if name.is_empty() {
+            "the name is blank: write at least one character"
+        } else if name.encode_utf16().count() > NAME_UNITS_MAX {
+            "the name is too long: at most 80 characters"
+        } else if name.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '[' | ']')) {
+            "a name has no line breaks, control characters, `[` or `]`"
+        } else if name.to_lowercase().ends_with("(ai)") {
+            "a name cannot end with `(AI)`: that marks agents"
+        } else if !name.chars().any(|c| !c.is_whitespace() && !is_invisible(c)) {
+            "the name is invisible: write at least one visible character"
+        } else {
+            return Ok(Self(name.to_owned()));
+        };
+        Err(AuthError::Invalid(problem.to_owned(), param))
+    }
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{00ad}' | '\u{202a}'..='\u{202e}')
+}
+
+/// `[a-z0-9]` and single hyphens, at most `max` of them; empty when nothing of the text is left.
+pub fn slugify(text: &str, max: usize) -> String {
+    let mut slug = String::new();
+    for c in text.nfkd().flat_map(char::to_lowercase) {
+        if c.is_ascii_alphanumeric() || (c == '_' && !slug.is_empty()) {
+            slug.push(c);
+        } else if !slug.is_empty() && !slug.ends_with('-') && !is_mark(c) {
+            slug.push('-');
+        }
+        if slug.len() >= max {
+            break;
+        }
+    }
+    slug.trim_end_matches(['-', '_']).to_owned()
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{0300}'..='\u{036f}' | '\'' | '’')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_is_plain_and_short() {
+        assert_eq!(slugify("Zoë O’Neill", 64), "zoe-oneill");
+        assert_eq!(slugify("  Ops & Infra  ", 64), "ops-infra");
+        assert_eq!(slugify("日本", 64), "");
+        assert_eq!(slugify("abcdef", 3), "abc");
+    }
+
+    #[test]
+    fn a_name_cannot_pass_for_a_label() {
+        for bad in ["", "  ", "a\nb", "[Ada", "Vibe (AI)", "Vibe (ai) ", "\u{200b}", "x\u{2028}y"] {
+            assert!(DisplayName::parse(bad, "name").is_err(), "{bad:?}");
+        }
+        assert!(DisplayName::parse(&"x".repeat(81), "name").is_err());
+        assert_eq!(DisplayName::parse(" Ada ", "name").unwrap().0, "Ada");
+    }
+}

@@ -1,0 +1,143 @@
+//! Browser sessions, and finding out who a request comes from.
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Serialize;
+
+use super::{AuthError, Caller, Credential, Scopes, hash_token, new_token};
+use crate::{
+    db::{Conn, Json, now},
+    ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
+};
+
+pub const SESSION_COOKIE: &str = "openvibe_session";
+/// A session ends when it is not used for so long.
+pub const SESSION_DAYS: i64 = 30;
+/// How stale `last_seen_at` may be: not every request writes.
+const SEEN_MINUTES: i64 = 10;
+
+#[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Session {
+    pub id: SessionId,
+    pub created_at: DateTime<Utc>,
+    pub last_seen_at: DateTime<Utc>,
+    pub expires_at: DateTime<Utc>,
+    pub user_agent: Option<String>,
+    pub address: Option<String>,
+}
+
+/// Starts a session; the token for the cookie.
+pub async fn start(c: &mut Conn, user: UserId, user_agent: Option<String>, address: String) -> Result<String, AuthError> {
+    let token = new_token();
+    c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at) \
+         values ($1, $2, $3, $4, $5, $6, $6, $7)")
+        .bind(SessionId::new())
+        .bind(user)
+        .bind(hash_token(&token))
+        .bind(user_agent.map(|text| text.chars().take(200).collect::<String>()))
+        .bind(address)
+        .bind(now())
+        .bind(now() + Duration::days(SESSION_DAYS))
+        .run()
+        .await?;
+    Ok(token)
+}
+
+#[derive(sqlx::FromRow)]
+struct SessionRow {
+    id: SessionId,
+    user_id: UserId,
+    name: String,
+    last_seen_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+}
+
+#[derive(sqlx::FromRow)]
+struct KeyRow {
+    id: ApiKeyId,
+    user_id: UserId,
+    name: String,
+    workspace_id: WorkspaceId,
+    scopes: Json<Scopes>,
+    expires_at: Option<DateTime<Utc>>,
+    last_used_at: Option<DateTime<Utc>>,
+}
+
+/// Who a token stands for, and whether the time of use should be noted (`touch`).
+pub struct Found {
+    pub caller: Caller,
+    pub stale: bool,
+}
+
+/// The person behind a session's token or an API key (`ov_…`).
+///
+/// # Errors
+/// `NotAuthenticated` when there is none, or it has expired.
+pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> {
+    let hash = hash_token(token);
+    if token.starts_with("ov_") {
+        let row: Option<KeyRow> = c
+            .q("select k.id, k.user_id, u.name, k.workspace_id, k.scopes, k.expires_at, k.last_used_at \
+                from api_keys k join users u on u.id = k.user_id where k.token_hash = $1")
+            .bind(hash)
+            .opt()
+            .await?;
+        let row = row.filter(|row| row.expires_at.is_none_or(|at| at > now())).ok_or(AuthError::NotAuthenticated)?;
+        let stale = row.last_used_at.is_none_or(|at| at < now() - Duration::minutes(SEEN_MINUTES));
+        let credential = Credential::Key { id: row.id, workspace: row.workspace_id, scopes: row.scopes.0 };
+        Ok(Found { caller: Caller { user: row.user_id, name: row.name, credential }, stale })
+    } else {
+        let row: Option<SessionRow> = c
+            .q("select s.id, s.user_id, u.name, s.last_seen_at, s.expires_at \
+                from sessions s join users u on u.id = s.user_id where s.token_hash = $1")
+            .bind(hash)
+            .opt()
+            .await?;
+        let row = row.filter(|row| row.expires_at > now()).ok_or(AuthError::NotAuthenticated)?;
+        let stale = row.last_seen_at < now() - Duration::minutes(SEEN_MINUTES);
+        Ok(Found { caller: Caller { user: row.user_id, name: row.name, credential: Credential::Session(row.id) }, stale })
+    }
+}
+
+/// Notes that a session or key is in use; a session lives on.
+pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthError> {
+    match credential {
+        Credential::Session(id) => {
+            c.q("update sessions set last_seen_at = $2, expires_at = $3 where id = $1")
+                .bind(*id)
+                .bind(now())
+                .bind(now() + Duration::days(SESSION_DAYS))
+                .run()
+                .await?
+        }
+        Credential::Key { id, .. } => {
+            c.q("update api_keys set last_used_at = $2 where id = $1").bind(*id).bind(now()).run().await?
+        }
+    };
+    Ok(())
+}
+
+/// Newest first.
+pub async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
+    Ok(c.q("select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
+            where user_id = $1 and expires_at > $2 order by id desc limit 100")
+        .bind(user)
+        .bind(now())
+        .all()
+        .await?)
+}
+
+/// False when there is no such session of this person.
+pub async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
+    Ok(c.q("delete from sessions where user_id = $1 and id = $2").bind(user).bind(id).run().await? == 1)
+}
+
+pub async fn end_others(c: &mut Conn, user: UserId, keep: SessionId) -> Result<(), AuthError> {
+    c.q("delete from sessions where user_id = $1 and id <> $2").bind(user).bind(keep).run().await?;
+    Ok(())
+}
+
+/// Removes sessions that have run out.
+pub async fn tidy(c: &mut Conn) -> Result<(), AuthError> {
+    c.q("delete from sessions where expires_at < $1").bind(now()).run().await?;
+    Ok(())
+}

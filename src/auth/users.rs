@@ -1,0 +1,187 @@
+//! Accounts of people.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{AuthError, DisplayName, Hasher, invites, password::check_password, workspaces};
+use crate::{
+    auth::tokens::hash_token,
+    config::Signup,
+    db::{Conn, Db, now},
+    ids::{UserId, WorkspaceId},
+};
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct User {
+    pub id: UserId,
+    pub email: String,
+    pub name: String,
+    pub avatar_url: Option<String>,
+    pub created_at: DateTime<Utc>,
+}
+
+/// What signing up gave.
+pub struct NewAccount {
+    pub user: User,
+    /// The workspace that the invite led into.
+    pub workspace: Option<WorkspaceId>,
+}
+
+/// # Errors
+/// `Invalid` when it cannot be an address.
+pub fn parse_email(text: &str) -> Result<String, AuthError> {
+    let email = text.trim().to_lowercase();
+    let well_formed = email.len() <= 254
+        && !email.chars().any(|c| c.is_whitespace() || c.is_control())
+        && email.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty() && !domain.contains('@') && domain.len() >= 2 && !domain.starts_with('.') && !domain.ends_with('.')
+        });
+    if well_formed {
+        Ok(email)
+    } else {
+        Err(AuthError::Invalid("this is not an e-mail address: write name@host".to_owned(), "email"))
+    }
+}
+
+pub async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
+    c.q("select id, email, name, avatar_url, created_at from users where id = $1")
+        .bind(id)
+        .opt()
+        .await?
+        .ok_or(AuthError::NotAuthenticated)
+}
+
+/// Id and password hash of the account with that address.
+pub async fn find_password(c: &mut Conn, email: &str) -> Result<Option<(UserId, String)>, AuthError> {
+    Ok(c.q("select id, password_hash from users where email = $1").bind(email.to_owned()).opt().await?)
+}
+
+pub async fn any_account(c: &mut Conn) -> Result<bool, AuthError> {
+    Ok(c.q("select id from users limit 1").opt::<(UserId,)>().await?.is_some())
+}
+
+async fn insert_user(c: &mut Conn, email: &str, name: &str, password_hash: &str) -> Result<User, AuthError> {
+    c.q("insert into users (id, email, name, avatar_url, password_hash, created_at) values ($1, $2, $3, null, $4, $5) \
+         on conflict (email) do nothing returning id, email, name, avatar_url, created_at")
+        .bind(UserId::new())
+        .bind(email.to_owned())
+        .bind(name.to_owned())
+        .bind(password_hash.to_owned())
+        .bind(now())
+        .opt()
+        .await?
+        .ok_or(AuthError::EmailTaken)
+}
+
+/// Makes an account by the rules of `OPENVIBE_SIGNUP`; an invite lets people in whatever the rule.
+///
+/// `setup_token` is what the first account has to show, when the server asks for one.
+///
+/// # Errors
+/// `Invalid`, `EmailTaken`, `SignupClosed`, `SetupToken`, `InviteNotFound`, `InviteForAnother`.
+pub async fn sign_up(
+    db: &Db,
+    hasher: &Hasher,
+    mode: Signup,
+    setup_token: Option<String>,
+    form: SignUp,
+) -> Result<NewAccount, AuthError> {
+    let email = parse_email(&form.email)?;
+    let name = DisplayName::parse(&form.name, "name")?;
+    check_password(&form.password)?;
+    // Refuse before the costly hash where the answer is clear already.
+    {
+        let mut c = db.read().await?;
+        may_sign_up(&mut c, mode, setup_token.as_deref(), &form, &email).await?;
+    }
+    let hash = hasher.hash(form.password.clone()).await?;
+    // All sign-ups go through one writer, so that only one can be the first.
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        let invite = may_sign_up(c, mode, setup_token.as_deref(), &form, &email).await?;
+        let user = insert_user(c, &email, &name.0, &hash).await?;
+        let workspace = match invite {
+            Some(invite) => Some(invites::accept(c, &invite, user.id, &user.name).await?.0),
+            None => None,
+        };
+        Ok(NewAccount { user, workspace })
+    })
+    .await
+}
+
+#[derive(Clone)]
+pub struct SignUp {
+    pub email: String,
+    pub name: String,
+    pub password: String,
+    pub invite: Option<String>,
+    pub setup_token: Option<String>,
+}
+
+async fn may_sign_up(
+    c: &mut Conn,
+    mode: Signup,
+    setup_token: Option<&str>,
+    form: &SignUp,
+    email: &str,
+) -> Result<Option<invites::Invite>, AuthError> {
+    if let Some(token) = &form.invite {
+        return invites::find_open(c, token, Some(email)).await.map(Some);
+    }
+    if mode == Signup::Invite {
+        return Err(AuthError::SignupClosed("signing up is by invite link here: ask an admin for one"));
+    }
+    if any_account(c).await? {
+        if mode == Signup::First {
+            return Err(AuthError::SignupClosed("this server has its first account; others come by invite link: ask an admin for one"));
+        }
+    } else if let Some(wanted) = setup_token {
+        let given = form.setup_token.as_deref().unwrap_or_default();
+        if hash_token(given) != hash_token(wanted) {
+            return Err(AuthError::SetupToken);
+        }
+    }
+    Ok(None)
+}
+
+/// Makes an account whatever the sign-up rule: for the operator's command line.
+///
+/// # Errors
+/// `Invalid`, `EmailTaken`.
+pub async fn create_account(db: &Db, hasher: &Hasher, email: &str, name: &str, password: String) -> Result<User, AuthError> {
+    let email = parse_email(email)?;
+    let name = DisplayName::parse(name, "name")?;
+    check_password(&password)?;
+    let hash = hasher.hash(password).await?;
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| insert_user(c, &email, &name.0, &hash).await).await
+}
+
+/// Sets a password and ends every session of the account: for the operator's command line.
+///
+/// # Errors
+/// `Invalid`, or `NotFound` when there is no such account.
+pub async fn reset_password(db: &Db, hasher: &Hasher, email: &str, password: String) -> Result<(), AuthError> {
+    let email = parse_email(email)?;
+    check_password(&password)?;
+    let hash = hasher.hash(password).await?;
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        let (user, _) = find_password(c, &email).await?.ok_or(AuthError::NotFound("account"))?;
+        set_password(c, user, &hash).await?;
+        c.q("delete from sessions where user_id = $1").bind(user).run().await?;
+        Ok(())
+    })
+    .await
+}
+
+pub async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
+    c.q("update users set password_hash = $2 where id = $1").bind(user).bind(hash.to_owned()).run().await?;
+    Ok(())
+}
+
+/// Renames the person; every workspace they are in is told.
+pub async fn rename(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<User, AuthError> {
+    c.q("update users set name = $2 where id = $1").bind(user).bind(name.0.clone()).run().await?;
+    for workspace in workspaces::ids_of(c, user).await? {
+        super::members::announce(c, workspace, user, "member.updated").await?;
+    }
+    get_user(c, user).await
+}

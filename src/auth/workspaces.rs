@@ -1,0 +1,160 @@
+//! Workspaces: a team's own space, invisible to others.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{Actor, AuthError, DisplayName, Role, handles, slugify};
+use crate::{
+    db::{Conn, Json, now},
+    ids::{AgentId, UserId, WorkspaceId},
+    realtime::{Audience, log},
+};
+
+const SLUG_CHARS_MAX: usize = 48;
+/// First parts of the client's own addresses.
+const RESERVED_SLUGS: &[&str] = &["setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz", "readyz"];
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Workspace {
+    pub id: WorkspaceId,
+    pub name: String,
+    pub slug: String,
+    /// The agent that answers where none is named.
+    pub default_agent_id: Option<AgentId>,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A workspace as one of its members lists it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MyWorkspace {
+    pub id: WorkspaceId,
+    pub name: String,
+    pub slug: String,
+    pub role: Role,
+}
+
+#[derive(Serialize)]
+struct WorkspaceEvent<'a> {
+    workspace: &'a Workspace,
+}
+
+pub async fn ids_of(c: &mut Conn, user: UserId) -> Result<Vec<WorkspaceId>, AuthError> {
+    let rows: Vec<(WorkspaceId,)> =
+        c.q("select workspace_id from members where user_id = $1 order by workspace_id").bind(user).all().await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// In the order in which they were made.
+pub async fn list_mine(c: &mut Conn, user: UserId) -> Result<Vec<MyWorkspace>, AuthError> {
+    let rows: Vec<(WorkspaceId, String, String, String)> = c
+        .q("select w.id, w.name, w.slug, m.role from members m join workspaces w on w.id = m.workspace_id \
+            where m.user_id = $1 order by w.id")
+        .bind(user)
+        .all()
+        .await?;
+    let mine = |(id, name, slug, role): (_, _, _, String)| MyWorkspace { id, name, slug, role: Role::from_stored(&role) };
+    Ok(rows.into_iter().map(mine).collect())
+}
+
+pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, AuthError> {
+    c.q("select id, name, slug, default_agent_id, created_at from workspaces where id = $1")
+        .bind(id)
+        .opt()
+        .await?
+        .ok_or(AuthError::WorkspaceNotFound)
+}
+
+/// # Errors
+/// `Invalid` when it is no slug.
+pub fn parse_slug(text: &str) -> Result<String, AuthError> {
+    if text.is_empty() || slugify(text, SLUG_CHARS_MAX) != text {
+        let problem = "a slug is 1 to 48 of a-z, 0-9, `-` and `_`, and begins and ends with a letter or digit";
+        return Err(AuthError::Invalid(problem.to_owned(), "slug"));
+    }
+    if RESERVED_SLUGS.contains(&text) {
+        return Err(AuthError::Invalid(format!("`{text}` is reserved: choose another slug"), "slug"));
+    }
+    Ok(text.to_owned())
+}
+
+async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result<bool, AuthError> {
+    let n = c
+        .q("insert into workspaces (id, name, slug, seq, pruned_seq, task_turn, default_agent_id, settings, created_at) \
+            values ($1, $2, $3, 0, 0, 0, null, $4, $5) on conflict (slug) do nothing")
+        .bind(id)
+        .bind(name.to_owned())
+        .bind(slug.to_owned())
+        .bind(Json(serde_json::json!({})))
+        .bind(now())
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+/// The bare workspace; the caller adds agents, its maker and channels in the same transaction.
+///
+/// # Errors
+/// `SlugTaken` for a slug that was asked for.
+pub async fn create_workspace(c: &mut Conn, id: WorkspaceId, name: &DisplayName, slug: Option<&str>) -> Result<(), AuthError> {
+    if let Some(slug) = slug {
+        if !insert(c, id, &name.0, slug).await? {
+            return Err(AuthError::SlugTaken(slug.to_owned()));
+        }
+    } else {
+        let mut base = slugify(&name.0, SLUG_CHARS_MAX - 8);
+        if base.is_empty() || RESERVED_SLUGS.contains(&base.as_str()) {
+            base = format!("team-{base}").trim_end_matches('-').to_owned();
+        }
+        let mut n = 1_u64;
+        while !insert(c, id, &name.0, &if n == 1 { base.clone() } else { format!("{base}-{n}") }).await? {
+            n = if n < 20 { n + 1 } else { n + 1 + u64::from(rand::random::<u16>()) };
+        }
+    }
+    Ok(())
+}
+
+/// Makes the maker of a workspace its first member and admin.
+pub async fn add_maker(c: &mut Conn, id: WorkspaceId, maker: UserId, name: &str) -> Result<(), AuthError> {
+    let handle = handles::claim_from_name(c, id, name, maker.0).await?;
+    super::members::insert(c, id, maker, Role::Admin, &handle).await
+}
+
+/// Whether this person may make a workspace where sign-up is not open: the first of all, or an admin of one.
+pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
+    let none = c.q("select id from workspaces limit 1").opt::<(WorkspaceId,)>().await?.is_none();
+    let admin = c
+        .q("select workspace_id from members where user_id = $1 and role = 'admin' limit 1")
+        .bind(user)
+        .opt::<(WorkspaceId,)>()
+        .await?
+        .is_some();
+    Ok(none || admin)
+}
+
+/// Changes what is given and tells everyone.
+///
+/// # Errors
+/// `SlugTaken`.
+pub async fn update(c: &mut Conn, actor: &Actor, name: Option<&DisplayName>, slug: Option<&str>) -> Result<Workspace, AuthError> {
+    if let Some(slug) = slug {
+        let other = c
+            .q("select id from workspaces where slug = $1 and id <> $2")
+            .bind(slug.to_owned())
+            .bind(actor.workspace)
+            .opt::<(WorkspaceId,)>()
+            .await?;
+        if other.is_some() {
+            return Err(AuthError::SlugTaken(slug.to_owned()));
+        }
+    }
+    c.q("update workspaces set name = coalesce($2, name), slug = coalesce($3, slug) where id = $1")
+        .bind(actor.workspace)
+        .bind(name.map(|name| name.0.clone()))
+        .bind(slug.map(str::to_owned))
+        .run()
+        .await?;
+    let workspace = get_workspace(c, actor.workspace).await?;
+    super::record_audit(c, actor, "workspace.updated", workspace.id.to_string(), serde_json::json!({"name": workspace.name, "slug": workspace.slug})).await?;
+    log::append_one(c, actor.workspace, "workspace.updated", Audience::Workspace, &WorkspaceEvent { workspace: &workspace }).await?;
+    Ok(workspace)
+}

@@ -1,0 +1,153 @@
+//! Who may see and write where. One query finds a place and the asking person's standing in it.
+//!
+//! A place in another workspace, or in a private channel that the person is not in, is not found.
+
+use chrono::{DateTime, Utc};
+
+use super::ChatError;
+use crate::{
+    auth::{Actor, Caller, Role, Scope},
+    db::Conn,
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::Audience,
+};
+
+/// A channel and the person's standing in it.
+#[derive(Debug, Clone)]
+pub struct ChannelAccess {
+    pub actor: Actor,
+    pub channel: ChannelId,
+    pub kind: String,
+    pub archived: bool,
+    /// Whether the person has joined.
+    pub joined: bool,
+}
+
+/// A thread, its channel, and the person's standing there.
+#[derive(Debug, Clone)]
+pub struct ThreadAccess {
+    pub place: ChannelAccess,
+    pub thread: ThreadId,
+    pub archived: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct ChannelRow {
+    id: ChannelId,
+    workspace_id: WorkspaceId,
+    kind: String,
+    archived_at: Option<DateTime<Utc>>,
+    role: String,
+    joined: Option<UserId>,
+}
+
+impl ChannelRow {
+    fn admit(self, caller: &Caller) -> Option<ChannelAccess> {
+        let visible = self.kind == "public" || self.joined.is_some();
+        (visible && caller.may_enter(self.workspace_id)).then(|| ChannelAccess {
+            actor: caller.acting(self.workspace_id, Role::from_stored(&self.role)),
+            channel: self.id,
+            archived: self.archived_at.is_some(),
+            joined: self.joined.is_some(),
+            kind: self.kind,
+        })
+    }
+}
+
+/// # Errors
+/// `ChannelNotFound`.
+pub async fn channel(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<ChannelAccess, ChatError> {
+    let row: Option<ChannelRow> = c
+        .q("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
+            from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1")
+        .bind(id)
+        .bind(caller.user)
+        .opt()
+        .await?;
+    row.and_then(|row| row.admit(caller)).ok_or(ChatError::ChannelNotFound)
+}
+
+#[derive(sqlx::FromRow)]
+struct ThreadRow {
+    thread_id: ThreadId,
+    status: String,
+    #[sqlx(flatten)]
+    channel: ChannelRow,
+}
+
+/// # Errors
+/// `ThreadNotFound`.
+pub async fn thread(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<ThreadAccess, ChatError> {
+    let row: Option<ThreadRow> = c
+        .q("select t.id as thread_id, t.status, ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
+            from threads t join channels ch on ch.id = t.channel_id \
+            join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1")
+        .bind(id)
+        .bind(caller.user)
+        .opt()
+        .await?;
+    row.and_then(|row| {
+        let archived = row.status == "archived";
+        let thread = row.thread_id;
+        row.channel.admit(caller).map(|place| ThreadAccess { place, thread, archived })
+    })
+    .ok_or(ChatError::ThreadNotFound)
+}
+
+/// The thread that a message stands in.
+///
+/// # Errors
+/// `MessageNotFound`.
+pub async fn message(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<ThreadAccess, ChatError> {
+    let row: Option<(ThreadId,)> = c.q("select thread_id from messages where id = $1").bind(id).opt().await?;
+    let (thread_id,) = row.ok_or(ChatError::MessageNotFound)?;
+    thread(c, caller, thread_id).await.map_err(|e| match e {
+        ChatError::ThreadNotFound => ChatError::MessageNotFound,
+        other => other,
+    })
+}
+
+impl ChannelAccess {
+    /// Who sees what happens here.
+    pub fn audience(&self) -> Audience {
+        if self.kind == "public" { Audience::Public(self.channel) } else { Audience::Members(self.channel) }
+    }
+
+    /// # Errors
+    /// What `Actor::require` says.
+    pub fn reading(self) -> Result<Self, ChatError> {
+        self.actor.require(Scope::ChatRead)?;
+        Ok(self)
+    }
+
+    /// # Errors
+    /// `ChannelArchived`, or what `Actor::require` says.
+    pub fn writing(self) -> Result<Self, ChatError> {
+        self.actor.require(Scope::ChatWrite)?;
+        if self.archived {
+            return Err(ChatError::ChannelArchived);
+        }
+        Ok(self)
+    }
+}
+
+impl ThreadAccess {
+    /// # Errors
+    /// What `Actor::require` says.
+    pub fn reading(self) -> Result<Self, ChatError> {
+        self.place.actor.require(Scope::ChatRead)?;
+        Ok(self)
+    }
+
+    /// # Errors
+    /// `ThreadArchived`, `ChannelArchived`, or what `Actor::require` says.
+    pub fn writing(self) -> Result<Self, ChatError> {
+        let place = self.place.writing()?;
+        if self.archived {
+            return Err(ChatError::ThreadArchived);
+        }
+        Ok(Self { place, ..self })
+    }
+}

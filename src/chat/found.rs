@@ -1,0 +1,47 @@
+//! Founding a workspace: itself, its agents, its first member, #general and #random; all or nothing.
+
+use super::{
+    ChatError,
+    channels::{self, NewChannel},
+};
+use crate::{
+    agents::seeds,
+    auth::{self, DisplayName, MyWorkspace, Role},
+    db::{Conn, Db},
+    ids::{UserId, WorkspaceId},
+};
+
+/// # Errors
+/// `SlugTaken` for a slug that was asked for.
+pub async fn found_workspace(
+    db: &Db,
+    maker: UserId,
+    maker_name: String,
+    name: DisplayName,
+    slug: Option<String>,
+) -> Result<MyWorkspace, ChatError> {
+    let id = WorkspaceId::new();
+    db.write(id.0, async move |c: &mut Conn| {
+        auth::create_workspace(c, id, &name, slug.as_deref()).await?;
+        // The agents take their names before people's handles are made from theirs.
+        seeds::plant(c, id).await?;
+        auth::add_maker(c, id, maker, &maker_name).await?;
+        for (channel, topic) in [("general", "Everything that concerns everyone"), ("random", "Everything else")] {
+            let new = NewChannel {
+                workspace: id,
+                kind: "public",
+                name: Some(channel.to_owned()),
+                topic: Some(topic.to_owned()),
+                direct_key: None,
+                agent: None,
+                joined_by_all: true,
+                created_by: maker,
+                members: vec![maker],
+            };
+            channels::insert(c, &new).await?;
+        }
+        let workspace = auth::get_workspace(c, id).await?;
+        Ok(MyWorkspace { id, name: workspace.name, slug: workspace.slug, role: Role::Admin })
+    })
+    .await
+}

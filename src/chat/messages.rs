@@ -1,0 +1,372 @@
+//! Messages as clients see them, and reading, editing and reacting to them. Posting is in `post`, deleting in `remove`.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{ChatError, access, event::MessageData, event::ReactionData, mentions::RawMention, plain};
+use crate::{
+    auth::Caller,
+    db::{Conn, DbError, Json, now},
+    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+};
+
+use super::error::MESSAGE_BYTES_MAX;
+
+/// Different emoji on one message.
+const EMOJI_MAX: usize = 40;
+const EMOJI_BYTES_MAX: usize = 64;
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MessageAuthor {
+    /// `human`, `agent` or `system`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `user_…`, `agent_…`, or null for the system.
+    pub id: Option<String>,
+    pub name: String,
+    pub avatar_url: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Mention {
+    /// `agent`, `user` or `group`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Null for a group: `everyone`, `here`, `channel`.
+    pub id: Option<String>,
+    pub handle: String,
+    /// In UTF-16 code units, from the `@`.
+    pub start: usize,
+    pub length: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Reaction {
+    pub emoji: String,
+    pub user_ids: Vec<UserId>,
+}
+
+/// What a message carries for programs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageMetadata {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<crate::ids::AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<crate::ids::TaskId>,
+    /// Cut by the model's own limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Posted with this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_id: Option<crate::ids::ApiKeyId>,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Message {
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    /// Of an agent's reply: the message that asked.
+    pub parent_id: Option<MessageId>,
+    /// That of its `message.created` event; threads sort by it.
+    pub seq: i64,
+    pub author: MessageAuthor,
+    /// `text` or `notice`.
+    pub kind: String,
+    /// `complete`, `streaming` or `interrupted`.
+    pub state: String,
+    /// Markdown.
+    pub content: String,
+    pub content_plain: String,
+    pub mentions: Vec<Mention>,
+    pub reactions: Vec<Reaction>,
+    /// Always empty: files come later.
+    #[schema(value_type = Vec<Object>)]
+    pub attachments: [(); 0],
+    pub metadata: MessageMetadata,
+    pub client_id: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub edited_at: Option<DateTime<Utc>>,
+    pub deleted_at: Option<DateTime<Utc>>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Row {
+    id: MessageId,
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    fork_id: Option<ForkId>,
+    parent_id: Option<MessageId>,
+    seq: i64,
+    author_type: String,
+    author_id: Option<uuid::Uuid>,
+    author_name: Option<String>,
+    avatar_url: Option<String>,
+    kind: String,
+    state: String,
+    content: String,
+    content_plain: String,
+    mentions: Json<Vec<Mention>>,
+    reactions: Json<Vec<Reaction>>,
+    metadata: Json<MessageMetadata>,
+    client_id: Option<String>,
+    created_at: DateTime<Utc>,
+    edited_at: Option<DateTime<Utc>>,
+    deleted_at: Option<DateTime<Utc>>,
+}
+
+impl From<Row> for Message {
+    fn from(row: Row) -> Self {
+        let id = row.author_id.map(|id| match row.author_type.as_str() {
+            "agent" => crate::ids::AgentId(id).to_string(),
+            _ => UserId(id).to_string(),
+        });
+        let nobody = if row.author_type == "system" { "OpenVibe" } else { "Deleted account" };
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            channel_id: row.channel_id,
+            thread_id: row.thread_id,
+            fork_id: row.fork_id,
+            parent_id: row.parent_id,
+            seq: row.seq,
+            author: MessageAuthor {
+                kind: row.author_type,
+                id,
+                name: row.author_name.unwrap_or_else(|| nobody.to_owned()),
+                avatar_url: row.avatar_url,
+            },
+            kind: row.kind,
+            state: row.state,
+            content: row.content,
+            content_plain: row.content_plain,
+            mentions: row.mentions.0,
+            reactions: row.reactions.0,
+            attachments: [],
+            metadata: row.metadata.0,
+            client_id: row.client_id,
+            created_at: row.created_at,
+            edited_at: row.edited_at,
+            deleted_at: row.deleted_at,
+        }
+    }
+}
+
+/// `select` over messages with their authors, as `m`, followed by the given text.
+macro_rules! message_sql {
+    ($tail:literal) => {
+        concat!(
+            "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
+             coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, u.avatar_url, m.kind, m.state, m.content, \
+             m.content_plain, m.mentions, m.reactions, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
+             from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
+            $tail
+        )
+    };
+}
+pub(super) use message_sql;
+
+/// A text that can be posted, with what is derived from it; made outside of transactions.
+#[derive(Debug, Clone)]
+pub struct Text {
+    pub content: String,
+    pub plain: String,
+    pub mentions: Vec<RawMention>,
+}
+
+impl Text {
+    /// # Errors
+    /// `Invalid` when it is blank, `MessageTooLong`.
+    pub fn parse(content: String) -> Result<Self, ChatError> {
+        if content.len() > MESSAGE_BYTES_MAX {
+            return Err(ChatError::MessageTooLong(content.len()));
+        }
+        if content.trim().is_empty() {
+            return Err(ChatError::Invalid("the message is blank: write something".to_owned(), "content"));
+        }
+        if content.contains('\0') {
+            return Err(ChatError::Invalid("the message holds a NUL character: remove it".to_owned(), "content"));
+        }
+        let plain = plain::to_plain(&content);
+        let mentions = super::mentions::parse(&content);
+        Ok(Self { content, plain, mentions })
+    }
+}
+
+pub async fn find_message(c: &mut Conn, id: MessageId) -> Result<Option<Message>, DbError> {
+    let row: Option<Row> = c.q(message_sql!("where m.id = $1")).bind(id).opt().await?;
+    Ok(row.map(Message::from))
+}
+
+/// # Errors
+/// `MessageNotFound`.
+pub async fn get_message(c: &mut Conn, id: MessageId) -> Result<Message, ChatError> {
+    find_message(c, id).await?.ok_or(ChatError::MessageNotFound)
+}
+
+/// Which part of a thread to read.
+#[derive(Debug, Clone, Copy)]
+pub enum Window {
+    Newest,
+    Before(i64),
+    After(i64),
+    /// Half before and half after, the message itself included.
+    Around(i64),
+}
+
+/// Messages of a thread's main line, oldest first; one more than `limit` when there are more in the direction asked.
+pub async fn list(c: &mut Conn, thread: ThreadId, window: Window, limit: i64) -> Result<Vec<Message>, DbError> {
+    let mut rows: Vec<Row> = match window {
+        Window::Newest => before(c, thread, i64::MAX, limit + 1).await?,
+        Window::Before(seq) => before(c, thread, seq, limit + 1).await?,
+        Window::After(seq) => return Ok(after(c, thread, seq, limit + 1).await?.into_iter().map(Message::from).collect()),
+        Window::Around(seq) => {
+            let mut newer = after(c, thread, seq - 1, limit / 2 + 1).await?;
+            newer.reverse();
+            let room = limit - i64::try_from(newer.len()).unwrap_or(limit);
+            newer.extend(before(c, thread, seq, room).await?);
+            newer
+        }
+    };
+    rows.reverse();
+    Ok(rows.into_iter().map(Message::from).collect())
+}
+
+async fn before(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
+    c.q(message_sql!("where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"))
+        .bind(thread)
+        .bind(seq)
+        .bind(limit)
+        .all()
+        .await
+}
+
+async fn after(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
+    c.q(message_sql!("where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"))
+        .bind(thread)
+        .bind(seq)
+        .bind(limit)
+        .all()
+        .await
+}
+
+/// The seq of a message of this thread's main line.
+pub async fn seq_in_thread(c: &mut Conn, thread: ThreadId, id: MessageId) -> Result<Option<i64>, DbError> {
+    let row: Option<(i64,)> = c
+        .q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
+        .bind(id)
+        .bind(thread)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Appends `message.updated` with the message as it is.
+pub(super) async fn announce_update(c: &mut Conn, message: &Message, audience: Audience) -> Result<(), DbError> {
+    let seq = log::reserve(c, message.workspace_id, 1).await?;
+    let event = NewEvent::new(seq, "message.updated", audience, &MessageData { message })?
+        .in_place(message.thread_id, message.fork_id)
+        .about(Some(message.id));
+    log::append(c, message.workspace_id, event).await
+}
+
+/// Changes the text of one's own message. It never triggers an agent again.
+///
+/// # Errors
+/// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or what `writing` says.
+pub async fn edit(c: &mut Conn, caller: &Caller, id: MessageId, text: &Text) -> Result<Message, ChatError> {
+    let access = access::message(c, caller, id).await?.writing()?;
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let message = get_message(c, id).await?;
+    if message.deleted_at.is_some() {
+        return Err(ChatError::MessageDeleted);
+    }
+    if message.author.kind != "human" || message.author.id.as_deref() != Some(caller.user.to_string().as_str()) {
+        return Err(ChatError::NotYours);
+    }
+    if message.kind != "text" || message.state == "streaming" {
+        return Err(ChatError::NotEditable);
+    }
+    let found = super::post::resolve_mentions(c, &access.place.actor, text).await?;
+    c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")
+        .bind(id)
+        .bind(text.content.clone())
+        .bind(text.plain.clone())
+        .bind(Json(found.mentions.clone()))
+        .bind(now())
+        .run()
+        .await?;
+    c.q("delete from message_mentions where message_id = $1").bind(id).run().await?;
+    super::post::insert_mention_targets(c, &message, &found).await?;
+    let message = get_message(c, id).await?;
+    announce_update(c, &message, access.place.audience()).await?;
+    Ok(message)
+}
+
+/// # Errors
+/// `Invalid` when it is no emoji or short name.
+pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
+    let fits = !text.is_empty()
+        && text.len() <= EMOJI_BYTES_MAX
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '&' | '"' | '\''));
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err(ChatError::Invalid("a reaction is one emoji or a short name, without white space".to_owned(), "emoji"))
+    }
+}
+
+/// What to do with a reaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum React {
+    Add,
+    Remove,
+}
+
+/// Adds or removes one's reaction; nothing when it is so already.
+///
+/// # Errors
+/// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many, or what `writing` says.
+pub async fn react(c: &mut Conn, caller: &Caller, id: MessageId, emoji: &str, what: React) -> Result<Message, ChatError> {
+    let access = access::message(c, caller, id).await?.writing()?;
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let mut message = get_message(c, id).await?;
+    if message.deleted_at.is_some() {
+        return Err(ChatError::MessageDeleted);
+    }
+    let place = message.reactions.iter().position(|r| r.emoji == emoji);
+    let there = place.is_some_and(|i| message.reactions[i].user_ids.contains(&caller.user));
+    if there == (what == React::Add) {
+        return Ok(message);
+    }
+    match (place, what) {
+        (Some(i), React::Add) => message.reactions[i].user_ids.push(caller.user),
+        (None, React::Add) if message.reactions.len() >= EMOJI_MAX => {
+            return Err(ChatError::Invalid(format!("a message takes at most {EMOJI_MAX} different reactions"), "emoji"));
+        }
+        (None, React::Add) => {
+            message.reactions.push(Reaction { emoji: emoji.to_owned(), user_ids: vec![caller.user] });
+        }
+        (Some(i), React::Remove) => {
+            message.reactions[i].user_ids.retain(|user| *user != caller.user);
+            if message.reactions[i].user_ids.is_empty() {
+                message.reactions.remove(i);
+            }
+        }
+        (None, React::Remove) => {}
+    }
+    c.q("update messages set reactions = $2 where id = $1").bind(id).bind(Json(message.reactions.clone())).run().await?;
+    let kind = if what == React::Add { "reaction.added" } else { "reaction.removed" };
+    let seq = log::reserve(c, message.workspace_id, 1).await?;
+    let data = ReactionData { message_id: id, emoji, user_id: caller.user, reactions: &message.reactions };
+    let event = NewEvent::new(seq, kind, access.place.audience(), &data)?.in_place(message.thread_id, message.fork_id);
+    log::append(c, message.workspace_id, event).await?;
+    Ok(message)
+}

@@ -1,0 +1,176 @@
+//! What a person has read, and how much is unread.
+//!
+//! A thread is read up to its own mark in `reads`, else up to the channel's in `channel_members`; nothing before joining counts.
+//! When a channel has nothing unread left, its marks fold into the channel's, so that they stay few.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::{ChatError, access};
+use crate::{
+    auth::Caller,
+    db::{Conn, DbError},
+    ids::{ChannelId, ThreadId, UserId, WorkspaceId},
+    realtime::log,
+};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    pub unread_count: i64,
+    pub mention_count: i64,
+}
+
+pub type ByChannel = HashMap<ChannelId, Counts>;
+
+/// What `PUT /v1/threads/{id}/read` answers.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ReadMark {
+    pub thread_id: ThreadId,
+    pub seq: i64,
+    pub unread_count: i64,
+    pub mention_count: i64,
+}
+
+/// Unread messages and mentions of each channel that the person is in (or of one); a channel without any is absent.
+pub async fn of_channels(c: &mut Conn, user: UserId, only: Option<ChannelId>) -> Result<ByChannel, DbError> {
+    let unread: Vec<(ChannelId, i64)> = c
+        .q("select t.channel_id, count(*) from channel_members cm \
+            join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.joined_seq \
+            left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
+            join messages m on m.thread_id = t.id and m.fork_id is null \
+              and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
+            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) and t.last_seq > coalesce(r.seq, cm.read_seq) \
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by t.channel_id")
+        .bind(user)
+        .bind(only)
+        .all()
+        .await?;
+    let mentions: Vec<(ChannelId, i64)> = c
+        .q("select cm.channel_id, count(*) from channel_members cm \
+            join message_mentions mm on mm.channel_id = cm.channel_id and mm.target_id in (cm.user_id, cm.channel_id) \
+              and mm.seq > cm.joined_seq \
+            left join reads r on r.thread_id = mm.thread_id and r.user_id = cm.user_id \
+            join messages m on m.id = mm.message_id \
+            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) and mm.seq > coalesce(r.seq, cm.read_seq) \
+              and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
+        .bind(user)
+        .bind(only)
+        .all()
+        .await?;
+    let mut counts = ByChannel::new();
+    for (channel, n) in unread {
+        counts.entry(channel).or_default().unread_count = n;
+    }
+    for (channel, n) in mentions {
+        counts.entry(channel).or_default().mention_count = n;
+    }
+    Ok(counts)
+}
+
+/// Unread messages and mentions, and the mark, of each thread of a channel whose `last_seq` lies between two numbers.
+pub async fn of_threads(
+    c: &mut Conn,
+    user: UserId,
+    channel: ChannelId,
+    (low, high): (i64, i64),
+) -> Result<HashMap<ThreadId, (Counts, i64)>, DbError> {
+    let marks: Vec<(ThreadId, i64)> = c
+        .q("select t.id, coalesce(r.seq, cm.read_seq) from threads t \
+            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
+            left join reads r on r.thread_id = t.id and r.user_id = $1 \
+            where t.channel_id = $2 and t.last_seq between $3 and $4")
+        .bind(user)
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
+    let unread: Vec<(ThreadId, i64)> = c
+        .q("select t.id, count(*) from threads t \
+            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
+            left join reads r on r.thread_id = t.id and r.user_id = $1 \
+            join messages m on m.thread_id = t.id and m.fork_id is null \
+              and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
+            where t.channel_id = $2 and t.last_seq between $3 and $4 \
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by t.id")
+        .bind(user)
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
+    let mentions: Vec<(ThreadId, i64)> = c
+        .q("select t.id, count(*) from threads t \
+            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
+            left join reads r on r.thread_id = t.id and r.user_id = $1 \
+            join message_mentions mm on mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
+              and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq \
+            join messages m on m.id = mm.message_id \
+            where t.channel_id = $2 and t.last_seq between $3 and $4 and m.deleted_at is null and m.author_id <> $1 group by t.id")
+        .bind(user)
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
+    let mut found: HashMap<ThreadId, (Counts, i64)> =
+        marks.into_iter().map(|(thread, mark)| (thread, (Counts::default(), mark))).collect();
+    for (thread, n) in unread {
+        found.entry(thread).or_default().0.unread_count = n;
+    }
+    for (thread, n) in mentions {
+        found.entry(thread).or_default().0.mention_count = n;
+    }
+    Ok(found)
+}
+
+/// Sets how far the person has read a thread; it may also move back. A mark past the newest event counts as the newest.
+///
+/// # Errors
+/// `ThreadNotFound`, `Invalid` for a negative number, or what `reading` says.
+pub async fn mark_thread(c: &mut Conn, caller: &Caller, thread: ThreadId, seq: i64) -> Result<(ReadMark, WorkspaceId), ChatError> {
+    if seq < 0 {
+        return Err(ChatError::Invalid("seq is a message's seq, or 0 for all unread".to_owned(), "seq"));
+    }
+    let access = access::thread(c, caller, thread).await?.reading()?;
+    let workspace = access.place.actor.workspace;
+    let channel = access.place.channel;
+    let (head, _) = log::head(c, workspace).await?;
+    let seq = seq.min(head);
+    if access.place.joined {
+        c.q("insert into reads (user_id, thread_id, channel_id, seq) values ($1, $2, $3, $4) \
+             on conflict (user_id, thread_id) do update set seq = excluded.seq")
+            .bind(caller.user)
+            .bind(thread)
+            .bind(channel)
+            .bind(seq)
+            .run()
+            .await?;
+    }
+    let (last_seq,): (i64,) = c.q("select last_seq from threads where id = $1").bind(thread).one().await?;
+    let of_thread = of_threads(c, caller.user, channel, (last_seq, last_seq)).await?;
+    let counts = of_thread.get(&thread).map(|found| found.0).unwrap_or_default();
+    // With nothing unread in the whole channel one mark says it all.
+    if counts.unread_count == 0 && access.place.joined && seq >= last_seq {
+        let rest = of_channels(c, caller.user, Some(channel)).await?;
+        if !rest.contains_key(&channel) {
+            mark_channel(c, workspace, caller.user, channel).await?;
+        }
+    }
+    let mark = ReadMark { thread_id: thread, seq, unread_count: counts.unread_count, mention_count: counts.mention_count };
+    Ok((mark, workspace))
+}
+
+/// Everything in the channel so far is read.
+pub async fn mark_channel(c: &mut Conn, workspace: WorkspaceId, user: UserId, channel: ChannelId) -> Result<(), DbError> {
+    let (head, _) = log::head(c, workspace).await?;
+    c.q("update channel_members set read_seq = $3 where channel_id = $1 and user_id = $2")
+        .bind(channel)
+        .bind(user)
+        .bind(head)
+        .run()
+        .await?;
+    c.q("delete from reads where channel_id = $1 and user_id = $2").bind(channel).bind(user).run().await?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! All that a client needs to begin, read at exactly one number of the log.
+
+use serde::Serialize;
+
+use super::{ChatError, channels::MyChannel};
+use crate::{
+    agents::profiles::{self, AgentSummary},
+    auth::{self, Actor, Member, Role, Scope, Workspace},
+    db::Conn,
+    ids::UserId,
+    realtime::log,
+    tasks::{Task, queue},
+};
+
+/// Members in a snapshot; further ones are listed by `GET /v1/members`.
+const MEMBERS_MAX: i64 = 500;
+const CHANNELS_MAX: i64 = 2000;
+const AGENTS_MAX: i64 = 500;
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Me {
+    pub id: UserId,
+    pub email: String,
+    pub name: String,
+    pub handle: String,
+    pub role: Role,
+    pub avatar_url: Option<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Presence {
+    pub user_id: UserId,
+    /// `online`; who is offline is absent.
+    pub status: &'static str,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Snapshot {
+    /// Changes when a backup is restored: numbers of another epoch mean nothing.
+    pub epoch: String,
+    /// What is here is the state after exactly this event.
+    pub seq: i64,
+    pub me: Me,
+    pub workspace: Workspace,
+    /// The first 500.
+    pub members: Vec<Member>,
+    pub channels: Vec<MyChannel>,
+    pub agents: Vec<AgentSummary>,
+    /// Always empty: deep dives come later.
+    #[schema(value_type = Vec<Object>)]
+    pub open_forks: [(); 0],
+    pub active_tasks: Vec<Task>,
+    pub presence: Vec<Presence>,
+}
+
+/// `c` is a snapshot of the database.
+///
+/// # Errors
+/// What `Actor::require` says.
+pub async fn load(c: &mut Conn, actor: &Actor, epoch: String, online: Vec<UserId>) -> Result<Snapshot, ChatError> {
+    actor.require(Scope::ChatRead)?;
+    let (seq, _) = log::head(c, actor.workspace).await?;
+    let workspace = auth::get_workspace(c, actor.workspace).await?;
+    let own = auth::get_member(c, actor.workspace, actor.user).await?;
+    Ok(Snapshot {
+        epoch,
+        seq,
+        me: Me {
+            id: own.user_id,
+            email: own.email,
+            name: own.name,
+            handle: own.handle,
+            role: own.role,
+            avatar_url: own.avatar_url,
+        },
+        workspace,
+        members: auth::list_members(c, actor.workspace, None, None, MEMBERS_MAX).await?,
+        channels: super::channels::list_mine(c, actor.workspace, actor.user, (None, None), CHANNELS_MAX).await?,
+        agents: profiles::list_agents(c, actor.workspace, &profiles::Filter::default(), (None, None), AGENTS_MAX).await?,
+        open_forks: [],
+        active_tasks: queue::active(c, actor.workspace, actor.user).await?,
+        presence: online.into_iter().map(|user_id| Presence { user_id, status: "online" }).collect(),
+    })
+}

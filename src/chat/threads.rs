@@ -1,0 +1,407 @@
+//! Threads: every conversation in a channel is one.
+
+use std::collections::HashMap;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ChatError,
+    access::{self, ChannelAccess},
+    event::ThreadData,
+    messages::{self, Message, message_sql},
+    reads,
+};
+use crate::{
+    agents::profiles::{self, Askable},
+    auth::{Caller, Scope},
+    db::{Conn, DbError, Json, now},
+    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::{NewEvent, log},
+    tasks::{Task, queue},
+};
+
+/// Faces that a thread shows at most.
+const PARTICIPANTS_MAX: usize = 12;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Participant {
+    /// `human` or `agent`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub id: String,
+    /// As it was when they first wrote.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Thread {
+    pub id: ThreadId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    /// Null unless someone gave it one.
+    pub title: Option<String>,
+    /// `open` or `archived`.
+    pub status: String,
+    /// Who answers messages that mention no agent.
+    pub agent_id: Option<AgentId>,
+    /// The version that this thread works with.
+    pub agent_version: Option<i64>,
+    /// Whether `agent_id` answers unasked.
+    pub auto_reply: bool,
+    pub root_message_id: MessageId,
+    /// Messages after the first; notices do not count.
+    pub reply_count: i64,
+    pub participants: Vec<Participant>,
+    pub last_activity_at: DateTime<Utc>,
+    /// The newest message's; a channel's list is sorted by it.
+    pub last_seq: i64,
+    pub created_by: UserId,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A thread as one person sees it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MyThread {
+    #[serde(flatten)]
+    pub thread: Thread,
+    pub root_message: Option<Message>,
+    /// Null when it is the first.
+    pub last_message: Option<Message>,
+    pub active_tasks: Vec<Task>,
+    pub unread_count: i64,
+    pub mention_count: i64,
+    /// How far the person has read it.
+    pub read_seq: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: ThreadId,
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    title: Option<String>,
+    status: String,
+    agent_id: Option<AgentId>,
+    agent_version: Option<i64>,
+    auto_reply: Option<bool>,
+    root_message_id: MessageId,
+    reply_count: i64,
+    participants: Json<Vec<Participant>>,
+    last_activity_at: DateTime<Utc>,
+    last_seq: i64,
+    created_by: UserId,
+    created_at: DateTime<Utc>,
+}
+
+impl From<Row> for Thread {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            channel_id: row.channel_id,
+            title: row.title,
+            status: row.status,
+            agent_id: row.agent_id,
+            agent_version: row.agent_version,
+            auto_reply: row.auto_reply.unwrap_or(false),
+            root_message_id: row.root_message_id,
+            reply_count: row.reply_count,
+            participants: row.participants.0,
+            last_activity_at: row.last_activity_at,
+            last_seq: row.last_seq,
+            created_by: row.created_by,
+            created_at: row.created_at,
+        }
+    }
+}
+
+macro_rules! thread_sql {
+    ($tail:literal) => {
+        concat!(
+            "select t.id, t.workspace_id, t.channel_id, t.title, t.status, t.agent_id, b.agent_version, b.auto_reply, \
+             t.root_message_id, t.reply_count, t.participants, t.last_activity_at, t.last_seq, t.created_by, t.created_at \
+             from threads t left join bindings b on b.place_id = t.id and b.agent_id = t.agent_id ",
+            $tail
+        )
+    };
+}
+
+/// # Errors
+/// `ThreadNotFound`.
+pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, ChatError> {
+    let row: Option<Row> = c.q(thread_sql!("where t.id = $1")).bind(id).opt().await?;
+    row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
+}
+
+/// The agent that answers in a place unless another is named.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub agent: AgentId,
+    pub version: i64,
+    pub auto_reply: bool,
+    pub is_active: bool,
+}
+
+pub(super) async fn binding(c: &mut Conn, thread: ThreadId) -> Result<Option<Binding>, DbError> {
+    let row: Option<(AgentId, i64, bool, String)> = c
+        .q("select b.agent_id, b.agent_version, b.auto_reply, a.status from threads t \
+            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id join agents a on a.id = b.agent_id where t.id = $1")
+        .bind(thread)
+        .opt()
+        .await?;
+    Ok(row.map(|(agent, version, auto_reply, status)| Binding { agent, version, auto_reply, is_active: status == "active" }))
+}
+
+/// Binds a thread to an agent at its newest version; the agent answers unasked.
+async fn bind(c: &mut Conn, workspace: WorkspaceId, thread: ThreadId, agent: &Askable) -> Result<(), DbError> {
+    c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
+         values ($1, $2, $3, $4, null, $5, TRUE, $6, $6) \
+         on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
+        .bind(thread.0)
+        .bind(agent.id)
+        .bind(workspace)
+        .bind(thread)
+        .bind(agent.version)
+        .bind(now())
+        .run()
+        .await?;
+    c.q("update threads set agent_id = $2 where id = $1").bind(thread).bind(agent.id).run().await?;
+    Ok(())
+}
+
+/// Inserts a thread whose first message comes next. Appends no event.
+pub(super) async fn insert(
+    c: &mut Conn,
+    place: &ChannelAccess,
+    id: ThreadId,
+    root: MessageId,
+    title: Option<&str>,
+    agent: Option<&Askable>,
+) -> Result<Thread, ChatError> {
+    c.q("insert into threads (id, workspace_id, channel_id, root_message_id, title, status, agent_id, reply_count, participants, last_seq, \
+         last_activity_at, created_by, created_at) values ($1, $2, $3, $4, $5, 'open', null, -1, $6, 0, $7, $8, $7)")
+        .bind(id)
+        .bind(place.actor.workspace)
+        .bind(place.channel)
+        .bind(root)
+        .bind(title.map(str::to_owned))
+        .bind(Json(Vec::<Participant>::new()))
+        .bind(now())
+        .bind(place.actor.user)
+        .run()
+        .await?;
+    if let Some(agent) = agent {
+        bind(c, place.actor.workspace, id, agent).await?;
+    }
+    let thread = get_thread(c, id).await?;
+    Ok(Thread { reply_count: 0, ..thread })
+}
+
+/// Moves a thread's counters for a message that was just inserted into its main line. A notice moves none: it is
+/// nothing that someone said.
+pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
+    if message.kind == "notice" {
+        return Ok(());
+    }
+    let (participants,): (Json<Vec<Participant>>,) =
+        c.q("select participants from threads where id = $1").bind(message.thread_id).one().await?;
+    let mut participants = participants.0;
+    let id = message.author.id.clone().unwrap_or_default();
+    let newcomer = participants.len() < PARTICIPANTS_MAX && !id.is_empty() && participants.iter().all(|p| p.id != id);
+    if newcomer {
+        participants.push(Participant { kind: message.author.kind.clone(), id, name: message.author.name.clone() });
+    }
+    c.q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3, participants = $4 where id = $1")
+        .bind(message.thread_id)
+        .bind(message.seq)
+        .bind(message.created_at)
+        .bind(Json(participants))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Where a list of threads goes on: `last_seq` of the last one shown.
+///
+/// # Errors
+/// `Invalid` when it is not one of ours.
+fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
+    let Some(text) = cursor.filter(|t| !t.is_empty()) else { return Ok(i64::MAX) };
+    URL_SAFE_NO_PAD
+        .decode(text)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .and_then(|text| text.strip_prefix("threads:")?.parse().ok())
+        .ok_or_else(|| ChatError::Invalid("the cursor is not one that a list of threads gave".to_owned(), "cursor"))
+}
+
+fn cursor(last_seq: i64) -> String {
+    URL_SAFE_NO_PAD.encode(format!("threads:{last_seq}"))
+}
+
+/// # Errors
+/// `Invalid` for a cursor that is not one of ours.
+pub fn check_cursor(text: Option<&str>) -> Result<(), ChatError> {
+    parse_cursor(text).map(|_| ())
+}
+
+/// A channel's threads, latest activity first, and the cursor for the next page.
+///
+/// # Errors
+/// `Invalid` for a bad cursor.
+pub async fn list(
+    c: &mut Conn,
+    user: UserId,
+    channel: ChannelId,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<(Vec<MyThread>, Option<String>), ChatError> {
+    let rows: Vec<Row> = c
+        .q(thread_sql!("where t.channel_id = $1 and t.last_seq < $2 order by t.last_seq desc limit $3"))
+        .bind(channel)
+        .bind(parse_cursor(after)?)
+        .bind(limit + 1)
+        .all()
+        .await?;
+    let mut threads: Vec<Thread> = rows.into_iter().map(Thread::from).collect();
+    let more = i64::try_from(threads.len()).unwrap_or(i64::MAX) > limit;
+    threads.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let next = threads.last().filter(|_| more).map(|thread| cursor(thread.last_seq));
+    Ok((with_details(c, user, channel, threads).await?, next))
+}
+
+/// Adds what one person sees to threads of one channel, with a fixed number of queries.
+async fn with_details(c: &mut Conn, user: UserId, channel: ChannelId, threads: Vec<Thread>) -> Result<Vec<MyThread>, ChatError> {
+    let (Some(high), Some(low)) = (threads.iter().map(|t| t.last_seq).max(), threads.iter().map(|t| t.last_seq).min()) else {
+        return Ok(Vec::new());
+    };
+    let roots: Vec<messages::Row> = c
+        .q(message_sql!("join threads t on t.root_message_id = m.id where t.channel_id = $1 and t.last_seq between $2 and $3"))
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
+    let lasts: Vec<messages::Row> = c
+        .q(message_sql!(
+            "join threads t on t.id = m.thread_id and t.last_seq = m.seq and t.root_message_id <> m.id \
+             where t.channel_id = $1 and t.last_seq between $2 and $3"
+        ))
+        .bind(channel)
+        .bind(low)
+        .bind(high)
+        .all()
+        .await?;
+    let by_thread = |rows: Vec<messages::Row>| -> HashMap<ThreadId, Message> {
+        rows.into_iter().map(Message::from).map(|m| (m.thread_id, m)).collect()
+    };
+    let (mut roots, mut lasts) = (by_thread(roots), by_thread(lasts));
+    let mut tasks: HashMap<ThreadId, Vec<Task>> = HashMap::new();
+    for task in queue::active_in_threads(c, channel, low, high).await? {
+        tasks.entry(task.thread_id).or_default().push(task);
+    }
+    let counts = reads::of_threads(c, user, channel, (low, high)).await?;
+    Ok(threads
+        .into_iter()
+        .map(|thread| {
+            let (found, read_seq) = counts.get(&thread.id).copied().unwrap_or_default();
+            MyThread {
+                root_message: roots.remove(&thread.id),
+                last_message: lasts.remove(&thread.id),
+                active_tasks: tasks.remove(&thread.id).unwrap_or_default(),
+                unread_count: found.unread_count,
+                mention_count: found.mention_count,
+                read_seq,
+                thread,
+            }
+        })
+        .collect())
+}
+
+/// A thread as the person sees it.
+///
+/// # Errors
+/// `ThreadNotFound`, or what `reading` says.
+pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyThread, ChatError> {
+    let access = access::thread(c, caller, id).await?.reading()?;
+    let thread = get_thread(c, id).await?;
+    let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
+    found.pop().ok_or(ChatError::ThreadNotFound)
+}
+
+/// What `PATCH /v1/threads/{id}` changes. `Some(None)` empties.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadPatch {
+    pub title: Option<Option<String>>,
+    pub agent: Option<Option<AgentId>>,
+    pub auto_reply: Option<bool>,
+    /// `open` or `archived`.
+    pub status: Option<&'static str>,
+}
+
+/// # Errors
+/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
+pub async fn update(c: &mut Conn, caller: &Caller, id: ThreadId, patch: &ThreadPatch) -> Result<MyThread, ChatError> {
+    let access = access::thread(c, caller, id).await?;
+    // An archived thread can be opened again, and nothing else.
+    let access = if patch.status == Some("open") {
+        access.place.actor.require(Scope::ChatWrite)?;
+        access
+    } else {
+        access.writing()?
+    };
+    let actor = &access.place.actor;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    if let Some(title) = &patch.title {
+        c.q("update threads set title = $2 where id = $1").bind(id).bind(title.clone()).run().await?;
+    }
+    match patch.agent {
+        Some(Some(agent)) => {
+            actor.require(Scope::AgentsUse)?;
+            let found = profiles::find_askable(c, actor.workspace, agent).await?;
+            bind(c, actor.workspace, id, &found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?).await?;
+        }
+        Some(None) => {
+            c.q("update threads set agent_id = null where id = $1").bind(id).run().await?;
+        }
+        None => {}
+    }
+    if let Some(auto_reply) = patch.auto_reply {
+        let n = c
+            .q("update bindings set auto_reply = $2, updated_at = $3 where place_id = $1 \
+                and agent_id = (select agent_id from threads where id = $1)")
+            .bind(id)
+            .bind(auto_reply)
+            .bind(now())
+            .run()
+            .await?;
+        if n == 0 {
+            return Err(ChatError::Invalid("the thread has no agent that could answer: set agent_id too".to_owned(), "auto_reply"));
+        }
+    }
+    if let Some(status) = patch.status {
+        c.q("update threads set status = $2 where id = $1").bind(id).bind(status).run().await?;
+    }
+    let thread = get_thread(c, id).await?;
+    let seq = log::reserve(c, actor.workspace, 1).await?;
+    let event = NewEvent::new(seq, "thread.updated", access.place.audience(), &ThreadData { thread: &thread })?.in_place(id, None);
+    log::append(c, actor.workspace, event).await?;
+    let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
+    found.pop().ok_or(ChatError::ThreadNotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_ours_or_refused() {
+        assert_eq!(parse_cursor(Some(&cursor(42))).unwrap(), 42);
+        assert_eq!(parse_cursor(None).unwrap(), i64::MAX);
+        for bad in ["42", "!!", "dGhyZWFkczp4", "ZXZpbDo0Mg"] {
+            assert!(parse_cursor(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

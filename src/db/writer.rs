@@ -1,0 +1,434 @@
+//! Group commit: one thread drains a bounded queue of commands, runs them in one transaction, commits once,
+//! then answers all of them.
+//!
+//! ```text
+//! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► answers
+//! ```
+//!
+//! A batch runs without savepoints. A command that fails before it changed anything is simply answered; when
+//! one fails later, the whole batch is rolled back and its commands run again, one transaction each. That is
+//! why commands must be callable again; it also mends serialisation failures, deadlocks and lost connections.
+//! SQLite has one writer. PostgreSQL has several, workspaces spread over them by hash, and a batch holds one
+//! workspace's commands only, so that the locks of two batches never cross.
+
+use std::{any::Any, cell::RefCell, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::LocalBoxFuture};
+use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use super::{Conn, DbError, Engine, Listener, conn::Proof};
+use crate::failpoint;
+
+/// Commands in one transaction: more gains nothing and makes the first wait (notes/backend.md §2).
+const BATCH_MAX: usize = 64;
+/// Commands that wait; a caller beyond that waits for a place.
+const QUEUE_MAX: usize = 2048;
+const POSTGRES_WRITERS: usize = 4;
+const TRIES_MAX: u32 = 6;
+
+/// Something to tell the rest of the process once a transaction is committed.
+pub type Notice = Box<dyn Any + Send>;
+
+trait Job: Send {
+    fn key(&self) -> Uuid;
+    /// Whether the command succeeded.
+    fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
+    /// Replaces the outcome by `error`.
+    fn fail(&self, error: DbError);
+    fn answer(self: Box<Self>);
+}
+
+struct Command<F, T, E> {
+    key: Uuid,
+    command: F,
+    outcome: RefCell<Option<Result<T, E>>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Job for Command<F, T, E>
+where
+    T: Send + 'static,
+    E: From<DbError> + Send + 'static,
+    F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+{
+    fn key(&self) -> Uuid {
+        self.key
+    }
+
+    fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool> {
+        Box::pin(async move {
+            let done = AssertUnwindSafe((self.command)(c)).catch_unwind().await;
+            let outcome = done.unwrap_or_else(|_| Err(DbError::Panicked.into()));
+            let succeeded = outcome.is_ok();
+            *self.outcome.borrow_mut() = Some(outcome);
+            succeeded
+        })
+    }
+
+    fn fail(&self, error: DbError) {
+        *self.outcome.borrow_mut() = Some(Err(error.into()));
+    }
+
+    fn answer(self: Box<Self>) {
+        let outcome = self.outcome.into_inner().unwrap_or_else(|| Err(DbError::Closed.into()));
+        // The caller may have gone away (a cancelled request); the write stands all the same.
+        drop(self.reply.send(outcome));
+    }
+}
+
+enum Work {
+    Job(Box<dyn Job>),
+    Checkpoint(oneshot::Sender<Result<(), DbError>>),
+}
+
+enum Source {
+    Lite(SqlitePool),
+    Pg(PgPool),
+}
+
+impl Source {
+    async fn acquire(&self) -> Result<Conn, DbError> {
+        Ok(match self {
+            Self::Lite(pool) => Conn::lite(pool.acquire().await?),
+            Self::Pg(pool) => Conn::pg(pool.acquire().await?),
+        })
+    }
+}
+
+pub(super) struct Writers {
+    queues: Vec<mpsc::Sender<Work>>,
+    threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
+    closing: tokio_util::sync::CancellationToken,
+    engine: Engine,
+}
+
+impl Writers {
+    pub(super) fn sqlite(pool: SqlitePool, listener: Listener) -> Result<Self, DbError> {
+        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, listener)
+    }
+
+    pub(super) async fn postgres(url: &str, listener: Listener) -> Result<Self, DbError> {
+        let mut sources = Vec::new();
+        for _ in 0..POSTGRES_WRITERS {
+            let pool = PgPoolOptions::new()
+                .max_connections(1)
+                .acquire_timeout(Duration::from_secs(5))
+                .connect(url)
+                .await?;
+            sources.push(Source::Pg(pool));
+        }
+        Self::start(sources, Engine::Postgres, listener)
+    }
+
+    fn start(sources: Vec<Source>, engine: Engine, listener: Listener) -> Result<Self, DbError> {
+        let closing = tokio_util::sync::CancellationToken::new();
+        let mut queues = Vec::new();
+        let mut threads = Vec::new();
+        let runtime = tokio::runtime::Handle::current();
+        for (n, source) in sources.into_iter().enumerate() {
+            let (send, receive) = mpsc::channel(QUEUE_MAX);
+            queues.push(send);
+            let writer = Writer { source, engine, listener: Arc::clone(&listener) };
+            let (runtime, closing) = (runtime.clone(), closing.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("writer-{n}"))
+                // The futures of commands need not be `Send` because they stay on this thread.
+                .spawn(move || runtime.block_on(writer.run(receive, closing)))
+                .map_err(|e| DbError::Start(format!("a writer thread could not start: {e}")))?;
+            threads.push(thread);
+        }
+        Ok(Self { queues, threads: std::sync::Mutex::new(threads), closing, engine })
+    }
+
+    fn queue(&self, key: Uuid) -> &mpsc::Sender<Work> {
+        // The random half of a v7 id.
+        let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
+        &self.queues[n]
+    }
+
+    pub(super) async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Command { key, command, outcome: RefCell::new(None), reply };
+        self.queue(key)
+            .send(Work::Job(Box::new(job)))
+            .await
+            .map_err(|_| DbError::Closed)?;
+        answer.await.map_err(|_| DbError::Closed)?
+    }
+
+    pub(super) async fn checkpoint(&self) -> Result<(), DbError> {
+        if self.engine == Engine::Postgres {
+            return Ok(());
+        }
+        let (reply, answer) = oneshot::channel();
+        self.queues[0].send(Work::Checkpoint(reply)).await.map_err(|_| DbError::Closed)?;
+        answer.await.map_err(|_| DbError::Closed)?
+    }
+
+    pub(super) async fn close(&self) {
+        self.closing.cancel();
+        let threads = self.threads.lock().map(|mut t| std::mem::take(&mut *t)).unwrap_or_default();
+        let joined = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                drop(thread.join());
+            }
+        });
+        drop(joined.await);
+    }
+}
+
+struct Writer {
+    source: Source,
+    engine: Engine,
+    listener: Listener,
+}
+
+impl Writer {
+    async fn run(self, mut queue: mpsc::Receiver<Work>, closing: tokio_util::sync::CancellationToken) {
+        let mut waiting: Vec<Work> = Vec::new();
+        loop {
+            if waiting.is_empty() {
+                let received = tokio::select! {
+                    n = queue.recv_many(&mut waiting, BATCH_MAX) => n,
+                    () = closing.cancelled() => {
+                        // What is queued already is still done; nothing new is taken.
+                        queue.close();
+                        queue.recv_many(&mut waiting, BATCH_MAX).await
+                    }
+                };
+                if received == 0 {
+                    return;
+                }
+            }
+            let mut batch: Vec<Box<dyn Job>> = Vec::new();
+            let mut rest = Vec::new();
+            let mut checkpoints = Vec::new();
+            for work in waiting.drain(..) {
+                match work {
+                    Work::Job(job)
+                        if rest.is_empty()
+                            && (self.engine == Engine::Sqlite
+                                || batch.first().is_none_or(|first| first.key() == job.key())) =>
+                    {
+                        batch.push(job);
+                    }
+                    Work::Checkpoint(reply) if rest.is_empty() => checkpoints.push(reply),
+                    other => rest.push(other),
+                }
+            }
+            waiting = rest;
+            if !batch.is_empty() {
+                metrics::histogram!("openvibe_db_batch_size").record(f64_from(batch.len()));
+                let started = std::time::Instant::now();
+                self.run_batch(batch).await;
+                metrics::histogram!("openvibe_db_commit_seconds").record(started.elapsed());
+            }
+            if !checkpoints.is_empty() {
+                let error = self.truncate_log().await.err().map(|e| e.to_string());
+                for reply in checkpoints {
+                    let outcome = error.clone().map_or(Ok(()), |e| Err(DbError::Commit(e)));
+                    drop(reply.send(outcome));
+                }
+            }
+        }
+    }
+
+    async fn truncate_log(&self) -> Result<(), DbError> {
+        let mut c = self.source.acquire().await?;
+        // Fails while a reader is inside the log; readers are short, so a few tries are enough.
+        for _ in 0..20 {
+            let (busy,): (i64,) = c.q("pragma wal_checkpoint(truncate)").one::<(i64, i64, i64)>().await.map(|r| (r.0,))?;
+            if busy == 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        Err(DbError::Commit("the write-ahead log is in use".to_owned()))
+    }
+
+    async fn run_batch(&self, jobs: Vec<Box<dyn Job>>) {
+        match self.try_batch(&jobs).await {
+            Ok(notices) => self.finish(jobs, notices),
+            Err(Failed { unknown: None, .. }) => self.run_each(jobs).await,
+            Err(Failed { unknown: Some(proof), error }) => {
+                self.settle(jobs, proof.as_ref(), error).await;
+            }
+        }
+    }
+
+    fn finish(&self, jobs: Vec<Box<dyn Job>>, notices: Vec<Notice>) {
+        if !notices.is_empty() {
+            (self.listener)(notices);
+        }
+        for job in jobs {
+            job.answer();
+        }
+    }
+
+    /// All jobs in one transaction. An error means that nothing was stored, or that this is unknown.
+    async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<Notice>, Failed> {
+        let mut c = self.source.acquire().await.map_err(Failed::before)?;
+        let begin = if self.engine == Engine::Sqlite { "begin immediate" } else { "begin" };
+        c.control(begin).await.map_err(Failed::before)?;
+        for job in jobs {
+            let (writes, notices) = (c.writes, c.notices.len());
+            if job.run(&mut c).await {
+                continue;
+            }
+            let harmless = c.writes == writes && !c.failed;
+            if !harmless {
+                return Err(self.roll_back(&mut c).await);
+            }
+            c.notices.truncate(notices);
+        }
+        failpoint!("before_commit");
+        if let Err(e) = c.control("commit").await {
+            let proof = c.proof.take();
+            let failed = self.roll_back(&mut c).await;
+            let unknown = (self.engine == Engine::Postgres).then_some(proof);
+            return Err(Failed { unknown, error: Some(e), ..failed });
+        }
+        failpoint!("after_commit");
+        Ok(std::mem::take(&mut c.notices))
+    }
+
+    async fn roll_back(&self, c: &mut Conn) -> Failed {
+        if let Err(e) = c.control("rollback").await {
+            tracing::warn!(error = %e, "a transaction could not be rolled back; its connection is given up");
+        }
+        Failed { unknown: None, error: None }
+    }
+
+    /// Each job in a transaction of its own, so that one that fails does not touch its neighbours.
+    async fn run_each(&self, jobs: Vec<Box<dyn Job>>) {
+        for job in jobs {
+            self.run_one(job).await;
+        }
+    }
+
+    async fn run_one(&self, job: Box<dyn Job>) {
+        let mut delay = Duration::from_millis(20);
+        for attempt in 1..=TRIES_MAX {
+            let outcome = self.try_one(job.as_ref()).await;
+            match outcome {
+                Ok(notices) => return self.finish(vec![job], notices),
+                Err(OneFailed::Command) => return job.answer(),
+                Err(OneFailed::Unknown(proof, error)) => {
+                    return self.settle(vec![job], proof.as_ref(), Some(error)).await;
+                }
+                Err(OneFailed::Retry(error)) if attempt == TRIES_MAX => {
+                    tracing::error!(error = %error, "a write failed {TRIES_MAX} times");
+                    job.fail(error);
+                    return job.answer();
+                }
+                Err(OneFailed::Retry(error)) => {
+                    tracing::warn!(error = %error, attempt, "a write is tried again");
+                    tokio::time::sleep(delay).await;
+                    delay *= 3;
+                }
+            }
+        }
+    }
+
+    async fn try_one(&self, job: &dyn Job) -> Result<Vec<Notice>, OneFailed> {
+        let mut c = self.source.acquire().await.map_err(OneFailed::Retry)?;
+        let begin = if self.engine == Engine::Sqlite { "begin immediate" } else { "begin" };
+        c.control(begin).await.map_err(OneFailed::Retry)?;
+        if !job.run(&mut c).await {
+            let retryable = c.retryable;
+            self.roll_back(&mut c).await;
+            return Err(if retryable {
+                OneFailed::Retry(DbError::Commit("the database went away".to_owned()))
+            } else {
+                OneFailed::Command
+            });
+        }
+        failpoint!("before_commit");
+        if let Err(e) = c.control("commit").await {
+            let proof = c.proof.take();
+            self.roll_back(&mut c).await;
+            return Err(if self.engine == Engine::Postgres {
+                OneFailed::Unknown(proof, e)
+            } else {
+                job.fail(e);
+                OneFailed::Command
+            });
+        }
+        failpoint!("after_commit");
+        Ok(std::mem::take(&mut c.notices))
+    }
+
+    /// The connection broke during the commit. Whether it happened shows in the event log.
+    async fn settle(&self, jobs: Vec<Box<dyn Job>>, proof: Option<&Proof>, error: Option<DbError>) {
+        let error = error.map_or_else(|| "the connection broke".to_owned(), |e| e.to_string());
+        tracing::warn!(error, "the outcome of a commit is unknown");
+        let committed = match proof {
+            Some(proof) => self.is_committed(proof).await,
+            None => None,
+        };
+        match committed {
+            // The hub learns of the events from the log: a gap in `seq` makes it read.
+            Some(true) => self.finish(jobs, Vec::new()),
+            Some(false) => Box::pin(self.run_each(jobs)).await,
+            None => {
+                for job in jobs {
+                    job.fail(DbError::Commit(error.clone()));
+                    job.answer();
+                }
+            }
+        }
+    }
+
+    /// `None` when the database does not answer.
+    async fn is_committed(&self, proof: &Proof) -> Option<bool> {
+        let mut delay = Duration::from_millis(100);
+        for _ in 0..TRIES_MAX {
+            if let Ok(mut c) = self.source.acquire().await {
+                let found = c
+                    .q("select seq from events where workspace_id = $1 and seq = $2 and ts = $3")
+                    .bind(proof.workspace)
+                    .bind(proof.seq)
+                    .bind(proof.ts)
+                    .opt::<(i64,)>()
+                    .await;
+                if let Ok(row) = found {
+                    return Some(row.is_some());
+                }
+            }
+            tokio::time::sleep(delay).await;
+            delay *= 2;
+        }
+        None
+    }
+}
+
+struct Failed {
+    /// `Some` when the commit itself failed, with what would prove it.
+    unknown: Option<Option<Proof>>,
+    error: Option<DbError>,
+}
+
+impl Failed {
+    fn before(error: DbError) -> Self {
+        Self { unknown: None, error: Some(error) }
+    }
+}
+
+enum OneFailed {
+    /// The command said no; its answer is in the job.
+    Command,
+    Retry(DbError),
+    Unknown(Option<Proof>, DbError),
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a batch has at most 64 commands")]
+fn f64_from(n: usize) -> f64 {
+    n as f64
+}

@@ -1,0 +1,51 @@
+//! What handlers may use; built once by `app`.
+
+use std::{ops::Deref, sync::Arc};
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    auth::{Hasher, LoginLimits},
+    config::Config,
+    db::Db,
+    model::Provider,
+    realtime::Hub,
+    tasks::Queue,
+};
+
+pub struct Inner {
+    pub db: Db,
+    pub config: Config,
+    /// Without a slash at the end.
+    pub public_url: String,
+    /// Changes when a backup is restored: cursors of another epoch mean nothing.
+    pub epoch: String,
+    /// What the first account has to show; only when the server listens beyond loopback.
+    pub setup_token: Option<String>,
+    pub hub: Arc<Hub>,
+    pub queue: Arc<Queue>,
+    pub provider: Arc<dyn Provider>,
+    pub hasher: Hasher,
+    pub login_limits: Arc<LoginLimits>,
+    pub metrics: PrometheusHandle,
+    /// Owns every task of this process.
+    pub tracker: TaskTracker,
+    pub shutdown: CancellationToken,
+}
+
+#[derive(Clone)]
+pub struct State(pub Arc<Inner>);
+
+impl Deref for State {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl State {
+    pub fn is_https(&self) -> bool {
+        self.public_url.starts_with("https://")
+    }
+}

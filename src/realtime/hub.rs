@@ -1,0 +1,558 @@
+//! The sockets of this process and what is being written to them.
+//!
+//! One state a workspace, behind a short lock: its sockets, which private channels each may see, which places
+//! each watches, and the replies that are streaming. A frame is encoded once and cloned by reference. Nothing here
+//! waits: a socket whose queue is full is closed and catches up from the log.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU16, AtomicU64, Ordering},
+    },
+};
+
+use axum::extract::ws::Utf8Bytes;
+use dashmap::DashMap;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::log::{Access, Audience, Envelope};
+use crate::ids::{ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId};
+
+/// Frames that wait for a socket; beyond that it is closed with 4008.
+const SOCKET_QUEUE_MAX: usize = 1024;
+/// Droppable frames are dropped once fewer places than this are free.
+const SOCKET_QUEUE_RESERVE: usize = 512;
+pub const SUBSCRIPTIONS_MAX: usize = 100;
+pub const SOCKETS_PER_USER_MAX: usize = 100;
+
+/// Why a socket is closed (`PROTOCOL.md` §4, point 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    GoingAway = 1001,
+    NotAuthenticated = 4001,
+    NotInWorkspace = 4003,
+    TooSlow = 4008,
+}
+
+/// What waits in a socket's queue.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A durable event, with its number.
+    Event(i64, Utf8Bytes),
+    /// Anything else.
+    Frame(Utf8Bytes),
+}
+
+/// One place in which things are said: a thread or a deep dive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Spot {
+    Thread(ThreadId),
+    Fork(ForkId),
+}
+
+impl Spot {
+    pub fn id(self) -> Uuid {
+        match self {
+            Self::Thread(id) => id.0,
+            Self::Fork(id) => id.0,
+        }
+    }
+}
+
+pub struct Socket {
+    pub id: u64,
+    pub user: UserId,
+    pub session: Option<SessionId>,
+    pub key: Option<ApiKeyId>,
+    queue: mpsc::Sender<Outgoing>,
+    pub closed: CancellationToken,
+    code: AtomicU16,
+}
+
+impl Socket {
+    /// Asks the socket's task to close it; the first reason counts.
+    pub fn close(&self, why: Close) {
+        drop(self.code.compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst));
+        self.closed.cancel();
+    }
+
+    pub fn close_code(&self) -> u16 {
+        self.code.load(Ordering::SeqCst)
+    }
+
+    fn durable(&self, seq: i64, frame: &Utf8Bytes) {
+        if self.queue.try_send(Outgoing::Event(seq, frame.clone())).is_err() && !self.closed.is_cancelled() {
+            metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
+            self.close(Close::TooSlow);
+        }
+    }
+
+    /// False when it was dropped.
+    fn droppable(&self, frame: &Utf8Bytes) -> bool {
+        self.queue.capacity() > SOCKET_QUEUE_RESERVE && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok()
+    }
+}
+
+/// A reply that is being written.
+struct Stream {
+    spot: Spot,
+    message: MessageId,
+    attempt: i64,
+    text: String,
+    /// How much of `text` has been sent, in bytes and in UTF-16 code units.
+    sent_bytes: usize,
+    sent_units: usize,
+}
+
+#[derive(Serialize)]
+struct DeltaFrame<'a> {
+    r#type: &'static str,
+    task_id: TaskId,
+    message_id: MessageId,
+    attempt: i64,
+    offset: usize,
+    text: &'a str,
+}
+
+impl Stream {
+    fn frame(&self, task: TaskId, offset: usize, text: &str) -> Utf8Bytes {
+        let frame = DeltaFrame {
+            r#type: "task.delta",
+            task_id: task,
+            message_id: self.message,
+            attempt: self.attempt,
+            offset,
+            text,
+        };
+        serde_json::to_string(&frame).unwrap_or_default().into()
+    }
+}
+
+#[derive(Default)]
+struct Room {
+    sockets: HashMap<u64, Arc<Socket>>,
+    /// Sockets of each person; presence is having one.
+    people: HashMap<UserId, HashSet<u64>>,
+    /// Sockets that may see a private or direct channel.
+    private: HashMap<ChannelId, HashSet<u64>>,
+    /// What changed for sockets whose channels are still being read from the database.
+    joining: HashMap<u64, Vec<Access>>,
+    /// Sockets that watch a place.
+    watchers: HashMap<Uuid, HashSet<u64>>,
+    watched: HashMap<u64, HashSet<Uuid>>,
+    streams: HashMap<TaskId, Stream>,
+    /// The newest event given to sockets.
+    last_seq: i64,
+}
+
+impl Room {
+    fn apply(&mut self, access: &Access) {
+        for changes in self.joining.values_mut() {
+            changes.push(access.clone());
+        }
+        match access {
+            Access::Granted { channel, users } => {
+                for user in users {
+                    let own = self.people.get(user).cloned().unwrap_or_default();
+                    self.private.entry(*channel).or_default().extend(own);
+                }
+            }
+            Access::Revoked { channel, user } => {
+                let own = self.people.get(user).cloned().unwrap_or_default();
+                if let Some(sockets) = self.private.get_mut(channel) {
+                    sockets.retain(|id| !own.contains(id));
+                }
+            }
+            Access::Expelled { user } => {
+                for id in self.people.get(user).cloned().unwrap_or_default() {
+                    for sockets in self.private.values_mut() {
+                        sockets.remove(&id);
+                    }
+                    self.unwatch_all(id);
+                }
+            }
+        }
+    }
+
+    fn unwatch_all(&mut self, socket: u64) {
+        for place in self.watched.remove(&socket).unwrap_or_default() {
+            if let Some(sockets) = self.watchers.get_mut(&place) {
+                sockets.remove(&socket);
+                if sockets.is_empty() {
+                    self.watchers.remove(&place);
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, event: &Envelope) {
+        self.last_seq = self.last_seq.max(event.seq);
+        if let Audience::Members(channel) = event.audience {
+            let allowed = self.private.get(&channel);
+            for id in allowed.into_iter().flatten() {
+                if let Some(socket) = self.sockets.get(id) {
+                    socket.durable(event.seq, &event.frame);
+                }
+            }
+            let also = event.also.and_then(|user| self.people.get(&user));
+            for id in also.into_iter().flatten().filter(|id| allowed.is_none_or(|a| !a.contains(id))) {
+                if let Some(socket) = self.sockets.get(id) {
+                    socket.durable(event.seq, &event.frame);
+                }
+            }
+        } else {
+            for socket in self.sockets.values() {
+                socket.durable(event.seq, &event.frame);
+            }
+        }
+    }
+
+    fn to_watchers(&self, place: Uuid, frame: &Utf8Bytes, but: Option<UserId>) {
+        for id in self.watchers.get(&place).into_iter().flatten() {
+            if let Some(socket) = self.sockets.get(id)
+                && Some(socket.user) != but
+            {
+                socket.droppable(frame);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Hub {
+    rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
+    next: AtomicU64,
+}
+
+fn lock(room: &Mutex<Room>) -> MutexGuard<'_, Room> {
+    // A panic while holding the lock leaves at worst a missed frame; clients notice gaps.
+    room.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Serialize)]
+struct PresenceFrame {
+    r#type: &'static str,
+    user_id: UserId,
+    status: &'static str,
+}
+
+fn presence(user_id: UserId, status: &'static str) -> Utf8Bytes {
+    serde_json::to_string(&PresenceFrame { r#type: "presence", user_id, status }).unwrap_or_default().into()
+}
+
+impl Hub {
+    fn room(&self, workspace: WorkspaceId) -> Arc<Mutex<Room>> {
+        Arc::clone(&self.rooms.entry(workspace).or_default())
+    }
+
+    /// Registers a socket; until `admit` it gets no events of private channels. `None` when the person has too many.
+    pub fn register(
+        &self,
+        workspace: WorkspaceId,
+        user: UserId,
+        session: Option<SessionId>,
+        key: Option<ApiKeyId>,
+    ) -> Option<(Arc<Socket>, mpsc::Receiver<Outgoing>)> {
+        let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
+        let socket = Arc::new(Socket {
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            user,
+            session,
+            key,
+            queue,
+            closed: CancellationToken::new(),
+            code: AtomicU16::new(0),
+        });
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        let own = room.people.entry(user).or_default();
+        if own.len() >= SOCKETS_PER_USER_MAX {
+            return None;
+        }
+        let came = own.is_empty();
+        own.insert(socket.id);
+        room.sockets.insert(socket.id, Arc::clone(&socket));
+        room.joining.insert(socket.id, Vec::new());
+        if came {
+            let frame = presence(user, "online");
+            for other in room.sockets.values() {
+                other.droppable(&frame);
+            }
+        }
+        metrics::gauge!("openvibe_sockets").increment(1.0);
+        Some((socket, receive))
+    }
+
+    /// Lets the socket see the private channels that were read from the database, with what changed since.
+    pub fn admit(&self, workspace: WorkspaceId, socket: &Socket, channels: Vec<ChannelId>) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        for channel in channels {
+            room.private.entry(channel).or_default().insert(socket.id);
+        }
+        for change in room.joining.remove(&socket.id).unwrap_or_default() {
+            match change {
+                Access::Granted { channel, users } if users.contains(&socket.user) => {
+                    room.private.entry(channel).or_default().insert(socket.id);
+                }
+                Access::Revoked { channel, user } if user == socket.user => {
+                    if let Some(sockets) = room.private.get_mut(&channel) {
+                        sockets.remove(&socket.id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub fn remove(&self, workspace: WorkspaceId, socket: &Socket) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        if room.sockets.remove(&socket.id).is_none() {
+            return;
+        }
+        room.joining.remove(&socket.id);
+        room.unwatch_all(socket.id);
+        room.private.retain(|_, sockets| {
+            sockets.remove(&socket.id);
+            !sockets.is_empty()
+        });
+        let mut left = false;
+        if let Some(own) = room.people.get_mut(&socket.user) {
+            own.remove(&socket.id);
+            left = own.is_empty();
+        }
+        if left {
+            room.people.remove(&socket.user);
+            let frame = presence(socket.user, "offline");
+            for other in room.sockets.values() {
+                other.droppable(&frame);
+            }
+        }
+        metrics::gauge!("openvibe_sockets").decrement(1.0);
+    }
+
+    /// Gives a committed event to those who may see it. Called in commit order.
+    pub fn publish(&self, event: &Envelope) {
+        let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else { return };
+        let mut room = lock(&room);
+        if let Some(access) = &event.access {
+            room.apply(access);
+        }
+        room.deliver(event);
+        if let Some(Access::Expelled { user }) = &event.access {
+            for id in room.people.get(user).cloned().unwrap_or_default() {
+                if let Some(socket) = room.sockets.get(&id) {
+                    socket.close(Close::NotInWorkspace);
+                }
+            }
+        }
+    }
+
+    /// Queues a heartbeat behind everything that was delivered so far; `at_least` is what the socket knows already.
+    pub fn heartbeat(&self, workspace: WorkspaceId, socket: &Socket, at_least: i64) {
+        let room = self.room(workspace);
+        let room = lock(&room);
+        let seq = room.last_seq.max(at_least);
+        socket.droppable(&format!(r#"{{"type":"heartbeat","seq":{seq}}}"#).into());
+    }
+
+    /// Closes every socket of which `which` is true.
+    pub fn close_where(&self, why: Close, which: impl Fn(&Socket) -> bool) {
+        for room in &self.rooms {
+            for socket in lock(&room).sockets.values().filter(|socket| which(socket)) {
+                socket.close(why);
+            }
+        }
+    }
+
+    /// Closes a workspace's sockets so that they read from the log what could not be delivered.
+    pub fn make_resume(&self, workspace: WorkspaceId) {
+        if let Some(room) = self.rooms.get(&workspace) {
+            for socket in lock(&room).sockets.values() {
+                socket.close(Close::GoingAway);
+            }
+        }
+    }
+
+    pub fn online(&self, workspace: WorkspaceId) -> Vec<UserId> {
+        self.rooms.get(&workspace).map(|room| lock(&room).people.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Watches a place and sends what is being written there so far. False when the socket watches too many.
+    pub fn watch(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        let watched = room.watched.entry(socket.id).or_default();
+        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains(&spot.id()) {
+            return false;
+        }
+        watched.insert(spot.id());
+        room.watchers.entry(spot.id()).or_default().insert(socket.id);
+        for (task, stream) in room.streams.iter().filter(|(_, stream)| stream.spot == spot) {
+            socket.droppable(&stream.frame(*task, 0, &stream.text[..stream.sent_bytes]));
+        }
+        true
+    }
+
+    pub fn unwatch(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        if let Some(watched) = room.watched.get_mut(&socket.id) {
+            watched.remove(&spot.id());
+        }
+        if let Some(sockets) = room.watchers.get_mut(&spot.id()) {
+            sockets.remove(&socket.id);
+            if sockets.is_empty() {
+                room.watchers.remove(&spot.id());
+            }
+        }
+    }
+
+    /// Whether the socket watches the place.
+    pub fn is_watching(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
+        let room = self.room(workspace);
+        let room = lock(&room);
+        room.watched.get(&socket.id).is_some_and(|places| places.contains(&spot.id()))
+    }
+
+    /// Tells the place's watchers, but not `user`'s own sockets, that `user` is typing.
+    pub fn typing(&self, workspace: WorkspaceId, spot: Spot, user: UserId) {
+        let frame = match spot {
+            Spot::Thread(id) => serde_json::json!({"type": "typing", "thread_id": id, "user_id": user}),
+            Spot::Fork(id) => serde_json::json!({"type": "typing", "fork_id": id, "user_id": user}),
+        };
+        let room = self.room(workspace);
+        lock(&room).to_watchers(spot.id(), &frame.to_string().into(), Some(user));
+    }
+
+    /// A droppable frame for one person's own sockets.
+    pub fn tell_user(&self, workspace: WorkspaceId, user: UserId, frame: &serde_json::Value) {
+        let frame: Utf8Bytes = frame.to_string().into();
+        if let Some(room) = self.rooms.get(&workspace) {
+            let room = lock(&room);
+            for id in room.people.get(&user).into_iter().flatten() {
+                if let Some(socket) = room.sockets.get(id) {
+                    socket.droppable(&frame);
+                }
+            }
+        }
+    }
+
+    /// Begins a streamed reply, or a new attempt at it; deltas begin again at 0.
+    pub fn open_stream(&self, workspace: WorkspaceId, task: TaskId, spot: Spot, message: MessageId, attempt: i64) {
+        let stream = Stream { spot, message, attempt, text: String::new(), sent_bytes: 0, sent_units: 0 };
+        lock(&self.room(workspace)).streams.insert(task, stream);
+    }
+
+    pub fn push_stream(&self, workspace: WorkspaceId, task: TaskId, piece: &str) {
+        if let Some(stream) = lock(&self.room(workspace)).streams.get_mut(&task) {
+            stream.text.push_str(piece);
+        }
+    }
+
+    /// Sends what was pushed since the last time, as one frame. False when there was nothing.
+    pub fn flush_stream(&self, workspace: WorkspaceId, task: TaskId) -> bool {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        let Some(stream) = room.streams.get_mut(&task) else { return false };
+        let fresh = &stream.text[stream.sent_bytes..];
+        if fresh.is_empty() {
+            return false;
+        }
+        let frame = stream.frame(task, stream.sent_units, fresh);
+        stream.sent_units += fresh.encode_utf16().count();
+        stream.sent_bytes = stream.text.len();
+        let place = stream.spot.id();
+        room.to_watchers(place, &frame, None);
+        true
+    }
+
+    /// Ends a stream; its text as far as it was written here.
+    pub fn close_stream(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
+        lock(&self.room(workspace)).streams.remove(&task).map(|stream| stream.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(receive: &mut mpsc::Receiver<Outgoing>) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Ok(Outgoing::Event(_, text) | Outgoing::Frame(text)) = receive.try_recv() {
+            all.push(text.to_string());
+        }
+        all
+    }
+
+    fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
+        Envelope { workspace, seq, audience, also: None, access: None, frame: format!("event {seq}").into() }
+    }
+
+    #[test]
+    fn a_private_channels_events_reach_its_members_only() {
+        let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
+        let (inside, mut inside_rx) = hub.register(ws, UserId::new(), None, None).unwrap();
+        let (outside, mut outside_rx) = hub.register(ws, UserId::new(), None, None).unwrap();
+        hub.admit(ws, &inside, vec![channel]);
+        hub.admit(ws, &outside, vec![]);
+        texts(&mut inside_rx);
+        texts(&mut outside_rx);
+        hub.publish(&event(ws, 1, Audience::Members(channel)));
+        assert_eq!(texts(&mut inside_rx), ["event 1"]);
+        assert!(texts(&mut outside_rx).is_empty());
+    }
+
+    #[test]
+    fn a_membership_that_changes_while_a_socket_joins_is_not_lost() {
+        let (hub, ws) = (Hub::default(), WorkspaceId::new());
+        let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
+        let (socket, mut receive) = hub.register(ws, user, None, None).unwrap();
+        let mut grant = event(ws, 1, Audience::Members(gained));
+        grant.access = Some(Access::Granted { channel: gained, users: vec![user] });
+        hub.publish(&grant);
+        let mut revoke = event(ws, 2, Audience::Members(lost));
+        revoke.access = Some(Access::Revoked { channel: lost, user });
+        hub.publish(&revoke);
+        hub.admit(ws, &socket, vec![lost]);
+        texts(&mut receive);
+        hub.publish(&event(ws, 3, Audience::Members(gained)));
+        hub.publish(&event(ws, 4, Audience::Members(lost)));
+        assert_eq!(texts(&mut receive), ["event 3"]);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_keep_up_is_closed_and_costs_no_more() {
+        let (hub, ws) = (Hub::default(), WorkspaceId::new());
+        let (socket, receive) = hub.register(ws, UserId::new(), None, None).unwrap();
+        for seq in 0..=i64::try_from(SOCKET_QUEUE_MAX).unwrap() {
+            hub.publish(&event(ws, seq, Audience::Workspace));
+        }
+        assert_eq!(socket.close_code(), Close::TooSlow as u16);
+        assert!(receive.len() <= SOCKET_QUEUE_MAX);
+    }
+
+    #[test]
+    fn a_late_watcher_gets_the_text_so_far_and_then_what_follows() {
+        let (hub, ws, spot, task) = (Hub::default(), WorkspaceId::new(), Spot::Thread(ThreadId::new()), TaskId::new());
+        let (socket, mut receive) = hub.register(ws, UserId::new(), None, None).unwrap();
+        hub.open_stream(ws, task, spot, MessageId::new(), 1);
+        hub.push_stream(ws, task, "Grüße 👋");
+        hub.flush_stream(ws, task);
+        hub.push_stream(ws, task, " und");
+        texts(&mut receive);
+        assert!(hub.watch(ws, &socket, spot));
+        hub.flush_stream(ws, task);
+        let frames: Vec<serde_json::Value> =
+            texts(&mut receive).iter().map(|t| serde_json::from_str(t).unwrap()).collect();
+        assert_eq!(frames[0]["text"], "Grüße 👋");
+        assert_eq!(frames[0]["offset"], 0);
+        assert_eq!(frames[1]["text"], " und");
+        assert_eq!(frames[1]["offset"], "Grüße 👋".encode_utf16().count());
+    }
+}

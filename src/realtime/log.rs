@@ -1,0 +1,264 @@
+//! The event log of a workspace: gap-free numbers in commit order.
+
+use axum::extract::ws::Utf8Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::{
+    db::{Conn, DbError, Proof, now},
+    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+};
+
+/// Events in one answer of the log, at most.
+pub const EVENTS_PAGE_MAX: i64 = 500;
+
+/// Who may see an event. Decided by present membership when it is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    Workspace,
+    /// A public channel: the whole workspace.
+    Public(ChannelId),
+    /// A private or direct channel: its members.
+    Members(ChannelId),
+}
+
+impl Audience {
+    pub fn channel(self) -> Option<ChannelId> {
+        match self {
+            Self::Workspace => None,
+            Self::Public(id) | Self::Members(id) => Some(id),
+        }
+    }
+}
+
+/// What an event changes about who sees what; applied before the event is delivered.
+#[derive(Debug, Clone)]
+pub enum Access {
+    Granted { channel: ChannelId, users: Vec<UserId> },
+    Revoked { channel: ChannelId, user: UserId },
+    /// The person is no longer in the workspace.
+    Expelled { user: UserId },
+}
+
+/// An event that is to be appended; `data` is already JSON.
+pub struct NewEvent {
+    /// Of `Log::reserve`.
+    pub seq: i64,
+    /// As in `PROTOCOL.md` §4, such as `message.created`.
+    pub kind: &'static str,
+    pub audience: Audience,
+    /// A person who sees it too, whether in the channel or not.
+    pub also: Option<UserId>,
+    pub thread: Option<ThreadId>,
+    pub fork: Option<ForkId>,
+    /// The message whose text is in `data`, so that deleting it can blank the frame.
+    pub message: Option<MessageId>,
+    pub access: Option<Access>,
+    pub data: Box<RawValue>,
+}
+
+impl NewEvent {
+    /// An event for everyone in the workspace.
+    ///
+    /// # Errors
+    /// When `data` cannot be JSON.
+    pub fn new(seq: i64, kind: &'static str, audience: Audience, data: &impl Serialize) -> Result<Self, DbError> {
+        Ok(Self {
+            seq,
+            kind,
+            audience,
+            also: None,
+            thread: None,
+            fork: None,
+            message: None,
+            access: None,
+            data: to_raw(data)?,
+        })
+    }
+
+    #[must_use]
+    pub fn in_place(mut self, thread: ThreadId, fork: Option<ForkId>) -> Self {
+        self.thread = Some(thread);
+        self.fork = fork;
+        self
+    }
+
+    #[must_use]
+    pub fn about(mut self, message: Option<MessageId>) -> Self {
+        self.message = message;
+        self
+    }
+
+    #[must_use]
+    pub fn also_to(mut self, user: UserId) -> Self {
+        self.also = Some(user);
+        self
+    }
+
+    #[must_use]
+    pub fn changing(mut self, access: Access) -> Self {
+        self.access = Some(access);
+        self
+    }
+}
+
+fn to_raw(data: &impl Serialize) -> Result<Box<RawValue>, DbError> {
+    serde_json::value::to_raw_value(data).map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))
+}
+
+/// A committed event on its way to the sockets of this process.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    pub workspace: WorkspaceId,
+    pub seq: i64,
+    pub audience: Audience,
+    pub also: Option<UserId>,
+    pub access: Option<Access>,
+    pub frame: Utf8Bytes,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    r#type: &'a str,
+    seq: i64,
+    ts: String,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    fork_id: Option<ForkId>,
+    data: &'a RawValue,
+}
+
+/// The next `n` numbers of the workspace; the first of them. The row stays locked until the commit.
+pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i64, DbError> {
+    let n = i64::try_from(n).unwrap_or(1);
+    let last: i64 = c
+        .q("update workspaces set seq = seq + $2 where id = $1 returning seq")
+        .bind(workspace)
+        .bind(n)
+        .value()
+        .await?;
+    Ok(last - n + 1)
+}
+
+/// Appends an event under a number from `reserve`; it is delivered once the transaction is committed.
+pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
+    let ts = now();
+    let frame = serde_json::to_string(&Frame {
+        r#type: event.kind,
+        seq: event.seq,
+        ts: ts.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        channel_id: event.audience.channel(),
+        thread_id: event.thread,
+        fork_id: event.fork,
+        data: &event.data,
+    })
+    .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
+    c.q("insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8)")
+        .bind(workspace)
+        .bind(event.seq)
+        .bind(event.kind)
+        .bind(event.audience.channel())
+        .bind(event.also)
+        .bind(event.message)
+        .bind(frame.clone())
+        .bind(ts)
+        .run()
+        .await?;
+    c.prove(Proof { workspace: workspace.0, seq: event.seq, ts });
+    c.notify(Box::new(Envelope {
+        workspace,
+        seq: event.seq,
+        audience: event.audience,
+        also: event.also,
+        access: event.access,
+        frame: frame.into(),
+    }));
+    Ok(())
+}
+
+/// Reserves one number and appends one event.
+pub async fn append_one(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    kind: &'static str,
+    audience: Audience,
+    data: &impl Serialize,
+) -> Result<i64, DbError> {
+    let seq = reserve(c, workspace, 1).await?;
+    append(c, workspace, NewEvent::new(seq, kind, audience, data)?).await?;
+    Ok(seq)
+}
+
+/// Newest number, and the newest that is no longer kept.
+pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), DbError> {
+    c.q("select seq, pruned_seq from workspaces where id = $1").bind(workspace).one().await
+}
+
+/// Events after `after` up to `until` that `user` may see now, oldest first, at most `limit`: number and frame.
+pub async fn visible_after(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    after: i64,
+    until: i64,
+    limit: i64,
+) -> Result<Vec<(i64, String)>, DbError> {
+    c.q("select e.seq, e.frame from events e \
+         where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
+           and (e.channel_id is null or e.user_id = $4 \
+             or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
+             or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
+         order by e.seq limit $5")
+        .bind(workspace)
+        .bind(after)
+        .bind(until)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await
+}
+
+/// Takes a deleted message's text out of every stored frame. `blank` gets a frame's JSON and changes it.
+pub async fn blank_message(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    message: MessageId,
+    blank: impl Fn(&mut serde_json::Value),
+) -> Result<(), DbError> {
+    let rows: Vec<(i64, String)> = c
+        .q("select seq, frame from events where message_id = $1 and workspace_id = $2")
+        .bind(message)
+        .bind(workspace)
+        .all()
+        .await?;
+    for (seq, frame) in rows {
+        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&frame) else { continue };
+        blank(&mut value);
+        c.q("update events set frame = $3 where workspace_id = $1 and seq = $2")
+            .bind(workspace)
+            .bind(seq)
+            .bind(value.to_string())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Removes events older than `before`; the log then begins after the newest of them.
+pub async fn prune(c: &mut Conn, workspace: Uuid, before: chrono::DateTime<chrono::Utc>) -> Result<u64, DbError> {
+    let newest: (Option<i64>,) = c
+        .q("select max(seq) from events where workspace_id = $1 and ts < $2")
+        .bind(workspace)
+        .bind(before)
+        .one()
+        .await?;
+    let Some(newest) = newest.0 else { return Ok(0) };
+    c.q("update workspaces set pruned_seq = $2 where id = $1 and pruned_seq < $2")
+        .bind(workspace)
+        .bind(newest)
+        .run()
+        .await?;
+    c.q("delete from events where workspace_id = $1 and seq <= $2").bind(workspace).bind(newest).run().await
+}

@@ -1,0 +1,92 @@
+//! A task as clients see it.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    db::Json,
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+};
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskInput {
+    /// The trigger without the mention.
+    pub prompt: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskOutput {
+    pub message_id: MessageId,
+    /// In UTF-16 code units.
+    pub response_length: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TokenUsage {
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    /// The model that ran, which need not be the one that the agent names.
+    pub model: String,
+    /// US dollars, where the model table knows prices.
+    pub cost_usd: Option<f64>,
+    /// The provider sent no counts, so these are estimates.
+    pub estimated: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TaskError {
+    /// One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`,
+    /// `worker_lost`, `queue_full`.
+    pub code: String,
+    /// What happened and what to do, for people.
+    pub message: String,
+}
+
+/// Work that an agent was asked to do.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Task {
+    pub id: TaskId,
+    pub workspace_id: WorkspaceId,
+    /// `reply`
+    pub kind: String,
+    /// One of `queued`, `running`, `completed`, `failed`, `cancelled`.
+    pub status: String,
+    pub agent_id: AgentId,
+    pub agent_version: i64,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+    pub trigger_message_id: Option<MessageId>,
+    /// The reply, as soon as it has text.
+    pub reply_message_id: Option<MessageId>,
+    pub requested_by: UserId,
+    pub retry_of: Option<TaskId>,
+    /// The number of the model call that runs, or is next.
+    pub attempt: i64,
+    /// While a queued task waits: until when.
+    pub retry_at: Option<DateTime<Utc>>,
+    /// While a queued task waits: `rate_limited` or `unavailable`.
+    pub wait_reason: Option<String>,
+    #[schema(value_type = TaskInput)]
+    pub input: Json<TaskInput>,
+    #[schema(value_type = Option<TaskOutput>)]
+    pub output: Option<Json<TaskOutput>>,
+    #[schema(value_type = Option<TokenUsage>)]
+    pub token_usage: Option<Json<TokenUsage>>,
+    #[schema(value_type = Option<TaskError>)]
+    pub error: Option<Json<TaskError>>,
+    pub queued_at: DateTime<Utc>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
+impl Task {
+    pub fn is_active(&self) -> bool {
+        matches!(self.status.as_str(), "queued" | "running")
+    }
+}
+
+#[derive(Serialize)]
+pub struct TaskEvent<'a> {
+    pub task: &'a Task,
+}

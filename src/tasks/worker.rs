@@ -1,0 +1,196 @@
+//! Claims due tasks, runs them, keeps their leases, and puts back what a lost worker left behind.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use super::{
+    Lease, LeaseLost, Queue, Task,
+    queue::{self, LEASE_S},
+};
+use crate::db::{Conn, Db, DbError, now};
+
+/// A look at the queue without being woken, should a wake-up have been missed.
+const POLL: Duration = Duration::from_secs(1);
+const REAP_EVERY: Duration = Duration::from_secs(3);
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+
+/// Does the work of one kind of task.
+pub trait Handler: Send + Sync {
+    /// Runs a claimed task to its end, or puts it back. Returns early once `stop` is cancelled; then it writes nothing more.
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()>;
+
+    /// Ends a task whose worker was lost for the last time.
+    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
+}
+
+pub struct Worker {
+    pub db: Db,
+    pub queue: Arc<Queue>,
+    pub handlers: HashMap<&'static str, Arc<dyn Handler>>,
+    /// Tasks at once in this process.
+    pub places: usize,
+    pub tracker: TaskTracker,
+    pub shutdown: CancellationToken,
+}
+
+impl Worker {
+    /// Runs until shutdown.
+    pub async fn run(self) {
+        let id = Uuid::now_v7();
+        let places = Arc::new(Semaphore::new(self.places));
+        let this = Arc::new(self);
+        let reaper = Arc::clone(&this);
+        this.tracker.spawn(async move { reaper.reap_forever().await });
+        loop {
+            let wait = this.claim_what_is_due(id, &places).await;
+            tokio::select! {
+                () = this.shutdown.cancelled() => return,
+                () = this.queue.wake.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Fills the free places; how long there is nothing to do.
+    async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, places: &Arc<Semaphore>) -> Duration {
+        loop {
+            let free = places.available_permits();
+            if free == 0 || self.shutdown.is_cancelled() {
+                return POLL;
+            }
+            match self.claim_some(worker, places, free).await {
+                Ok(true) => {}
+                Ok(false) => return self.until_next().await,
+                Err(e) => {
+                    tracing::error!(error = %e, "the queue could not be read; trying again");
+                    return POLL;
+                }
+            }
+        }
+    }
+
+    async fn until_next(&self) -> Duration {
+        let next = async { queue::next_due_at(&mut self.db.read().await?).await }.await;
+        match next {
+            Ok(Some(at)) => (at - now()).to_std().unwrap_or(Duration::from_millis(5)).clamp(Duration::from_millis(5), POLL),
+            _ => POLL,
+        }
+    }
+
+    /// Whether anything was claimed.
+    async fn claim_some(self: &Arc<Self>, worker: Uuid, places: &Arc<Semaphore>, free: usize) -> Result<bool, DbError> {
+        // A few turns at a time, so that a workspace with many tasks takes no more than its turn.
+        let limit = i64::try_from(free.min(4)).unwrap_or(1);
+        let due = queue::due(&mut self.db.read().await?, limit).await?;
+        let mut claimed = false;
+        let mut workspaces = Vec::new();
+        for due in due {
+            if workspaces.contains(&due.workspace_id) && workspaces.len() > 1 {
+                continue;
+            }
+            workspaces.push(due.workspace_id);
+            let Ok(place) = Arc::clone(places).try_acquire_owned() else { break };
+            let key = due.workspace_id.0;
+            let found = self.db.write(key, async move |c: &mut Conn| queue::claim(c, &due, worker).await).await?;
+            let Some((task, lease)) = found else { continue };
+            claimed = true;
+            let this = Arc::clone(self);
+            self.tracker.spawn(async move {
+                this.work(task, lease).await;
+                drop(place);
+                this.queue.wake.notify_one();
+            });
+        }
+        Ok(claimed)
+    }
+
+    async fn work(&self, task: Task, lease: Lease) {
+        let Some(handler) = self.handlers.get(task.kind.as_str()) else {
+            tracing::error!(task.id = %task.id, task.kind = task.kind, "no handler for this kind of task");
+            return;
+        };
+        let stop = self.shutdown.child_token();
+        self.queue.running.insert(task.id, stop.clone());
+        let started = std::time::Instant::now();
+        let id = task.id;
+        // A panic leaves the lease to the reaper, which tries again.
+        tokio::select! {
+            () = handler.run(task, lease, stop.clone()) => {}
+            () = self.keep_lease(lease) => stop.cancel(),
+        }
+        self.queue.running.remove(&id);
+        metrics::histogram!("openvibe_task_run_seconds").record(started.elapsed());
+        if self.shutdown.is_cancelled() {
+            let back = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::hand_over(c, &lease).await).await;
+            if let Err(e) = back {
+                tracing::warn!(task.id = %id, error = %e, "a task could not be put back at shutdown; its lease will run out");
+            }
+        }
+    }
+
+    /// Renews the lease until it is lost.
+    async fn keep_lease(&self, lease: Lease) {
+        let mut good_until = tokio::time::Instant::now() + Duration::from_secs(LEASE_S.unsigned_abs());
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            let asked = tokio::time::Instant::now();
+            let renewal = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::renew(c, &lease).await);
+            match tokio::time::timeout_at(good_until, renewal).await {
+                Ok(Ok(())) => good_until = asked + Duration::from_secs(LEASE_S.unsigned_abs()),
+                Ok(Err(LeaseLost::Gone)) => return,
+                Ok(Err(LeaseLost::Db(e))) => tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed"),
+                Err(_) => return,
+            }
+            if tokio::time::Instant::now() >= good_until {
+                return;
+            }
+        }
+    }
+
+    async fn reap_forever(&self) {
+        loop {
+            if let Err(e) = self.reap().await {
+                tracing::warn!(error = %e, "lost tasks could not be looked for");
+            }
+            tokio::select! {
+                () = self.shutdown.cancelled() => return,
+                () = tokio::time::sleep(REAP_EVERY) => {}
+            }
+        }
+    }
+
+    /// Puts back tasks whose lease has run out; ends those that were lost too often.
+    async fn reap(&self) -> Result<(), LeaseLost> {
+        let mut c = self.db.read().await?;
+        let lost = queue::lost(&mut c).await?;
+        let mut leases = Vec::new();
+        for lost in &lost {
+            let audience = queue::audience_of(&mut c, lost.channel_id).await?;
+            leases.push(Lease { workspace: lost.workspace_id, task: lost.id, token: lost.lease_token, audience });
+        }
+        drop(c);
+        for lease in leases {
+            tracing::warn!(task.id = %lease.task, "a task lost its worker");
+            self.queue.stop(lease.task);
+            let back = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::recover(c, &lease).await).await;
+            match back {
+                Ok(true) | Err(LeaseLost::Gone) => {}
+                Ok(false) => {
+                    // Every kind of task is given up in the same way.
+                    if let Some(handler) = self.handlers.values().next() {
+                        match handler.give_up(lease).await {
+                            Ok(()) | Err(LeaseLost::Gone) => {}
+                            Err(e) => return Err(e),
+                        }
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
