@@ -522,9 +522,9 @@ fn values(lower: &str) -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Whether a cue stands in the text as whole words.
-fn has_cue(lower: &str, cues: &[&str]) -> bool {
-    cues.iter().any(|cue| {
+/// Whether one of the cues (parted by `|`) stands in the text as whole words.
+fn has_cue(lower: &str, cues: &str) -> bool {
+    cues.split('|').any(|cue| {
         lower.match_indices(cue).any(|(at, _)| {
             let before = lower[..at].chars().next_back();
             let after = lower[at + cue.len()..].chars().next();
@@ -534,16 +534,16 @@ fn has_cue(lower: &str, cues: &[&str]) -> bool {
     })
 }
 
-fn begins_with_cue(lower: &str, cues: &[&str]) -> bool {
+fn begins_with_cue(lower: &str, cues: &str) -> bool {
     let text = lower.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '+' && c != '👍');
-    cues.iter().any(|cue| {
+    cues.split('|').any(|cue| {
         text.strip_prefix(cue)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
     })
 }
 
 /// A cue at the beginning of the sentence or of one of its parts: behind a comma, `and`, `then`.
-fn begins_clause_with_cue(lower: &str, cues: &[&str]) -> bool {
+fn begins_clause_with_cue(lower: &str, cues: &str) -> bool {
     let clauses = lower.split([',', ';', ':', '–', '—']);
     clauses
         .flat_map(|clause| [clause, after_joint(clause)])
@@ -572,331 +572,92 @@ fn asked_handle(lower: &str) -> Option<String> {
     })
 }
 
-const DECISIONS: &[&str] = &[
-    "we agreed",
-    "agreed to",
-    "agreed on",
-    "agreed:",
-    "decided",
-    "decision:",
-    "we'll go with",
-    "we go with",
-    "let's go with",
-    "going with",
-    "we settled",
-    "settled on",
-    "settled:",
-    "it's settled",
-    "final answer",
-    "we will",
-    "we'll",
-    "we are going to",
-    "we chose",
-    "approved",
-    "beschlossen",
-    "entschieden",
-    "entscheidung:",
-    "einigen uns",
-    "wir nehmen",
-    "wir machen",
-    "wir bleiben bei",
-    "abgemacht",
-    "vereinbart",
-    "geeinigt",
-    "decidimos",
-    "acordamos",
-    "quedamos en",
-    "decidido",
-    "acordado",
-    "decisión:",
-    "vamos con",
-    "on a décidé",
-    "nous avons décidé",
-    "décidé",
-    "décision :",
-    "décision:",
-    "on part sur",
-    "on prend",
-    "nous avons convenu",
-    "c'est décidé",
-    "convenu",
-];
-const DOUBTS: &[&str] = &[
-    "not decided",
-    "undecided",
-    "haven't",
-    "hasn't",
-    "not agreed",
-    "not yet",
-    "if we",
-    "unless",
-    "maybe",
-    "perhaps",
-    "might",
-    "should we",
-    "before we",
-    "noch nicht",
-    "nicht entschieden",
-    "vielleicht",
-    "falls",
-    "wenn wir",
-    "quizás",
-    "tal vez",
-    "no hemos",
-    "si decidimos",
-    "peut-être",
-    "pas encore",
-    "pas décidé",
-];
-const PROPOSALS: &[&str] = &[
-    "let's",
-    "let us",
-    "i propose",
-    "i suggest",
-    "i'd go",
-    "i would",
-    "we should",
-    "we could",
-    "my proposal",
-    "lasst uns",
-    "ich schlage",
-    "wir sollten",
-    "wir könnten",
-    "vorschlag",
-    "propongo",
-    "sugiero",
-    "deberíamos",
-    "podríamos",
-    "je propose",
-    "je suggère",
-    "on devrait",
-    "on pourrait",
-    "nous devrions",
-];
-const AGREEMENTS: &[&str] = &[
-    "+1",
-    "👍",
-    "agreed",
-    "agree",
-    "i agree",
-    "yes",
-    "yep",
-    "yeah",
-    "ok",
-    "okay",
-    "sounds good",
-    "works for me",
-    "fine by me",
-    "fine with me",
-    "deal",
-    "perfect",
-    "good idea",
-    "let's do",
-    "ja",
-    "einverstanden",
-    "passt",
-    "klingt gut",
-    "genau",
-    "gute idee",
-    "sí",
-    "si",
-    "de acuerdo",
-    "vale",
-    "perfecto",
-    "me parece bien",
-    "oui",
-    "d'accord",
-    "ça marche",
-    "parfait",
-    "ça me va",
-];
-const REFUSALS: &[&str] = &[
-    "no",
-    "nope",
-    "not yet",
-    "nobody",
-    "none",
-    "never",
-    "nein",
-    "niemand",
-    "noch nicht",
-    "nadie",
-    "todavía no",
-    "non",
-    "personne",
-    "pas encore",
-];
-const CORRECTIONS: &[&str] = &[
-    "actually",
-    "correction",
-    "instead",
-    "scratch that",
-    "rather",
-    "changed my mind",
-    "i was wrong",
-    "on second thought",
-    "make it",
-    "make that",
-    "no longer",
-    "moved to",
-    "doch lieber",
-    "doch",
-    "stattdessen",
-    "korrektur",
-    "eigentlich",
-    "lieber",
-    "verschoben",
-    "mejor",
-    "en lugar",
-    "en vez",
-    "corrección",
-    "en realidad",
-    "finalmente",
-    "plutôt",
-    "finalement",
-    "en fait",
-    "au lieu",
-    "à la place",
-];
-const PROMISES: &[&str] = &[
-    "i'll",
-    "i’ll",
-    "i will",
-    "i'm going to",
-    "i am going to",
-    "i can do",
-    "i can take",
-    "i take",
-    "i'll take",
-    "let me",
-    "i'm on it",
-    "on it",
-    "ich mache",
-    "ich werde",
-    "ich kümmere",
-    "ich übernehme",
-    "ich schreibe",
-    "ich schicke",
-    "ich prüfe",
-    "yo me encargo",
-    "me encargo",
-    "voy a",
-    "lo hago",
-    "je vais",
-    "je m'occupe",
-    "je m'en occupe",
-    "je ferai",
-    "je prends",
-];
-const REQUESTS: &[&str] = &[
-    "can you",
-    "could you",
-    "would you",
-    "will you",
-    "please",
-    "pls",
-    "kannst du",
-    "könntest du",
-    "bitte",
-    "machst du",
-    "puedes",
-    "podrías",
-    "por favor",
-    "peux-tu",
-    "tu peux",
-    "pourrais-tu",
-    "s'il te plaît",
-];
-const SUMMARY_WISHES: &[&str] = &[
-    "summary",
-    "summarise",
-    "summarize",
-    "sum up",
-    "tl;dr",
-    "tldr",
-    "recap",
-    "catch me up",
-    "what happened",
-    "what did i miss",
-    "zusammenfassung",
-    "fasse",
-    "fass",
-    "zusammenfassen",
-    "resumen",
-    "resume",
-    "resumir",
-    "résumé",
-    "résume",
-    "résumer",
-    "condense",
-];
-const DECISION_WISHES: &[&str] = &[
-    "decision",
-    "decisions",
-    "decide",
-    "decided",
-    "agree",
-    "agreed",
-    "agreement",
-    "entschieden",
-    "entscheidung",
-    "entscheidungen",
-    "beschlossen",
-    "decidido",
-    "decidimos",
-    "decisiones",
-    "decisión",
-    "acordado",
-    "acordamos",
-    "décidé",
-    "décision",
-    "décisions",
-    "convenu",
-];
-const QUESTION_WISHES: &[&str] = &[
-    "open question",
-    "open questions",
-    "still open",
-    "unanswered",
-    "what is open",
-    "what's open",
-    "offene fragen",
-    "noch offen",
-    "offen",
-    "preguntas abiertas",
-    "pendiente",
-    "pendientes",
-    "questions ouvertes",
-    "en suspens",
-];
-const PROMISE_WISHES: &[&str] = &[
-    "action item",
-    "action items",
-    "to-do",
-    "todo",
-    "todos",
-    "to do",
-    "who does",
-    "who will",
-    "next steps",
-    "tasks",
-    "aufgaben",
-    "wer macht",
-    "wer übernimmt",
-    "nächste schritte",
-    "tareas",
-    "quién hace",
-    "próximos pasos",
-    "tâches",
-    "qui fait",
-    "prochaines étapes",
-];
-const DAYS: &str = "monday tuesday wednesday thursday friday saturday sunday today tomorrow montag dienstag mittwoch donnerstag freitag samstag sonntag heute morgen lunes martes miércoles jueves viernes sábado domingo hoy mañana lundi mardi mercredi jeudi vendredi samedi dimanche aujourd demain";
-const MONTHS: &str = "january february march april may june july august september october november december januar februar märz mai juni juli oktober dezember enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre janvier février mars avril juin juillet août septembre octobre novembre décembre";
-const STOP_EN: &str = "a about above after again all also am an and any anyone are as at be because been before being below between both but by can could did do does doing done down each else ever few for from further get go had has have having he her here hers him his how however i if in into is it its just know let like many may me might more most must my no nor not now of off ok on once one only or other our out over own please re said same say says see she should so some something still such tell than that the their them then there these they thing think this those though through to too under until up us use very was we were what when where which while who whom whose why will with would yes yet you your ll ve don didn doesn isn t s m d";
-const STOP_DE: &str = "aber alle als also am an auch auf aus bei bin bis bitte da damit dann das dass dein dem den der des dich die dies diese dir doch du durch ein eine einem einen einer es etwas für gegen gibt hat haben habe hast hier hin ich ihr im in ist ja jede kann kein keine man mehr mein mich mir mit muss nach nicht noch nun nur ob oder ohne schon sein sich sie sind so soll über um und uns unter vom von vor war was wann warum weil wenn wer werden wie wieder wir wird wo zu zum zur";
-const STOP_ES: &str = "al algo así aún con como cómo cuando cuándo cual cuál de del desde donde dónde el ella ellos en entre era es esa ese eso esta está están este esto fue ha hay la las le les lo los más me mi muy ni no nos nosotros o para pero por porque qué que quién se ser si sí sin sobre son su sus también te tiene todo tu tú un una unos y ya yo";
-const STOP_FR: &str = "à au aux avec ce ces cet cette ceci cela comme dans de des donc du elle en est et être eu fait il ils je la le les leur lui ma mais me même mes moi mon ne nos notre nous on ont ou où par pas pour pourquoi qu quand que quel quelle qui quoi sa sans se ses si son sont sur ta te tes toi ton tu un une va vos votre vous y c d j l m n s t";
+const DECISIONS: &str = "\
+    we agreed|agreed to|agreed on|agreed:|decided|decision:|we'll go with|we go with|\
+    let's go with|going with|we settled|settled on|settled:|it's settled|final answer|we will|\
+    we'll|we are going to|we chose|approved|beschlossen|entschieden|entscheidung:|einigen uns|\
+    wir nehmen|wir machen|wir bleiben bei|abgemacht|vereinbart|geeinigt|decidimos|acordamos|\
+    quedamos en|decidido|acordado|decisión:|vamos con|on a décidé|nous avons décidé|décidé|\
+    décision :|décision:|on part sur|on prend|nous avons convenu|c'est décidé|convenu";
+const DOUBTS: &str = "\
+    not decided|undecided|haven't|hasn't|not agreed|not yet|if we|unless|maybe|perhaps|might|\
+    should we|before we|noch nicht|nicht entschieden|vielleicht|falls|wenn wir|quizás|tal vez|\
+    no hemos|si decidimos|peut-être|pas encore|pas décidé";
+const PROPOSALS: &str = "\
+    let's|let us|i propose|i suggest|i'd go|i would|we should|we could|my proposal|lasst uns|\
+    ich schlage|wir sollten|wir könnten|vorschlag|propongo|sugiero|deberíamos|podríamos|\
+    je propose|je suggère|on devrait|on pourrait|nous devrions";
+const AGREEMENTS: &str = "\
+    +1|👍|agreed|agree|i agree|yes|yep|yeah|ok|okay|sounds good|works for me|fine by me|\
+    fine with me|deal|perfect|good idea|let's do|ja|einverstanden|passt|klingt gut|genau|\
+    gute idee|sí|si|de acuerdo|vale|perfecto|me parece bien|oui|d'accord|ça marche|parfait|\
+    ça me va";
+const REFUSALS: &str = "\
+    no|nope|not yet|nobody|none|never|nein|niemand|noch nicht|nadie|todavía no|non|personne|\
+    pas encore";
+const CORRECTIONS: &str = "\
+    actually|correction|instead|scratch that|rather|changed my mind|i was wrong|on second thought|\
+    make it|make that|no longer|moved to|doch lieber|doch|stattdessen|korrektur|eigentlich|lieber|\
+    verschoben|mejor|en lugar|en vez|corrección|en realidad|finalmente|plutôt|finalement|en fait|\
+    au lieu|à la place";
+const PROMISES: &str = "\
+    i'll|i’ll|i will|i'm going to|i am going to|i can do|i can take|i take|i'll take|let me|\
+    i'm on it|on it|ich mache|ich werde|ich kümmere|ich übernehme|ich schreibe|ich schicke|\
+    ich prüfe|yo me encargo|me encargo|voy a|lo hago|je vais|je m'occupe|je m'en occupe|je ferai|\
+    je prends";
+const REQUESTS: &str = "\
+    can you|could you|would you|will you|please|pls|kannst du|könntest du|bitte|machst du|puedes|\
+    podrías|por favor|peux-tu|tu peux|pourrais-tu|s'il te plaît";
+const SUMMARY_WISHES: &str = "\
+    summary|summarise|summarize|sum up|tl;dr|tldr|recap|catch me up|what happened|what did i miss|\
+    zusammenfassung|fasse|fass|zusammenfassen|resumen|resume|resumir|résumé|résume|résumer|\
+    condense";
+const DECISION_WISHES: &str = "\
+    decision|decisions|decide|decided|agree|agreed|agreement|entschieden|entscheidung|\
+    entscheidungen|beschlossen|decidido|decidimos|decisiones|decisión|acordado|acordamos|décidé|\
+    décision|décisions|convenu";
+const QUESTION_WISHES: &str = "\
+    open question|open questions|still open|unanswered|what is open|what's open|offene fragen|\
+    noch offen|offen|preguntas abiertas|pendiente|pendientes|questions ouvertes|en suspens";
+const PROMISE_WISHES: &str = "\
+    action item|action items|to-do|todo|todos|to do|who does|who will|next steps|tasks|aufgaben|\
+    wer macht|wer übernimmt|nächste schritte|tareas|quién hace|próximos pasos|tâches|qui fait|\
+    prochaines étapes";
+const DAYS: &str = "\
+    monday tuesday wednesday thursday friday saturday sunday today tomorrow montag dienstag \
+    mittwoch donnerstag freitag samstag sonntag heute morgen lunes martes miércoles jueves viernes \
+    sábado domingo hoy mañana lundi mardi mercredi jeudi vendredi samedi dimanche aujourd demain";
+const MONTHS: &str = "\
+    january february march april may june july august september october november december januar \
+    februar märz mai juni juli oktober dezember enero febrero marzo abril mayo junio julio agosto \
+    septiembre octubre noviembre diciembre janvier février mars avril juin juillet août septembre \
+    octobre novembre décembre";
+const STOP_EN: &str = "\
+    a about above after again all also am an and any anyone are as at be because been before being \
+    below between both but by can could did do does doing done down each else ever few for from \
+    further get go had has have having he her here hers him his how however i if in into is it its \
+    just know let like many may me might more most must my no nor not now of off ok on once one \
+    only or other our out over own please re said same say says see she should so some something \
+    still such tell than that the their them then there these they thing think this those though \
+    through to too under until up us use very was we were what when where which while who whom \
+    whose why will with would yes yet you your ll ve don didn doesn isn t s m d";
+const STOP_DE: &str = "\
+    aber alle als also am an auch auf aus bei bin bis bitte da damit dann das dass dein dem den \
+    der des dich die dies diese dir doch du durch ein eine einem einen einer es etwas für gegen \
+    gibt hat haben habe hast hier hin ich ihr im in ist ja jede kann kein keine man mehr mein mich \
+    mir mit muss nach nicht noch nun nur ob oder ohne schon sein sich sie sind so soll über um und \
+    uns unter vom von vor war was wann warum weil wenn wer werden wie wieder wir wird wo zu zum \
+    zur";
+const STOP_ES: &str = "\
+    al algo así aún con como cómo cuando cuándo cual cuál de del desde donde dónde el ella ellos \
+    en entre era es esa ese eso esta está están este esto fue ha hay la las le les lo los más me \
+    mi muy ni no nos nosotros o para pero por porque qué que quién se ser si sí sin sobre son su \
+    sus también te tiene todo tu tú un una unos y ya yo";
+const STOP_FR: &str = "\
+    à au aux avec ce ces cet cette ceci cela comme dans de des donc du elle en est et être eu fait \
+    il ils je la le les leur lui ma mais me même mes moi mon ne nos notre nous on ont ou où par \
+    pas pour pourquoi qu quand que quel quelle qui quoi sa sans se ses si son sont sur ta te tes \
+    toi ton tu un une va vos votre vous y c d j l m n s t";
 
 #[cfg(test)]
 mod tests {

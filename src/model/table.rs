@@ -57,6 +57,10 @@ pub enum TokenLimitField {
 }
 
 /// What is known about one model.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of its own in the file"
+)]
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
