@@ -6,8 +6,17 @@
 //! ```
 //! Every point names the utterance that it comes from, so that a caller can give sources.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::LazyLock,
+};
 
+/// Of a longer message only the beginning is read, and of a longer conversation the end: enough for
+/// fifty messages of people, and little enough to be read between two pieces of other work.
+const UTTERANCE_CHARS_MAX: usize = 4_000;
+const SENTENCES_MAX: usize = 1_000;
+/// How many sentences later something can still be corrected.
+const CORRECTED_REACH: usize = 200;
 /// How many sentences later a correction without a shared word can still be about a date or a number.
 const CORRECTION_REACH: usize = 6;
 /// How many utterances later somebody can still agree to a proposal or answer a question.
@@ -53,6 +62,7 @@ struct Sentence {
     text: String,
     lower: String,
     words: BTreeSet<String>,
+    values: BTreeSet<&'static str>,
 }
 
 /// A conversation cut into sentences, with what each later one corrected.
@@ -67,18 +77,25 @@ pub struct Dialogue {
 impl Dialogue {
     /// Utterances in the order in which they were said.
     pub fn new(utterances: Vec<Utterance>) -> Self {
-        let sentences: Vec<Sentence> = utterances
-            .iter()
-            .enumerate()
-            .flat_map(|(utterance, said)| {
-                sentences(&said.text).into_iter().map(move |text| Sentence {
-                    utterance,
-                    lower: text.to_lowercase(),
-                    words: keywords(&text),
-                    text,
-                })
-            })
-            .collect();
+        let mut sentences: Vec<Sentence> = Vec::new();
+        for (utterance, said) in utterances.iter().enumerate().rev() {
+            let end = said
+                .text
+                .char_indices()
+                .nth(UTTERANCE_CHARS_MAX)
+                .map(|(at, _)| at);
+            let read = self::sentences(&said.text[..end.unwrap_or(said.text.len())]);
+            sentences.extend(
+                read.into_iter()
+                    .rev()
+                    .map(|text| Sentence::new(utterance, text)),
+            );
+            if sentences.len() >= SENTENCES_MAX {
+                break;
+            }
+        }
+        sentences.truncate(SENTENCES_MAX);
+        sentences.reverse();
         let mut dialogue = Self {
             corrected_by: vec![None; sentences.len()],
             utterances,
@@ -113,12 +130,11 @@ impl Dialogue {
             if correction.is_question() || !has_cue(&correction.lower, CORRECTIONS) {
                 continue;
             }
-            let corrected = (0..later).rev().find(|earlier| {
+            let corrected = (0..later).rev().take(CORRECTED_REACH).find(|earlier| {
                 let said = &self.sentences[*earlier];
                 let is_near = later - earlier <= CORRECTION_REACH;
                 let shares_word = said.words.intersection(&correction.words).next().is_some();
-                let shares_kind =
-                    is_near && !values(&said.lower).is_disjoint(&values(&correction.lower));
+                let shares_kind = is_near && !said.values.is_disjoint(&correction.values);
                 !said.is_question()
                     && said.utterance != correction.utterance
                     && (shares_word || shares_kind)
@@ -341,6 +357,17 @@ impl Dialogue {
 }
 
 impl Sentence {
+    fn new(utterance: usize, text: String) -> Self {
+        let lower = text.to_lowercase();
+        Self {
+            utterance,
+            words: keywords(&text),
+            values: values(&lower),
+            lower,
+            text,
+        }
+    }
+
     fn is_question(&self) -> bool {
         self.text
             .trim_end_matches(['"', ')', '”', '»', '*', '_', ' '])
@@ -403,9 +430,13 @@ fn is_unspaced(c: char) -> bool {
 }
 
 fn is_stop_word(word: &str) -> bool {
-    [STOP_EN, STOP_DE, STOP_ES, STOP_FR]
-        .iter()
-        .any(|list| list.split(' ').any(|stop| stop == word))
+    static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        [STOP_EN, STOP_DE, STOP_ES, STOP_FR]
+            .iter()
+            .flat_map(|list| list.split(' '))
+            .collect()
+    });
+    STOP_WORDS.contains(word)
 }
 
 /// Cuts common endings, so that `shipped`, `shipping` and `ships` meet.

@@ -100,9 +100,12 @@ impl Table {
     /// # Errors
     /// `TableError::Invalid` if the file that was compiled in is not a table; a test keeps it one.
     pub fn built_in() -> Result<Self, TableError> {
-        Self::parse(BUILT_IN, "models.toml")
+        Self::parse(BUILT_IN, "models.toml")?.checked("models.toml")
     }
 
+    /// The table in a file. Makers that it does not name stay those of the built-in one, so that their
+    /// keys still find them.
+    ///
     /// # Errors
     /// `TableError::Unreadable` or `TableError::Invalid`, both with the path.
     pub fn read(path: &Path) -> Result<Self, TableError> {
@@ -111,7 +114,15 @@ impl Table {
             path: shown.clone(),
             source,
         })?;
-        Self::parse(&text, &shown)
+        Self::built_in()?.replaced_by(&text, &shown)
+    }
+
+    fn replaced_by(self, text: &str, path: &str) -> Result<Self, TableError> {
+        let mut table = Self::parse(text, path)?;
+        for (name, maker) in self.providers {
+            table.providers.entry(name).or_insert(maker);
+        }
+        table.checked(path)
     }
 
     fn parse(text: &str, path: &str) -> Result<Self, TableError> {
@@ -119,17 +130,23 @@ impl Table {
             path: path.to_owned(),
             message,
         };
-        let table: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
-        for (name, model) in &table.models {
-            if let Some(provider) = model.provider.as_ref()
-                && !table.providers.contains_key(provider)
-            {
-                return Err(invalid(format!(
-                    "`{name}` names the unknown provider `{provider}`"
-                )));
-            }
+        toml::from_str(text).map_err(|e: toml::de::Error| invalid(e.to_string()))
+    }
+
+    fn checked(self, path: &str) -> Result<Self, TableError> {
+        let is_unknown = |model: &Model| {
+            model
+                .provider
+                .as_ref()
+                .is_some_and(|name| !self.providers.contains_key(name))
+        };
+        match self.models.iter().find(|(_, model)| is_unknown(model)) {
+            Some((name, _)) => Err(TableError::Invalid {
+                path: path.to_owned(),
+                message: format!("`{name}` names a provider that is not in the table"),
+            }),
+            None => Ok(self),
         }
-        Ok(table)
     }
 
     pub fn maker(&self, name: &str) -> Option<&Maker> {
@@ -252,11 +269,27 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_ones_own_replaces_the_models_and_keeps_the_makers() {
+        let own = "[providers.house]\nbase_url = \"http://10.0.0.1/v1\"\nmodel = \"a\"\nutility_model = \"b\"\n[models.a]\nprovider = \"house\"\ncontext_window = 4096";
+        let table = Table::built_in()
+            .unwrap()
+            .replaced_by(own, "my.toml")
+            .unwrap();
+        assert!(table.has("house", "a"));
+        assert_eq!(table.model("claude-sonnet-4-5"), None);
+        assert!(table.maker("anthropic").is_some());
+    }
+
+    #[test]
     fn a_table_with_a_mistake_says_where_it_is() {
         let wrong = "[models.x]\ncontext_window = 1\nprovider = \"nobody\"";
-        let error = Table::parse(wrong, "my.toml").unwrap_err().to_string();
+        let built_in = Table::built_in().unwrap();
+        let error = built_in
+            .replaced_by(wrong, "my.toml")
+            .unwrap_err()
+            .to_string();
         assert!(
-            error.contains("my.toml") && error.contains("nobody"),
+            error.contains("my.toml") && error.contains("`x`"),
             "{error}"
         );
         assert!(Table::parse("[models.x]\ncontextwindow = 1", "my.toml").is_err());

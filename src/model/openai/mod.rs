@@ -96,6 +96,7 @@ impl OpenAi {
             headers.insert(AUTHORIZATION, value);
         }
         let mut http = reqwest::Client::builder()
+            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(Duration::from_secs(30))
