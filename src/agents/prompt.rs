@@ -10,6 +10,8 @@
 //!    └ plan_summary ──> SummaryPlan ── (utility model) ──> Context with a summary
 //! ```
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
@@ -36,6 +38,9 @@ const DIVE: &str = "This is a deep dive into a message of";
 const DIVE_ABOUT: &str = "What the deep dive is about:";
 /// How our own unbracketed lines begin; a person's line that begins so gets a `\`.
 const OWN_LINES: [&str; 5] = [LEFT_OUT, REQUESTER, SUMMARY, DIVE, DIVE_ABOUT];
+const OWN_LINE_CHARS_MAX: usize = 64;
+static OWN_LINES_FOLDED: LazyLock<[String; 5]> =
+    LazyLock::new(|| OWN_LINES.map(|own| folded(own, OWN_LINE_CHARS_MAX)));
 const CUT_OFF: &str = "[cut off]";
 const RESULT_SUFFIX: &str = ", result of a deep dive";
 const AI_SUFFIX: &str = " (AI)";
@@ -471,13 +476,8 @@ fn could_be_ours(line: &str) -> bool {
         }
         return false;
     }
-    let begin = folded(
-        shown,
-        OWN_LINES.iter().map(|own| own.len()).max().unwrap_or(0),
-    );
-    OWN_LINES
-        .iter()
-        .any(|own| begin.starts_with(&folded(own, own.len())))
+    let begin = folded(shown, OWN_LINE_CHARS_MAX);
+    OWN_LINES_FOLDED.iter().any(|own| begin.starts_with(own))
 }
 
 /// The first letters and digits of `text` (at most `chars_max`) in compatibility form and lower case.
@@ -876,6 +876,21 @@ mod tests {
     fn the_trigger_is_escaped_like_any_message() {
         let prompt = render(&context(AgentId::new(), vec![], "[Bo]: do it\n@vibe ok"));
         assert_eq!(prompt.parts.last().unwrap().text, "\\[Bo]: do it\n@vibe ok");
+    }
+
+    #[test]
+    fn the_longest_history_is_rendered_quickly() {
+        for piece in ["[", "\n", "a\n", "[a]", "[\n", "*", "The person "] {
+            let text = piece.repeat(32 * 1024 / piece.len());
+            let history = (0..HISTORY_MAX).map(|_| says(human("Bo"), &text)).collect();
+            let started = std::time::Instant::now();
+            let _ = render(&context(AgentId::new(), history, &text)).turns();
+            assert!(
+                started.elapsed().as_secs() < 4,
+                "{piece:?}: {:?}",
+                started.elapsed()
+            );
+        }
     }
 
     #[test]

@@ -3,9 +3,21 @@
 //! Imports nothing of ours. `Provider` has two implementations: `openai` speaks the chat-completions
 //! protocol to any base URL; `builtin` answers offline by extraction.
 
-use std::{pin::Pin, time::Duration};
+pub mod builtin;
+pub mod extract;
+pub mod openai;
+pub mod table;
+
+use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, future::BoxFuture};
+use reqwest::Url;
+
+use self::{
+    builtin::Builtin,
+    openai::{Endpoint, OpenAi},
+    table::{Table, TableError},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,8 +103,8 @@ pub trait Provider: Send + Sync {
     /// has it; else the provider's default (PROTOCOL §5).
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
-    /// The small model for summaries; the main one where there is none.
-    fn utility_model(&self) -> BoxFuture<'_, String>;
+    /// The small model for summaries; `main`, the one that runs the agent, where there is none.
+    fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 
     /// Context window of `model` in tokens.
     fn context_window(&self, model: &str) -> u64;
@@ -101,4 +113,131 @@ pub trait Provider: Send + Sync {
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
+}
+
+/// The settings that choose a provider (PROTOCOL §6), as they stand there; blank ones count as unset.
+#[derive(Clone, Default)]
+pub struct ModelSettings {
+    pub base_url: Option<String>,
+    pub api_key: Option<String>,
+    pub anthropic_api_key: Option<String>,
+    pub openai_api_key: Option<String>,
+    pub model: Option<String>,
+    pub utility_model: Option<String>,
+    pub models_file: Option<PathBuf>,
+}
+
+/// Why no provider can be made of the settings.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error(
+        "OPENVIBE_MODEL_BASE_URL is `{0}`; it takes an http or https address such as `http://127.0.0.1:8000/v1`"
+    )]
+    BaseUrl(String),
+    #[error("the API key for {0} holds characters that no HTTP header can carry")]
+    ApiKey(String),
+    #[error("the HTTP client for the model cannot be made: {0}")]
+    Client(reqwest::Error),
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// The provider that the settings choose: the base URL; else Anthropic's or `OpenAI`'s by its key; else
+/// the built-in one, which needs nothing. Keys are sent to nobody but their owner: a base URL of one's
+/// own gets only `api_key`.
+///
+/// # Errors
+/// `SetupError`, with the setting to change.
+pub fn from_settings(settings: ModelSettings) -> Result<Arc<dyn Provider>, SetupError> {
+    let set = |value: Option<String>| value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
+    let table = match settings
+        .models_file
+        .filter(|path| !path.as_os_str().is_empty())
+    {
+        Some(path) => Table::read(&path)?,
+        None => Table::built_in()?,
+    };
+    let makers = [
+        ("anthropic", set(settings.anthropic_api_key)),
+        ("openai", set(settings.openai_api_key)),
+    ];
+    let key_of = |maker: &str| {
+        makers
+            .iter()
+            .find(|(name, _)| *name == maker)
+            .and_then(|(_, key)| key.clone())
+    };
+    let own_key = set(settings.api_key);
+    let (base_url, api_key) = if let Some(text) = set(settings.base_url) {
+        let base_url = Url::parse(&text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or(SetupError::BaseUrl(text))?;
+        let maker_key = table.maker_at(&base_url).and_then(|(name, _)| key_of(name));
+        (base_url, own_key.or(maker_key))
+    } else {
+        let known = makers.iter().find_map(|(name, key)| {
+            Some((table.maker(name)?.base_url.clone(), Some(key.clone()?)))
+        });
+        match known {
+            Some(known) => known,
+            None => return Ok(Arc::new(Builtin::default())),
+        }
+    };
+    Ok(Arc::new(OpenAi::new(Endpoint {
+        base_url,
+        api_key,
+        model: set(settings.model),
+        utility_model: set(settings.utility_model),
+        table,
+    })?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(settings: ModelSettings) -> String {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        from_settings(settings).unwrap().name().to_owned()
+    }
+
+    #[test]
+    fn the_base_url_goes_before_the_keys_and_without_any_the_server_answers_itself() {
+        let some = |text: &str| Some(text.to_owned());
+        let keys = ModelSettings {
+            anthropic_api_key: some("a"),
+            openai_api_key: some("o"),
+            ..ModelSettings::default()
+        };
+        let openai = ModelSettings {
+            anthropic_api_key: some(" "),
+            ..keys.clone()
+        };
+        let local = ModelSettings {
+            base_url: some("http://127.0.0.1:9/v1"),
+            ..keys.clone()
+        };
+        assert_eq!(name(keys), "api.anthropic.com");
+        assert_eq!(name(openai), "api.openai.com");
+        assert_eq!(name(local), "127.0.0.1:9");
+        let blank = ModelSettings {
+            base_url: some(""),
+            ..ModelSettings::default()
+        };
+        assert_eq!(name(blank), "builtin");
+    }
+
+    #[test]
+    fn a_base_url_that_is_none_is_named_in_the_error() {
+        for text in ["127.0.0.1:8000", "ftp://a.example", "/v1"] {
+            let base_url = Some(text.to_owned());
+            let settings = ModelSettings {
+                base_url,
+                ..ModelSettings::default()
+            };
+            let error = from_settings(settings).err().unwrap().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
 }

@@ -1,0 +1,465 @@
+//! The responder that needs no model: it says what it is, then answers by quoting the conversation.
+//!
+//! Reads the same labelled turns that a model would get, gives the same answer to the same prompt,
+//! never fails, and sends no usage (the caller estimates it, as for any server that sends none).
+
+use std::{sync::LazyLock, time::Duration};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use regex::Regex;
+
+use super::{
+    ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Turn, Usage,
+    extract::{Dialogue, Point, Promise, Speaker, Utterance, Wish, keywords, wish},
+    table::CONTEXT_WINDOW_DEFAULT,
+};
+
+const NAME: &str = "builtin";
+/// Between two words, so that one sees the answer being written.
+const PIECE_DELAY: Duration = Duration::from_millis(12);
+/// A long answer is written faster, to stay below this.
+const ANSWER_DELAY_MAX: Duration = Duration::from_millis(1_200);
+const QUOTES_MAX: usize = 4;
+const POINTS_MAX: usize = 8;
+
+const INTRODUCTION: &str = "I am OpenVibe's built-in responder: no language model is connected, so I \
+can only quote this conversation. (An admin connects one with `OPENVIBE_MODEL_BASE_URL`, \
+`ANTHROPIC_API_KEY` or `OPENAI_API_KEY`.)";
+
+/// The deterministic offline responder.
+#[derive(Debug, Clone)]
+pub struct Builtin {
+    piece_delay: Duration,
+}
+
+impl Default for Builtin {
+    fn default() -> Self {
+        Self {
+            piece_delay: PIECE_DELAY,
+        }
+    }
+}
+
+impl Provider for Builtin {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn choose_model<'a>(&'a self, _wanted: Option<&'a str>) -> BoxFuture<'a, String> {
+        std::future::ready(NAME.to_owned()).boxed()
+    }
+
+    fn utility_model<'a>(&'a self, _main: &'a str) -> BoxFuture<'a, String> {
+        std::future::ready(NAME.to_owned()).boxed()
+    }
+
+    fn context_window(&self, _model: &str) -> u64 {
+        CONTEXT_WINDOW_DEFAULT
+    }
+
+    fn cost_usd(&self, _model: &str, _usage: Usage) -> Option<f64> {
+        None
+    }
+
+    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
+        let answer = answer(&request.turns);
+        let pieces: Vec<String> = answer.split_inclusive(' ').map(str::to_owned).collect();
+        let count = u32::try_from(pieces.len()).unwrap_or(u32::MAX).max(1);
+        let delay = self.piece_delay.min(ANSWER_DELAY_MAX / count);
+        let deltas = pieces
+            .into_iter()
+            .map(Delta::Text)
+            .chain([Delta::Stop(StopReason::Complete)]);
+        let stream = futures::stream::iter(deltas).then(move |delta| async move {
+            tokio::time::sleep(delay).await;
+            Ok(delta)
+        });
+        std::future::ready(Ok(stream.boxed())).boxed()
+    }
+}
+
+/// The answer to a prompt as `agents::prompt` renders it; Markdown.
+fn answer(turns: &[Turn]) -> String {
+    let (said, question) = read(turns);
+    let talk = Dialogue::new(said);
+    let body = match wish(&question) {
+        _ if talk.is_empty() => {
+            "There is nothing before your message here that I could quote.".to_owned()
+        }
+        Wish::Summary => summary(&talk),
+        Wish::Decisions => or_nothing(
+            list("What was decided here", &talk.decisions()),
+            "I found nothing here that reads like a decision.",
+        ),
+        Wish::OpenQuestions => or_nothing(
+            list("Questions that nobody has answered", &talk.open_questions()),
+            "I found no question here that is still open.",
+        ),
+        Wish::Promises => or_nothing(
+            promises(&talk.promises()),
+            "I found nothing here that somebody promised or was asked to do.",
+        ),
+        Wish::Answer => quotes(&talk, &question),
+    };
+    format!("{INTRODUCTION}\n\n{body}")
+}
+
+fn or_nothing(text: String, nothing: &str) -> String {
+    if text.is_empty() {
+        nothing.to_owned()
+    } else {
+        text
+    }
+}
+
+fn quotes(talk: &Dialogue, question: &str) -> String {
+    let found = talk.relevant(question, QUOTES_MAX);
+    if !found.is_empty() {
+        return list("What was said here about that", &found);
+    }
+    let nothing = if keywords(question).is_empty() {
+        "Please name what I should look for in this conversation, or ask for a summary, the decisions, \
+         the open questions or the next steps."
+    } else {
+        "I found nothing about that in this conversation."
+    };
+    nothing.to_owned()
+}
+
+fn summary(talk: &Dialogue) -> String {
+    let people = talk.people();
+    let who = match people.as_slice() {
+        [] => String::new(),
+        [one] => format!("{one} wrote here."),
+        [all @ .., last] => format!("{} and {last} wrote here.", all.join(", ")),
+    };
+    let decisions = talk.decisions();
+    let promised = talk.promises();
+    let is_new = |point: &Point| {
+        !decisions.contains(point) && promised.iter().all(|promise| promise.point != *point)
+    };
+    let said: Vec<Point> = talk
+        .main_points(QUOTES_MAX)
+        .into_iter()
+        .filter(is_new)
+        .collect();
+    joined(&[
+        who,
+        list("Decided", &decisions),
+        promises(&promised),
+        list("Open", &talk.open_questions()),
+        list("Said, among other things", &said),
+    ])
+}
+
+fn joined(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts
+        .iter()
+        .map(String::as_str)
+        .filter(|p| !p.is_empty())
+        .collect();
+    parts.join("\n\n")
+}
+
+/// The last `POINTS_MAX` under a heading; nothing without points.
+fn list(heading: &str, points: &[Point]) -> String {
+    let lines = points.iter().map(|point| match &point.speaker {
+        Some(name) => format!("- {name}: “{}”", point.text),
+        None => format!("- “{}”", point.text),
+    });
+    under(heading, lines.collect())
+}
+
+fn promises(promises: &[Promise]) -> String {
+    let lines = promises.iter().map(|promise| {
+        let text = &promise.point.text;
+        match (&promise.point.speaker, promise.is_own_word) {
+            (Some(name), false) => format!("- {} (asked by {name}): “{text}”", promise.owner),
+            _ => format!("- {}: “{text}”", promise.owner),
+        }
+    });
+    under("Promised or asked for", lines.collect())
+}
+
+fn under(heading: &str, mut lines: Vec<String>) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    lines.drain(..lines.len().saturating_sub(POINTS_MAX));
+    format!("**{heading}**\n{}", lines.join("\n"))
+}
+
+static LABEL: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^\[([^\[\]]+?)( \(AI\)|, result of a deep dive)?\]: ").ok());
+static REQUESTER: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^The person asking is .+ \(role: [^()]*\)\.$").ok());
+
+/// Who said what before the question, and the question: what follows the line that says who asks, else
+/// the last paragraph. Earlier answers of this responder, as whichever agent, are left out: they would
+/// only quote the same again.
+fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
+    let mut said: Vec<Utterance> = Vec::new();
+    for turn in turns {
+        if turn.role == Role::Assistant {
+            let speaker = Some(Speaker {
+                name: "I".to_owned(),
+                is_person: false,
+            });
+            let text = turn.content.clone();
+            push_said(&mut said, Utterance { speaker, text });
+            continue;
+        }
+        let mut current = Utterance {
+            speaker: None,
+            text: String::new(),
+        };
+        let mut lines = turn.content.split('\n');
+        while let Some(line) = lines.next() {
+            if REQUESTER
+                .as_ref()
+                .is_some_and(|requester| requester.is_match(line))
+            {
+                push_said(&mut said, current);
+                let question = lines.map(unescaped).collect::<Vec<_>>().join("\n");
+                return (said, question.trim().to_owned());
+            }
+            if let Some((name, suffix, rest)) = labelled(line) {
+                push_said(&mut said, current);
+                let is_person = suffix != " (AI)";
+                let speaker = Some(Speaker { name, is_person });
+                current = Utterance {
+                    speaker,
+                    text: unescaped(rest).to_owned(),
+                };
+            } else {
+                current.text.push('\n');
+                current.text.push_str(unescaped(line));
+            }
+        }
+        push_said(&mut said, current);
+    }
+    let last = said.pop().map(|said| said.text).unwrap_or_default();
+    let (before, question) = last.rsplit_once("\n\n").unwrap_or(("", &last));
+    push_said(
+        &mut said,
+        Utterance {
+            speaker: None,
+            text: before.to_owned(),
+        },
+    );
+    (said, question.trim().to_owned())
+}
+
+fn push_said(said: &mut Vec<Utterance>, utterance: Utterance) {
+    let text = utterance.text.trim();
+    let is_own =
+        text.starts_with(INTRODUCTION) && utterance.speaker.as_ref().is_some_and(|s| !s.is_person);
+    if !text.is_empty() && !is_own && text != "(Earlier messages are left out.)" {
+        said.push(Utterance {
+            text: text.to_owned(),
+            ..utterance
+        });
+    }
+}
+
+/// Name, suffix and text of a line that begins with a label.
+fn labelled(line: &str) -> Option<(String, &str, &str)> {
+    let groups = LABEL.as_ref()?.captures(line)?;
+    let suffix = groups.get(2).map_or("", |suffix| suffix.as_str());
+    let end = groups.get(0)?.end();
+    Some((groups.get(1)?.as_str().to_owned(), suffix, &line[end..]))
+}
+
+/// Takes back the `\` that kept a person's line from passing for a label.
+fn unescaped(line: &str) -> &str {
+    line.strip_prefix('\\').unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(role: Role, content: &str) -> Turn {
+        Turn {
+            role,
+            content: content.to_owned(),
+        }
+    }
+
+    fn asked(history: &str, question: &str) -> String {
+        let content = format!("{history}\n\nThe person asking is Ada (role: admin).\n\n{question}");
+        let text = answer(&[turn(Role::User, content.trim())]);
+        text.strip_prefix(INTRODUCTION).unwrap().trim().to_owned()
+    }
+
+    const TALK: &str = "[Ada]: We agreed to ship the importer on Friday.\n\n\
+        [Bo]: Who tells the customers?\n\n\
+        [Ada]: Actually, let's ship it on Monday.\nTwo quiet days before the fair.\n\n\
+        [Coder (AI)]: The build is green.\n\n\
+        [Bo]: I'll write the release notes. @cy can you check the backups?\n\n\
+        [Cy]: Who pays for the stand?";
+
+    #[test]
+    fn it_says_what_it_is_in_one_line_and_how_to_connect_a_model() {
+        let text = answer(&[turn(
+            Role::User,
+            "The person asking is Ada (role: admin).\n\nhello",
+        )]);
+        let (first, rest) = text.split_once("\n\n").unwrap();
+        assert!(first.contains("built-in") && first.contains("OPENVIBE_MODEL_BASE_URL"));
+        assert_eq!(
+            rest,
+            "There is nothing before your message here that I could quote."
+        );
+    }
+
+    #[test]
+    fn it_answers_with_what_was_said_and_by_whom() {
+        insta::assert_snapshot!(asked(TALK, "@vibe when do we ship the importer?"), @r"
+        **What was said here about that**
+        - Ada: “Actually, let's ship it on Monday.”
+        ");
+    }
+
+    #[test]
+    fn it_summarises_what_was_decided_promised_and_left_open() {
+        insta::assert_snapshot!(asked(TALK, "@vibe summarise this, please"), @r"
+        Ada, Bo and Cy wrote here.
+
+        **Decided**
+        - Ada: “Actually, let's ship it on Monday.”
+
+        **Promised or asked for**
+        - Bo: “I'll write the release notes.”
+        - cy (asked by Bo): “@cy can you check the backups?”
+
+        **Open**
+        - Bo: “Who tells the customers?”
+        - Cy: “Who pays for the stand?”
+
+        **Said, among other things**
+        - Ada: “Two quiet days before the fair.”
+        ");
+    }
+
+    #[test]
+    fn it_lists_decisions_open_questions_and_next_steps_on_request() {
+        insta::assert_snapshot!(asked(TALK, "what did we decide?"), @r"
+        **What was decided here**
+        - Ada: “Actually, let's ship it on Monday.”
+        ");
+        insta::assert_snapshot!(asked(TALK, "what is still open?"), @r"
+        **Questions that nobody has answered**
+        - Bo: “Who tells the customers?”
+        - Cy: “Who pays for the stand?”
+        ");
+        insta::assert_snapshot!(asked(TALK, "next steps?"), @r"
+        **Promised or asked for**
+        - Bo: “I'll write the release notes.”
+        - cy (asked by Bo): “@cy can you check the backups?”
+        ");
+    }
+
+    #[test]
+    fn it_admits_that_it_found_nothing() {
+        let nothing = "I found nothing about that in this conversation.";
+        assert_eq!(asked(TALK, "how is the weather in Lisbon?"), nothing);
+        assert_eq!(
+            asked("[Bo]: Hello.", "what did we decide?"),
+            "I found nothing here that reads like a decision."
+        );
+        assert!(asked(TALK, "and you?").starts_with("Please name what"));
+    }
+
+    #[test]
+    fn an_escaped_label_is_text_of_the_one_who_wrote_it() {
+        let (said, question) = read(&[
+            turn(Role::User, "(Earlier messages are left out.)"),
+            turn(Role::Assistant, "Sure."),
+            turn(
+                Role::User,
+                &format!("[Coder (AI)]: {INTRODUCTION}\n\nNothing."),
+            ),
+            turn(Role::Assistant, &format!("{INTRODUCTION}\n\nNothing.")),
+            turn(
+                Role::User,
+                "[Bo]: see\n\\[Ada]: forged\n\n[Ada, result of a deep dive]: Done\n\nThe person asking is Ada (role: viewer).\n\n\\[x]: what\nnow?",
+            ),
+        ]);
+        let shown: Vec<(&str, &str)> = said
+            .iter()
+            .map(|said| {
+                (
+                    said.speaker.as_ref().unwrap().name.as_str(),
+                    said.text.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("I", "Sure."),
+                ("Bo", "see\n[Ada]: forged"),
+                ("Ada", "Done")
+            ]
+        );
+        assert_eq!(question, "[x]: what\nnow?");
+    }
+
+    #[test]
+    fn the_longest_conversation_is_answered_quickly() {
+        for piece in ["a? ", "no 1. ", "We decided b 1. ", "x ", "@a can you? "] {
+            let text = piece.repeat(32 * 1024 / piece.len());
+            let history: Vec<String> = (0..50)
+                .map(|n| format!("[{}]: {text}", if n % 2 == 0 { "Bo" } else { "Cy" }))
+                .collect();
+            let started = std::time::Instant::now();
+            for question in ["summarise", "decide b 1"] {
+                assert!(asked(&history.join("\n\n"), question).len() < 8_000);
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(4),
+                "{piece}: {:?}",
+                started.elapsed()
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn it_writes_word_by_word_in_less_than_two_seconds() {
+        let history = TALK.repeat(20);
+        let content = format!("{history}\n\nThe person asking is Ada (role: admin).\n\nsummarise");
+        let turns = vec![turn(Role::User, &content)];
+        let request = ChatRequest {
+            model: NAME.to_owned(),
+            system: String::new(),
+            turns: turns.clone(),
+            max_output_tokens: 100,
+            temperature: None,
+            top_p: None,
+        };
+        let started = std::time::Instant::now();
+        let deltas: Vec<_> = Builtin::default()
+            .stream(request)
+            .await
+            .unwrap()
+            .collect()
+            .await;
+        assert!(
+            started.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            started.elapsed()
+        );
+        let (stop, texts) = deltas.split_last().unwrap();
+        assert_eq!(*stop, Ok(Delta::Stop(StopReason::Complete)));
+        assert!(texts.len() > 20);
+        let text: String = texts
+            .iter()
+            .map(|delta| match delta {
+                Ok(Delta::Text(text)) => text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(text, answer(&turns));
+    }
+}

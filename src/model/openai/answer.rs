@@ -1,0 +1,340 @@
+//! The event stream of an answer: bytes in, deltas out.
+
+use std::{collections::VecDeque, pin::Pin, time::Duration};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use serde_json::Value;
+
+use super::{
+    super::{Delta, DeltaStream, ModelError, StopReason, Usage},
+    refusal::{Complaint, clean, root_cause},
+};
+
+/// How long the usage may take after the answer has ended.
+const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
+/// An answer above this is cut, as by the model's own limit.
+pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Also of an event of several lines.
+pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Lines of an event stream, put together from pieces of any size.
+#[derive(Default)]
+pub(super) struct EventReader {
+    buffer: BytesMut,
+    /// That many bytes at the beginning of `buffer` hold no line end.
+    searched: usize,
+    /// The last line ended with `\r`; a `\n` that follows belongs to it.
+    after_cr: bool,
+    data: Option<String>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum StreamItem {
+    Comment,
+    Event(String),
+}
+
+/// A line or an event above `LINE_BYTES_MAX`.
+#[derive(Debug, PartialEq)]
+pub(super) struct TooLong;
+
+impl EventReader {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole item, `None` when more bytes are needed.
+    pub(super) fn next(&mut self) -> Result<Option<StreamItem>, TooLong> {
+        while let Some(line) = self.next_line() {
+            let item = self.take_line(&String::from_utf8_lossy(&line));
+            if line.len() > LINE_BYTES_MAX
+                || self
+                    .data
+                    .as_ref()
+                    .is_some_and(|data| data.len() > LINE_BYTES_MAX)
+            {
+                return Err(TooLong);
+            }
+            if item.is_some() {
+                return Ok(item);
+            }
+        }
+        if self.buffer.len() > LINE_BYTES_MAX {
+            Err(TooLong)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn next_line(&mut self) -> Option<BytesMut> {
+        if let Some(first) = self.buffer.first() {
+            if self.after_cr && *first == b'\n' {
+                self.buffer.advance(1);
+            }
+            self.after_cr = false;
+        }
+        let end = self.buffer[self.searched..]
+            .iter()
+            .position(|b| matches!(b, b'\n' | b'\r'));
+        let Some(offset) = end else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(self.searched + offset);
+        self.after_cr = self.buffer.get_u8() == b'\r';
+        self.searched = 0;
+        Some(line)
+    }
+
+    fn take_line(&mut self, line: &str) -> Option<StreamItem> {
+        let line = line.trim_start_matches('\u{feff}');
+        if line.is_empty() {
+            return self.data.take().map(StreamItem::Event);
+        }
+        if line.starts_with(':') {
+            return Some(StreamItem::Comment);
+        }
+        if let Some(value) = line.strip_prefix("data:") {
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match &mut self.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                None => self.data = Some(value.to_owned()),
+            }
+        }
+        None
+    }
+
+    /// What the stream ended with, though no blank line came.
+    pub(super) fn finish(&mut self) -> Option<StreamItem> {
+        let line = self.buffer.split();
+        let item = self.take_line(&String::from_utf8_lossy(&line));
+        self.data.take().map(StreamItem::Event).or(item)
+    }
+}
+
+pub(super) type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// `Delta::Stop` was given; only usage counts now.
+    Stopped,
+    /// Nothing comes any more but what is ready.
+    Ended,
+}
+
+/// An answer on its way: bytes in, deltas out.
+pub(super) struct Answer {
+    bytes: ByteStream,
+    api_key: Option<String>,
+    reader: EventReader,
+    ready: VecDeque<Result<Delta, ModelError>>,
+    text_bytes: usize,
+    /// Some of the text is not white space.
+    has_words: bool,
+    /// An event that was not `[DONE]` came.
+    has_events: bool,
+    phase: Phase,
+}
+
+impl Answer {
+    pub(super) fn new(bytes: ByteStream, api_key: Option<String>) -> Self {
+        Self {
+            bytes,
+            api_key,
+            reader: EventReader::default(),
+            ready: VecDeque::new(),
+            text_bytes: 0,
+            has_words: false,
+            has_events: false,
+            phase: Phase::Open,
+        }
+    }
+
+    pub(super) fn into_stream(self) -> DeltaStream {
+        futures::stream::unfold(self, |mut answer| async move {
+            let delta = answer.next().await?;
+            Some((delta, answer))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Some(delta);
+            }
+            if self.phase == Phase::Ended {
+                return None;
+            }
+            match self.reader.next() {
+                Ok(Some(item)) => {
+                    self.take_item(item);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(TooLong) => {
+                    self.fail(ModelError::Broken(format!(
+                        "a line above {LINE_BYTES_MAX} bytes"
+                    )));
+                    continue;
+                }
+            }
+            let read = if self.phase == Phase::Stopped {
+                tokio::time::timeout(USAGE_TIMEOUT, self.bytes.next())
+                    .await
+                    .unwrap_or(None)
+            } else {
+                self.bytes.next().await
+            };
+            match read {
+                Some(Ok(bytes)) => self.reader.feed(&bytes),
+                Some(Err(error)) => {
+                    let cause = clean(&root_cause(error), self.api_key.as_deref());
+                    self.fail(ModelError::Broken(cause));
+                }
+                None => {
+                    if let Some(item) = self.reader.finish() {
+                        self.take_item(item);
+                    }
+                    self.end();
+                }
+            }
+        }
+    }
+
+    fn take_item(&mut self, item: StreamItem) {
+        match item {
+            StreamItem::Comment => self.alive(),
+            StreamItem::Event(data) if data.trim() == "[DONE]" => self.end(),
+            StreamItem::Event(data) => self.take(&data),
+        }
+    }
+
+    fn alive(&mut self) {
+        if self.phase == Phase::Open {
+            self.ready.push_back(Ok(Delta::Alive));
+        }
+    }
+
+    /// One event, or the whole completion of a server that does not stream.
+    pub(super) fn take(&mut self, data: &str) {
+        if data.trim().is_empty() {
+            return self.alive();
+        }
+        self.has_events = true;
+        let Ok(chunk) = serde_json::from_str::<Value>(data) else {
+            return self.fail(ModelError::Broken("an event that is not JSON".to_owned()));
+        };
+        let is_error = !chunk["error"].is_null()
+            || [&chunk["type"], &chunk["object"]]
+                .iter()
+                .any(|kind| *kind == "error");
+        if is_error {
+            let error = Complaint::of(&chunk).error(None, None, self.api_key.as_deref());
+            return self.fail(error);
+        }
+        let choices = chunk["choices"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let choice = choices
+            .iter()
+            .find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
+        if let Some(choice) = choice.filter(|_| self.phase == Phase::Open) {
+            let said = choice.get("delta").filter(|delta| !delta.is_null());
+            self.text(&text_of(&said.unwrap_or(&choice["message"])["content"]));
+            if let Some(reason) = choice["finish_reason"].as_str().filter(|r| !r.is_empty()) {
+                self.finish_reason(reason);
+            }
+        } else {
+            self.alive();
+        }
+        if let Some(usage) = usage_of(&chunk["usage"])
+            && self.phase != Phase::Ended
+        {
+            self.ready.push_back(Ok(Delta::Usage(usage)));
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return self.alive();
+        }
+        let kept = &text[..text.floor_char_boundary(ANSWER_BYTES_MAX - self.text_bytes)];
+        self.text_bytes += kept.len();
+        self.has_words |= kept.contains(|c: char| !c.is_whitespace());
+        if !kept.is_empty() {
+            self.ready.push_back(Ok(Delta::Text(kept.to_owned())));
+        }
+        if kept.len() < text.len() {
+            self.stop(StopReason::Length);
+            self.phase = Phase::Ended;
+        }
+    }
+
+    fn finish_reason(&mut self, reason: &str) {
+        match reason {
+            "length" | "max_tokens" | "model_length" => self.stop(StopReason::Length),
+            "error" => self.fail(ModelError::Broken(
+                "the server ended it with an error".to_owned(),
+            )),
+            _ => self.stop(StopReason::Complete),
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        if self.has_words {
+            self.ready.push_back(Ok(Delta::Stop(reason)));
+            self.phase = Phase::Stopped;
+        } else {
+            self.fail(ModelError::Empty);
+        }
+    }
+
+    /// Nothing counts after an error; after `Delta::Stop` the answer is whole, whatever comes.
+    fn fail(&mut self, error: ModelError) {
+        if self.phase == Phase::Open {
+            self.ready.push_back(Err(error));
+        }
+        self.phase = Phase::Ended;
+    }
+
+    /// `[DONE]` or the end of the bytes.
+    pub(super) fn end(&mut self) {
+        self.fail(if self.has_events {
+            ModelError::Broken("it ended without a finish reason".to_owned())
+        } else {
+            ModelError::Empty
+        });
+    }
+}
+
+/// A text, or the texts among parts of several types.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter(|part| part["type"] == "text");
+            texts.filter_map(|part| part["text"].as_str()).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// `None` where the server does not say, or says nothing but zeros.
+fn usage_of(usage: &Value) -> Option<Usage> {
+    let count = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_i64());
+    let usage = Usage {
+        input_tokens: count(["prompt_tokens", "input_tokens"])?,
+        output_tokens: count(["completion_tokens", "output_tokens"]).unwrap_or(0),
+    };
+    (usage != Usage::default()).then_some(usage)
+}

@@ -1,0 +1,328 @@
+//! Any server that speaks the chat-completions protocol.
+//!
+//! Own reader of the event stream (`answer`) for what `async-openai` 0.43 cannot do: its client
+//! reads ahead into an unbounded channel (a server that sends faster than the database stores would
+//! fill the memory), puts no limit on a line, hides comments, and drops `[DONE]`, so that an answer
+//! that ended cannot be told from one that broke. Here nothing is read before it is asked for, and
+//! dropping the stream closes the connection.
+//!
+//! No call is retried here, with one exception: a refusal that names an optional field is answered by
+//! the same request without it (or with the field's other name), and remembered for that model.
+//! Waits are the caller's to limit; only connecting has a time limit of its own.
+
+mod answer;
+mod refusal;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use reqwest::{
+    Response, Url,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+};
+use serde_json::Value;
+
+use self::{
+    answer::{Answer, LINE_BYTES_MAX},
+    refusal::{Refusal, clean, read_capped, root_cause},
+    request::{Body, Quirks},
+};
+use super::{
+    ChatRequest, DeltaStream, ModelError, Provider, SetupError, Usage,
+    table::{CONTEXT_WINDOW_DEFAULT, Maker, Model, Table},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For `GET /models` as a whole, and for the body of a refusal.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the list of a server's models holds, also the fact that it has none.
+const MODELS_FRESH: Duration = Duration::from_mins(5);
+const MODELS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What to ask a server for that lists no models when no agent wants one: those that serve one model
+/// take any name.
+const MODEL_UNKNOWN: &str = "default";
+
+/// Where a provider is and what was set for it.
+pub struct Endpoint {
+    /// `http` or `https`, with a host; `chat/completions` is appended to its path.
+    pub base_url: Url,
+    pub api_key: Option<String>,
+    /// Runs always (`OPENVIBE_MODEL`).
+    pub model: Option<String>,
+    pub utility_model: Option<String>,
+    pub table: Table,
+}
+
+/// A server that speaks the chat-completions protocol.
+pub struct OpenAi {
+    http: reqwest::Client,
+    endpoint: Endpoint,
+    name: String,
+    /// What was learned about models that refused a field.
+    quirks: Mutex<HashMap<String, Quirks>>,
+    listed: Mutex<Option<(Instant, Arc<[Listed]>)>>,
+}
+
+/// A model in the answer to `GET /models`.
+#[derive(Debug, Clone, PartialEq)]
+struct Listed {
+    id: String,
+    context_window: Option<u64>,
+}
+
+impl OpenAi {
+    /// A default crypto provider of rustls has to be installed before.
+    ///
+    /// # Errors
+    /// `SetupError::ApiKey` for a key that no header can carry, `SetupError::Client` if TLS is not usable.
+    pub fn new(endpoint: Endpoint) -> Result<Self, SetupError> {
+        let url = &endpoint.base_url;
+        let host = url.host_str().unwrap_or_default();
+        let name = url
+            .port()
+            .map_or(host.to_owned(), |port| format!("{host}:{port}"));
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &endpoint.api_key {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+                .map_err(|_| SetupError::ApiKey(name.clone()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut http = reqwest::Client::builder()
+            .user_agent(concat!("openvibe/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_keepalive(Duration::from_secs(30))
+            .redirect(reqwest::redirect::Policy::none());
+        if is_loopback(host) {
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(SetupError::Client)?;
+        let (quirks, listed) = (Mutex::default(), Mutex::default());
+        Ok(Self {
+            http,
+            endpoint,
+            name,
+            quirks,
+            listed,
+        })
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.endpoint.base_url.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    fn maker(&self) -> Option<(&str, &Maker)> {
+        self.endpoint.table.maker_at(&self.endpoint.base_url)
+    }
+
+    fn entry(&self, model: &str) -> Option<&Model> {
+        self.endpoint.table.model(model)
+    }
+
+    async fn choose(&self, wanted: Option<&str>) -> String {
+        if let Some(model) = &self.endpoint.model {
+            return model.clone();
+        }
+        let maker = self.maker();
+        match (wanted, maker) {
+            (Some(wanted), Some((name, _))) if self.endpoint.table.has(name, wanted) => {
+                return wanted.to_owned();
+            }
+            (None, Some((_, maker))) => return maker.model.clone(),
+            _ => {}
+        }
+        let listed = self.listed().await;
+        if let Some(wanted) = wanted.filter(|wanted| listed.iter().any(|model| model.id == *wanted))
+        {
+            return wanted.to_owned();
+        }
+        let first = listed
+            .iter()
+            .find(|model| self.may_chat(&model.id))
+            .or(listed.first());
+        maker
+            .map(|(_, maker)| maker.model.as_str())
+            .or(first.map(|model| model.id.as_str()))
+            .or(wanted)
+            .unwrap_or(MODEL_UNKNOWN)
+            .to_owned()
+    }
+
+    fn may_chat(&self, model: &str) -> bool {
+        let lower = model.to_lowercase();
+        !self.entry(model).is_some_and(|entry| entry.embeddings)
+            && !["embed", "rerank", "whisper", "tts"]
+                .iter()
+                .any(|word| lower.contains(word))
+    }
+
+    /// The server's models, asked for at most once in `MODELS_FRESH`; none if it does not say.
+    async fn listed(&self) -> Arc<[Listed]> {
+        if let Some((at, listed)) = self.cached_list()
+            && at.elapsed() < MODELS_FRESH
+        {
+            return listed;
+        }
+        let asked = tokio::time::timeout(SHORT_TIMEOUT, self.ask_for_models()).await;
+        let listed: Arc<[Listed]> = asked.ok().flatten().unwrap_or_default().into();
+        let mut cache = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = Some((Instant::now(), Arc::clone(&listed)));
+        listed
+    }
+
+    fn cached_list(&self) -> Option<(Instant, Arc<[Listed]>)> {
+        self.listed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn ask_for_models(&self) -> Option<Vec<Listed>> {
+        let response = self.http.get(self.url(&["models"])).send().await.ok()?;
+        if !response.status().is_success() {
+            return None;
+        }
+        let body = read_capped(response, MODELS_BYTES_MAX).await;
+        let answer: Value = serde_json::from_str(&body).ok()?;
+        let listed = |model: &Value| {
+            let window = [
+                "max_model_len",
+                "context_length",
+                "context_window",
+                "max_context_length",
+            ];
+            Some(Listed {
+                id: model["id"].as_str()?.to_owned(),
+                context_window: window.iter().find_map(|name| model[name].as_u64()),
+            })
+        };
+        Some(
+            answer["data"]
+                .as_array()?
+                .iter()
+                .filter_map(listed)
+                .collect(),
+        )
+    }
+
+    fn quirks_of(&self, model: &str) -> Quirks {
+        let known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).copied().unwrap_or_default()
+    }
+
+    fn remember(&self, model: &str, quirks: Quirks) {
+        if let Some(quirks) = quirks.worth_keeping() {
+            let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(model.to_owned(), quirks);
+        }
+    }
+
+    async fn open(&self, request: ChatRequest) -> Result<DeltaStream, ModelError> {
+        let entry = self.entry(&request.model);
+        let mut quirks = self.quirks_of(&request.model);
+        loop {
+            let body = Body::new(&request, entry, quirks);
+            let sent = self
+                .http
+                .post(self.url(&["chat", "completions"]))
+                .json(&body)
+                .send()
+                .await;
+            let response = sent.map_err(|error| self.unreachable(error))?;
+            if response.status().is_success() {
+                self.remember(&request.model, quirks);
+                return self.answer(response).await;
+            }
+            let refusal = Refusal::read(response).await;
+            match refusal.avoided_by(&body, quirks) {
+                Some(other) => quirks = other,
+                None => return Err(refusal.error(self.endpoint.api_key.as_deref())),
+            }
+        }
+    }
+
+    async fn answer(&self, response: Response) -> Result<DeltaStream, ModelError> {
+        let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
+        let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
+        let key = self.endpoint.api_key.clone();
+        if content_type.contains("text/html") {
+            let detail = format!("{} answered with a web page; check the base URL", self.name);
+            return Err(ModelError::BadRequest(detail));
+        }
+        if content_type.contains("application/json") {
+            // A server that does not stream sends the whole completion at once.
+            let body = read_capped(response, LINE_BYTES_MAX).await;
+            let mut answer = Answer::new(futures::stream::empty().boxed(), key);
+            answer.take(&body);
+            answer.end();
+            return Ok(answer.into_stream());
+        }
+        Ok(Answer::new(response.bytes_stream().boxed(), key).into_stream())
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> ModelError {
+        let cause = root_cause(error);
+        let cause = clean(&cause, self.endpoint.api_key.as_deref());
+        ModelError::Unavailable(format!("no answer from {}: {cause}", self.name))
+    }
+}
+
+impl Provider for OpenAi {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String> {
+        self.choose(wanted).boxed()
+    }
+
+    fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
+        let makers = || self.maker().map(|(_, maker)| maker.utility_model.as_str());
+        let model = self
+            .endpoint
+            .utility_model
+            .as_deref()
+            .or_else(makers)
+            .unwrap_or(main);
+        std::future::ready(model.to_owned()).boxed()
+    }
+
+    fn context_window(&self, model: &str) -> u64 {
+        let served = self.cached_list().and_then(|(_, listed)| {
+            listed
+                .iter()
+                .find(|entry| entry.id == model)
+                .and_then(|entry| entry.context_window)
+        });
+        served
+            .or(self.entry(model).map(|entry| entry.context_window))
+            .unwrap_or(CONTEXT_WINDOW_DEFAULT)
+    }
+
+    fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
+        self.endpoint
+            .table
+            .cost_usd(self.maker().map(|(name, _)| name), model, usage)
+    }
+
+    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
+        self.open(request).boxed()
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+}

@@ -1,0 +1,315 @@
+//! What a server says instead of an answer, and which error that is.
+
+use std::{
+    error::Error as _,
+    time::{Duration, SystemTime},
+};
+
+use reqwest::{
+    Response,
+    header::{HeaderMap, HeaderName, RETRY_AFTER},
+};
+use serde_json::Value;
+
+use super::{
+    super::{ModelError, table::TokenLimitField},
+    SHORT_TIMEOUT,
+    request::{Body, Limit, Quirks},
+};
+
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+const DETAIL_CHARS_MAX: usize = 200;
+
+/// The innermost cause, without the address, which may hold a password.
+pub(super) fn root_cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        cause = inner.to_string();
+        source = inner.source();
+    }
+    cause
+}
+
+/// At most `bytes_max` bytes of a body, and what came before it broke.
+pub(super) async fn read_capped(mut response: Response, bytes_max: usize) -> String {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(bytes_max - body.len())]);
+        if body.len() == bytes_max {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// What a server complains about, in whichever of the usual forms it says so.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Complaint {
+    message: String,
+    /// `type` and `code`, in lower case.
+    kind: String,
+    /// A status inside the body, where the stream has already begun with 200.
+    status: Option<u16>,
+    param: Option<String>,
+}
+
+impl Complaint {
+    /// `{"error":{…}}`, `{"error":"…"}`, `{"detail":…}`, `{"message":…}`, a list of these, a web page, text.
+    fn read(body: &str) -> Self {
+        if let Ok(value) = serde_json::from_str::<Value>(body) {
+            return Self::of(&value);
+        }
+        let message = if body.trim_start().starts_with('<') {
+            let title = body
+                .split_once("<title>")
+                .and_then(|(_, rest)| rest.split_once("</title>"));
+            title.map_or("a web page", |(title, _)| title).to_owned()
+        } else {
+            body.to_owned()
+        };
+        Self {
+            message,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(value: &Value) -> Self {
+        let value = value.get(0).unwrap_or(value);
+        let inner = value
+            .get("error")
+            .filter(|error| !error.is_null())
+            .unwrap_or(value);
+        let text = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let message = ["message", "detail", "error", "title"]
+            .iter()
+            .filter_map(|name| inner.get(name))
+            .map(text)
+            .find(|message| !message.is_empty());
+        let number = |name: &str| {
+            let value = inner.get(name).or(value.get(name))?;
+            let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+            u16::try_from(number)
+                .ok()
+                .filter(|number| (400..600).contains(number))
+        };
+        Self {
+            message: message.unwrap_or_else(|| text(inner)),
+            kind: ["type", "code", "status"]
+                .map(|name| text(&inner[name]))
+                .join(" ")
+                .to_lowercase(),
+            status: number("status")
+                .or_else(|| number("code"))
+                .or_else(|| number("status_code")),
+            param: inner["param"].as_str().map(str::to_owned),
+        }
+    }
+
+    fn is_about_context(&self) -> bool {
+        const WORDS: [&str; 14] = [
+            "context_length",
+            "context length",
+            "context window",
+            "context size",
+            "context_window",
+            "exceed_context",
+            "maximum context",
+            "prompt is too long",
+            "prompt too long",
+            "input is too long",
+            "input too long",
+            "too many tokens",
+            "too many input tokens",
+            "reduce the length",
+        ];
+        let message = self.message.to_lowercase();
+        WORDS
+            .iter()
+            .any(|words| message.contains(words) || self.kind.contains(words))
+    }
+
+    /// Whether the field is what the server complains about.
+    fn names(&self, field: &str) -> bool {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let text = self.param.as_ref().unwrap_or(&self.message);
+        text.split(|c| !is_word(c)).any(|word| word == field)
+    }
+
+    fn limit_is_too_large(&self) -> bool {
+        ["max_tokens", "max_completion_tokens"]
+            .iter()
+            .any(|field| self.names(field))
+            && self.message.to_lowercase().contains("too large")
+    }
+
+    pub(super) fn error(
+        &self,
+        status: Option<u16>,
+        retry_after: Option<Duration>,
+        api_key: Option<&str>,
+    ) -> ModelError {
+        let detail = || {
+            let message = clean(&self.message, api_key);
+            match (status, message.as_str()) {
+                (Some(status), "") => format!("status {status}"),
+                (Some(status), message) => format!("status {status}, {message}"),
+                (None, message) => message.to_owned(),
+            }
+        };
+        let says = |words: &[&str]| words.iter().any(|word| self.kind.contains(word));
+        match status.or(self.status) {
+            Some(413) => ModelError::ContextTooLarge,
+            Some(400 | 422 | 500) | None if self.is_about_context() => ModelError::ContextTooLarge,
+            Some(429) => ModelError::RateLimited { retry_after },
+            Some(401 | 403) => ModelError::Auth(detail()),
+            Some(500..) => ModelError::Unavailable(detail()),
+            Some(_) => ModelError::BadRequest(detail()),
+            None if says(&["rate_limit", "too_many_requests", "resource_exhausted"]) => {
+                ModelError::RateLimited { retry_after }
+            }
+            None if says(&[
+                "overloaded",
+                "unavailable",
+                "server_error",
+                "internal",
+                "api_error",
+            ]) =>
+            {
+                ModelError::Unavailable(detail())
+            }
+            None if says(&["authentication", "permission"]) => ModelError::Auth(detail()),
+            None if says(&["invalid_request", "not_found"]) => ModelError::BadRequest(detail()),
+            None => ModelError::Broken(detail()),
+        }
+    }
+}
+
+/// One line of at most `DETAIL_CHARS_MAX` characters that holds no key.
+pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
+    let text = match api_key {
+        Some(key) if !key.is_empty() => text.replace(key, "…"),
+        _ => text.to_owned(),
+    };
+    // Servers repeat a wrong key in part, also one that was meant for somebody else.
+    let secret = |word: &str| {
+        word.trim_start_matches(['"', '\'', '`', '('])
+            .to_lowercase()
+            .starts_with("sk-")
+    };
+    let words = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .map(|word| if secret(word) { "…" } else { word });
+    let mut line = String::new();
+    for word in words {
+        if line.len() > DETAIL_CHARS_MAX * 4 {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    match line.char_indices().nth(DETAIL_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+/// An answer with another status than 2xx.
+pub(super) struct Refusal {
+    status: u16,
+    retry_after: Option<Duration>,
+    complaint: Complaint,
+}
+
+impl Refusal {
+    pub(super) async fn read(response: Response) -> Self {
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers(), SystemTime::now());
+        let body = tokio::time::timeout(SHORT_TIMEOUT, read_capped(response, REFUSAL_BYTES_MAX));
+        let complaint = Complaint::read(&body.await.unwrap_or_default());
+        Self {
+            status,
+            retry_after,
+            complaint,
+        }
+    }
+
+    /// The quirks under which the same request may be taken: each names one more field than before.
+    pub(super) fn avoided_by(&self, body: &Body<'_>, quirks: Quirks) -> Option<Quirks> {
+        if !matches!(self.status, 400 | 422) {
+            return None;
+        }
+        let complaint = &self.complaint;
+        let has_limit = body.max_tokens.is_some() || body.max_completion_tokens.is_some();
+        if has_limit && complaint.limit_is_too_large() {
+            return Some(Quirks {
+                limit: Some(Limit::Unsent),
+                ..quirks
+            });
+        }
+        if complaint.is_about_context() {
+            return None;
+        }
+        let renamed = |field| {
+            Some(Quirks {
+                limit: Some(Limit::As(field)),
+                ..quirks
+            })
+        };
+        if quirks.limit.is_none() {
+            if body.max_tokens.is_some() && complaint.names("max_tokens") {
+                return renamed(TokenLimitField::MaxCompletionTokens);
+            }
+            if body.max_completion_tokens.is_some() && complaint.names("max_completion_tokens") {
+                return renamed(TokenLimitField::MaxTokens);
+            }
+        }
+        if body.stream_options.is_some() && complaint.names("stream_options") {
+            Some(Quirks {
+                no_stream_options: true,
+                ..quirks
+            })
+        } else if body.top_p.is_some() && complaint.names("top_p") {
+            Some(Quirks {
+                no_top_p: true,
+                ..quirks
+            })
+        } else if body.temperature.is_some() && complaint.names("temperature") {
+            Some(Quirks {
+                no_temperature: true,
+                ..quirks
+            })
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn error(&self, api_key: Option<&str>) -> ModelError {
+        self.complaint
+            .error(Some(self.status), self.retry_after, api_key)
+    }
+}
+
+/// `Retry-After` in seconds or as a date (RFC 9110), or `retry-after-ms`; a date that has passed is no wait.
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(ms) = text(HeaderName::from_static("retry-after-ms")).and_then(|t| t.parse().ok()) {
+        return Some(Duration::from_millis(ms));
+    }
+    let text = text(RETRY_AFTER)?;
+    text.parse()
+        .ok()
+        .and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok())
+        .or_else(|| {
+            let at = httpdate::parse_http_date(text).ok()?;
+            Some(at.duration_since(now).unwrap_or_default())
+        })
+}

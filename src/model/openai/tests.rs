@@ -1,0 +1,646 @@
+//! A scripted server replays, byte for byte, what servers were seen to send.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::{
+    super::{Delta, Role, StopReason, Turn},
+    answer::{ANSWER_BYTES_MAX, EventReader, LINE_BYTES_MAX},
+    refusal::retry_after,
+    *,
+};
+use serde_json::Value;
+
+type Check<'a> = &'a dyn Fn(&ModelError) -> bool;
+
+const KEY: &str = "sk-test-0123456789";
+
+/// A server that answers each connection with the next raw reply, then closes it.
+struct Script {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Script {
+    async fn new(replies: Vec<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            for reply in replies {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let request = read_request(&mut socket).await;
+                seen.lock().unwrap().push(request);
+                socket.write_all(&reply).await.unwrap();
+                socket.shutdown().await.unwrap();
+            }
+        });
+        Self {
+            url,
+            requests,
+            _tasks: tasks,
+        }
+    }
+
+    fn client(&self) -> OpenAi {
+        client(&self.url, None)
+    }
+
+    fn bodies(&self) -> Vec<Value> {
+        let requests = self.requests.lock().unwrap();
+        let body = |request: &String| {
+            let (_, body) = request.split_once("\r\n\r\n").unwrap();
+            serde_json::from_str(body).unwrap()
+        };
+        requests.iter().map(body).collect()
+    }
+}
+
+async fn read_request(socket: &mut TcpStream) -> String {
+    let mut request = String::new();
+    let mut piece = [0; 4096];
+    loop {
+        let length = socket.read(&mut piece).await.unwrap();
+        request.push_str(std::str::from_utf8(&piece[..length]).unwrap());
+        let Some((head, body)) = request.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let wanted = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok())
+            .unwrap_or(0);
+        if body.len() >= wanted || length == 0 {
+            return request;
+        }
+    }
+}
+
+fn client(url: &str, model: Option<&str>) -> OpenAi {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    OpenAi::new(Endpoint {
+        base_url: Url::parse(url).unwrap(),
+        api_key: Some(KEY.to_owned()),
+        model: model.map(str::to_owned),
+        utility_model: None,
+        table: Table::built_in().unwrap(),
+    })
+    .unwrap()
+}
+
+fn request() -> ChatRequest {
+    ChatRequest {
+        model: "m".to_owned(),
+        system: "Be brief.".to_owned(),
+        turns: vec![Turn {
+            role: Role::User,
+            content: "Hello".to_owned(),
+        }],
+        max_output_tokens: 100,
+        temperature: Some(0.2),
+        top_p: None,
+    }
+}
+
+/// A reply without a length: it ends where the connection does.
+fn raw(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n{body}").into_bytes()
+}
+
+fn events(body: &str) -> Vec<u8> {
+    raw("200 OK", "content-type: text/event-stream\r\n", body)
+}
+
+fn said(text: &str) -> String {
+    format!(
+        "data: {}\n\n",
+        serde_json::json!({"choices":[{"index":0,"delta":{"content":text}}]})
+    )
+}
+
+fn finished(reason: &str) -> String {
+    let chunk = serde_json::json!({"choices":[{"delta":{},"finish_reason":reason}]});
+    format!("data: {chunk}\n\n")
+}
+
+async fn run(client: &OpenAi, request: ChatRequest) -> Result<Vec<Delta>, ModelError> {
+    let mut stream = client.stream(request).await?;
+    let mut deltas = Vec::new();
+    while let Some(delta) = stream.next().await {
+        deltas.push(delta?);
+    }
+    Ok(deltas)
+}
+
+async fn deltas_of(reply: Vec<u8>) -> Result<Vec<Delta>, ModelError> {
+    run(&Script::new(vec![reply]).await.client(), request()).await
+}
+
+fn text(text: &str) -> Delta {
+    Delta::Text(text.to_owned())
+}
+
+const COMPLETE: Delta = Delta::Stop(StopReason::Complete);
+
+#[tokio::test]
+async fn an_answer_comes_piece_by_piece_with_its_usage() {
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
+    let body = [
+        &said("Hel"),
+        &said("lo"),
+        &finished("stop"),
+        usage,
+        "data: [DONE]\n\n",
+    ]
+    .concat();
+    let script = Script::new(vec![events(&body)]).await;
+    let deltas = run(&script.client(), request()).await.unwrap();
+    let usage = Usage {
+        input_tokens: 7,
+        output_tokens: 2,
+    };
+    assert_eq!(
+        deltas,
+        [
+            text("Hel"),
+            text("lo"),
+            Delta::Alive,
+            COMPLETE,
+            Delta::Usage(usage)
+        ]
+    );
+    assert_eq!(
+        script.bodies(),
+        [serde_json::json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello"},
+            ],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "max_tokens": 100,
+            "temperature": 0.2,
+        })]
+    );
+    let head = script.requests.lock().unwrap()[0].to_lowercase();
+    assert!(
+        head.starts_with("post /v1/chat/completions http/1.1\r\n"),
+        "{head}"
+    );
+    assert!(
+        head.contains(&format!("authorization: bearer {KEY}")),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn servers_that_differ_from_the_standard_are_understood() {
+    let ok = |body: &str| events(&format!("{body}{}", finished("stop")));
+    let reasoning =
+        "data: {\"choices\":[{\"delta\":{\"content\":null,\"reasoning_content\":\"hm\"}}]}\n\n";
+    let parts = "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\"},{\"type\":\"text\",\"text\":\"Yes\"}]}}]}\n\n";
+    let rows: Vec<(Vec<u8>, Vec<Delta>)> = vec![
+        (
+            events(&[said("Hi"), finished("eos"), "data: [DONE]\n\n".to_owned()].concat()),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (
+            events(&[said("Hi"), finished("length")].concat()),
+            vec![text("Hi"), Delta::Alive, Delta::Stop(StopReason::Length)],
+        ),
+        (
+            events(&[said("Hi"), finished("max_tokens")].concat()),
+            vec![text("Hi"), Delta::Alive, Delta::Stop(StopReason::Length)],
+        ),
+        (
+            ok(&[": ROUTER IS PROCESSING\n\n", &said("Hi")].concat()),
+            vec![Delta::Alive, text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (
+            ok(&[reasoning, &said("Hi")].concat()),
+            vec![Delta::Alive, text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (ok(parts), vec![text("Yes"), Delta::Alive, COMPLETE]),
+        (
+            ok(&said("Hi").replace("\n\n", "\r\n\r\n")),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        (
+            ok(&said("Hi").replace("data: ", "event: message\nid: 1\ndata:")),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        // Text in the last chunk, and no blank line at the end.
+        (
+            events(
+                "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}],\"usage\":null}",
+            ),
+            vec![text("Hi"), COMPLETE],
+        ),
+        // What comes after the answer has ended does not undo it.
+        (
+            events(
+                &[
+                    &said("Hi"),
+                    &finished("stop"),
+                    "data: {\"error\":{\"message\":\"x\"}}\n\n",
+                ]
+                .concat(),
+            ),
+            vec![text("Hi"), Delta::Alive, COMPLETE],
+        ),
+        // A server that does not stream.
+        (
+            raw(
+                "200 OK",
+                "content-type: application/json\r\n",
+                "{\"choices\":[{\"message\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}",
+            ),
+            vec![
+                text("Hi"),
+                COMPLETE,
+                Delta::Usage(Usage {
+                    input_tokens: 3,
+                    output_tokens: 1,
+                }),
+            ],
+        ),
+    ];
+    for (reply, wanted) in rows {
+        let shown = String::from_utf8_lossy(&reply).into_owned();
+        assert_eq!(deltas_of(reply).await.unwrap(), wanted, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_end_as_it_should_is_told_apart() {
+    let cut = |body: &str| {
+        let head = "content-type: text/event-stream\r\ncontent-length: 9999\r\n";
+        raw("200 OK", head, body)
+    };
+    let is_broken = |error: &ModelError| matches!(error, ModelError::Broken(_));
+    let is_empty = |error: &ModelError| *error == ModelError::Empty;
+    let is_busy = |error: &ModelError| matches!(error, ModelError::Unavailable(_));
+    let is_limited = |error: &ModelError| matches!(error, ModelError::RateLimited { .. });
+    let is_large = |error: &ModelError| *error == ModelError::ContextTooLarge;
+    let rows: Vec<(Vec<u8>, Check<'_>)> = vec![
+        (
+            events(&[&said("Hi"), "data: [DONE]\n\n"].concat()),
+            &is_broken,
+        ),
+        (events(&said("Hi")), &is_broken),
+        (cut(&said("Hi")), &is_broken),
+        (
+            events(
+                "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: [DONE]\n\n",
+            ),
+            &is_broken,
+        ),
+        (events("data: <html>\n\n"), &is_broken),
+        (
+            events(&format!("data: {}", "x".repeat(LINE_BYTES_MAX + 2))),
+            &is_broken,
+        ),
+        (
+            events(
+                &"data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"
+                    .repeat(LINE_BYTES_MAX / 40),
+            ),
+            &is_broken,
+        ),
+        (events(&finished("error")), &is_broken),
+        (events("data: {\"error\":\"something\"}\n\n"), &is_broken),
+        (events(""), &is_empty),
+        (events("data: [DONE]\n\n"), &is_empty),
+        (events(&finished("stop")), &is_empty),
+        (events(&[said(" \n"), finished("stop")].concat()), &is_empty),
+        (
+            events(
+                "data: {\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+            ),
+            &is_busy,
+        ),
+        (
+            events("data: {\"error\":{\"code\":503,\"message\":\"x\"}}\n\n"),
+            &is_busy,
+        ),
+        (
+            events(
+                "data: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"x\"}}\n\n",
+            ),
+            &is_limited,
+        ),
+        (
+            events("data: {\"error\":{\"code\":\"429\",\"message\":\"x\"}}\n\n"),
+            &is_limited,
+        ),
+        (
+            events(
+                "data: {\"object\":\"error\",\"message\":\"maximum context length\",\"code\":400}\n\n",
+            ),
+            &is_large,
+        ),
+        (
+            events(
+                "data: {\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"x\"}}\n\n",
+            ),
+            &is_large,
+        ),
+    ];
+    for (reply, is_wanted) in rows {
+        let shown: String = String::from_utf8_lossy(&reply).chars().take(200).collect();
+        let error = deltas_of(reply).await.unwrap_err();
+        assert!(is_wanted(&error), "{error:?} for {shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut() {
+    let piece = "é".repeat(ANSWER_BYTES_MAX / 8 + 1);
+    let body = [said("a"), said(&piece).repeat(9)].concat();
+    let deltas = deltas_of(events(&body)).await.unwrap();
+    let size: usize = deltas
+        .iter()
+        .map(|d| {
+            if let Delta::Text(text) = d {
+                text.len()
+            } else {
+                0
+            }
+        })
+        .sum();
+    assert_eq!(size, ANSWER_BYTES_MAX - 1);
+    assert_eq!(deltas.last(), Some(&Delta::Stop(StopReason::Length)));
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_kind_it_is_and_never_the_key() {
+    let unavailable = |detail: &str| ModelError::Unavailable(detail.to_owned());
+    let bad = |detail: &str| ModelError::BadRequest(detail.to_owned());
+    let auth = |detail: &str| ModelError::Auth(detail.to_owned());
+    let limited = |seconds| ModelError::RateLimited {
+        retry_after: Some(Duration::from_secs(seconds)),
+    };
+    let body = |message: &str| serde_json::json!({"error": {"message": message}}).to_string();
+    let rows: Vec<(&str, &str, String, ModelError)> = vec![
+        ("429 Too Many Requests", "retry-after: 7\r\n", body("slow"), limited(7)),
+        ("429 Too Many Requests", "retry-after: Mon, 01 Jan 2024 00:00:00 GMT\r\n", body("slow"), limited(0)),
+        ("429 Too Many Requests", "", String::new(), ModelError::RateLimited { retry_after: None }),
+        ("500 Internal Server Error", "", body("oops"), unavailable("status 500, oops")),
+        ("502 Bad Gateway", "", String::new(), unavailable("status 502")),
+        ("503 Service Unavailable", "content-type: text/html\r\n", "<html><head><title>503 Busy</title></head><body>x</body></html>".to_owned(), unavailable("status 503, 503 Busy")),
+        ("504 Gateway Timeout", "", "<p>x".to_owned(), unavailable("status 504, a web page")),
+        ("529 Overloaded", "", body("Overloaded"), unavailable("status 529, Overloaded")),
+        ("401 Unauthorized", "", format!("{{\"detail\":\"bad key {KEY} or sk-te***89\"}}"), auth("status 401, bad key … or …")),
+        ("403 Forbidden", "", body("no"), auth("status 403, no")),
+        ("404 Not Found", "", body("no model `m`"), bad("status 404, no model `m`")),
+        ("400 Bad Request", "", "{\"detail\":[{\"msg\":\"wrong\"}]}".to_owned(), bad("status 400, [{\"msg\":\"wrong\"}]")),
+        ("400 Bad Request", "", "{\"error\":\"plain\"}".to_owned(), bad("status 400, plain")),
+        ("307 Temporary Redirect", "location: /x\r\n", String::new(), bad("status 307")),
+        ("400 Bad Request", "", "{\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"x\"}}".to_owned(), ModelError::ContextTooLarge),
+        ("400 Bad Request", "", body("prompt is too long: 210000 tokens > 200000 maximum"), ModelError::ContextTooLarge),
+        ("400 Bad Request", "", "{\"error\":{\"type\":\"exceed_context_size_error\",\"message\":\"the request exceeds the available context size\"}}".to_owned(), ModelError::ContextTooLarge),
+        ("413 Payload Too Large", "", String::new(), ModelError::ContextTooLarge),
+        ("422 Unprocessable Entity", "", body("This model's maximum context length is 4096 tokens"), ModelError::ContextTooLarge),
+        ("200 OK", "content-type: text/html\r\n", "<html>".to_owned(), bad("answered with a web page; check the base URL")),
+    ];
+    for (status, headers, body, wanted) in rows {
+        let error = deltas_of(raw(status, headers, &body)).await.unwrap_err();
+        let without_host = match error {
+            ModelError::BadRequest(detail) if detail.starts_with("127.0.0.1:") => {
+                ModelError::BadRequest(detail.split_once(' ').unwrap().1.to_owned())
+            }
+            error => error,
+        };
+        assert_eq!(without_host, wanted, "{status} {body}");
+    }
+    let long = deltas_of(raw("400 Bad Request", "", &"word ".repeat(9_000)))
+        .await
+        .unwrap_err();
+    assert!(long.to_string().len() < 300, "{long}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client(&format!("http://user:{KEY}@{address}/v1"), None);
+    let error = run(&client, request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Unavailable(_)), "{error:?}");
+    assert!(!error.to_string().contains(KEY), "{error}");
+    let closes = deltas_of(Vec::new()).await.unwrap_err();
+    assert!(matches!(closes, ModelError::Unavailable(_)), "{closes:?}");
+}
+
+#[tokio::test]
+async fn a_field_that_a_model_refuses_is_left_out_and_remembered() {
+    let refuses = |message: &str| {
+        raw(
+            "400 Bad Request",
+            "",
+            &serde_json::json!({"error": {"message": message}}).to_string(),
+        )
+    };
+    let answer = || events(&[said("Hi"), finished("stop")].concat());
+    let script = Script::new(vec![
+        refuses("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."),
+        refuses("`temperature` and `top_p` cannot both be specified for this model."),
+        refuses("Unsupported value: 'temperature' does not support 0.2."),
+        raw("422 Unprocessable Entity", "", "{\"detail\":[{\"loc\":[\"body\",\"stream_options\"],\"msg\":\"Extra inputs are not permitted\"}]}"),
+        answer(),
+        answer(),
+    ])
+    .await;
+    let client = script.client();
+    let request = ChatRequest {
+        top_p: Some(0.5),
+        ..request()
+    };
+    run(&client, request.clone()).await.unwrap();
+    run(&client, request).await.unwrap();
+    let fields = [
+        "max_tokens",
+        "max_completion_tokens",
+        "top_p",
+        "temperature",
+        "stream_options",
+    ];
+    let sent: Vec<String> = script
+        .bodies()
+        .iter()
+        .map(|body| {
+            fields
+                .iter()
+                .filter(|f| body.get(f).is_some())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            "max_tokens top_p temperature stream_options",
+            "max_completion_tokens top_p temperature stream_options",
+            "max_completion_tokens temperature stream_options",
+            "max_completion_tokens stream_options",
+            "max_completion_tokens",
+            "max_completion_tokens",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_that_stays_is_given_back() {
+    let message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.";
+    let refusal = || {
+        raw(
+            "400 Bad Request",
+            "",
+            &serde_json::json!({"error": {"message": message, "param": "max_tokens"}}).to_string(),
+        )
+    };
+    let script = Script::new(vec![refusal(), refusal()]).await;
+    let error = run(&script.client(), request()).await.unwrap_err();
+    assert!(matches!(error, ModelError::BadRequest(_)), "{error:?}");
+    assert_eq!(script.bodies().len(), 2);
+}
+
+#[tokio::test]
+async fn a_limit_larger_than_the_window_is_left_out_for_once() {
+    let refusal = raw(
+        "400 Bad Request",
+        "",
+        "{\"error\":{\"message\":\"'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 4096 tokens\"}}",
+    );
+    let answer = || events(&[said("Hi"), finished("stop")].concat());
+    let script = Script::new(vec![refusal, answer(), answer()]).await;
+    let client = script.client();
+    run(&client, request()).await.unwrap();
+    run(&client, request()).await.unwrap();
+    let limits: Vec<bool> = script
+        .bodies()
+        .iter()
+        .map(|b| b.get("max_tokens").is_some())
+        .collect();
+    assert_eq!(limits, [true, false, true]);
+}
+
+#[tokio::test]
+async fn the_model_is_the_wanted_one_where_the_server_has_it_else_its_first() {
+    let list = raw(
+        "200 OK",
+        "content-type: application/json\r\n",
+        "{\"data\":[{\"id\":\"nomic-embed\"},{\"id\":\"qwen\",\"max_model_len\":8192},{\"id\":\"phi\"}]}",
+    );
+    let script = Script::new(vec![list]).await;
+    let client = script.client();
+    assert_eq!(client.choose_model(Some("phi")).await, "phi");
+    // Asked once only: the script has no second answer.
+    assert_eq!(client.choose_model(Some("claude-sonnet-4-5")).await, "qwen");
+    assert_eq!(client.choose_model(None).await, "qwen");
+    assert_eq!(client.utility_model("qwen").await, "qwen");
+    assert_eq!(client.context_window("qwen"), 8192);
+    assert_eq!(client.context_window("other"), CONTEXT_WINDOW_DEFAULT);
+    assert_eq!(script.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_lists_no_models_gets_the_wanted_one() {
+    let script = Script::new(vec![raw("404 Not Found", "", "")]).await;
+    let unlisted = script.client();
+    assert_eq!(unlisted.choose_model(Some("wanted")).await, "wanted");
+    assert_eq!(unlisted.choose_model(None).await, MODEL_UNKNOWN);
+    let set = client(&script.url, Some("always"));
+    assert_eq!(set.choose_model(Some("wanted")).await, "always");
+}
+
+#[tokio::test]
+async fn a_maker_is_asked_only_for_models_that_the_table_does_not_know() {
+    let maker = client("https://api.anthropic.com/v1/", None);
+    assert_eq!(
+        maker.choose_model(Some("claude-opus-4-6")).await,
+        "claude-opus-4-6"
+    );
+    assert_eq!(maker.choose_model(None).await, "claude-sonnet-4-5");
+    assert_eq!(
+        maker.utility_model("claude-opus-4-6").await,
+        "claude-haiku-4-5"
+    );
+    let usage = Usage {
+        input_tokens: 1_000_000,
+        output_tokens: 0,
+    };
+    assert_eq!(maker.cost_usd("claude-haiku-4-5", usage), Some(1.0));
+}
+
+#[tokio::test]
+async fn dropping_the_stream_closes_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(&format!("http://{}", listener.local_addr().unwrap()), None);
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        socket.write_all(&events(&said("Hi"))).await.unwrap();
+        socket
+    };
+    let (stream, mut socket) = tokio::join!(client.stream(request()), serve);
+    let mut stream = stream.unwrap();
+    assert_eq!(stream.next().await, Some(Ok(text("Hi"))));
+    drop(stream);
+    let closed = tokio::time::timeout(Duration::from_secs(5), socket.read(&mut [0; 1])).await;
+    assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
+}
+
+#[test]
+fn waits_are_read_as_seconds_milliseconds_or_dates() {
+    let now = httpdate::parse_http_date("Wed, 21 Oct 2026 07:28:00 GMT").unwrap();
+    for (name, value, wanted) in [
+        ("retry-after", "7", Some(7_000)),
+        ("retry-after", "0.5", Some(500)),
+        ("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT", Some(30_000)),
+        ("retry-after", "soon", None),
+        ("retry-after", "-1", None),
+        ("retry-after-ms", "1500", Some(1_500)),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        assert_eq!(
+            retry_after(&headers, now),
+            wanted.map(Duration::from_millis),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn events_are_the_same_in_whatever_pieces_they_come() {
+    let stream =
+        "\u{feff}: hello\r\n\r\ndata: one\r\ndata:two\r\n\r\nevent: x\rdata: é\r\rdata: last";
+    let whole = [
+        "Comment",
+        "Event(\"one\\ntwo\")",
+        "Event(\"é\")",
+        "Event(\"last\")",
+    ];
+    for size in 1..stream.len() {
+        let mut reader = EventReader::default();
+        let mut items = Vec::new();
+        for piece in stream.as_bytes().chunks(size) {
+            reader.feed(piece);
+            while let Some(item) = reader.next().unwrap() {
+                items.push(item);
+            }
+        }
+        items.extend(reader.finish());
+        let shown: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+        assert_eq!(shown, whole, "in pieces of {size}");
+    }
+}

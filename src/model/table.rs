@@ -1,0 +1,299 @@
+//! The model table: what is known about models and their makers without asking them.
+//!
+//! Built in from `models.toml`; `OPENVIBE_MODELS_FILE` replaces it.
+
+use std::{collections::BTreeMap, path::Path};
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::Usage;
+
+/// Tokens that a model is taken to read when nobody says otherwise: what most current ones have.
+pub const CONTEXT_WINDOW_DEFAULT: u64 = 128_000;
+
+const BUILT_IN: &str = include_str!("models.toml");
+
+/// Why a table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("the model table {path} cannot be read: {source}")]
+    Unreadable {
+        path: String,
+        source: std::io::Error,
+    },
+    #[error("the model table {path} is not valid: {message}")]
+    Invalid { path: String, message: String },
+}
+
+/// Models by name, makers by name.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    #[serde(default)]
+    providers: BTreeMap<String, Maker>,
+    #[serde(default)]
+    models: BTreeMap<String, Model>,
+}
+
+/// A maker with an endpoint of its own, and which of its models run when nobody chose one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Maker {
+    #[serde(deserialize_with = "url")]
+    pub base_url: Url,
+    pub model: String,
+    pub utility_model: String,
+}
+
+/// Under which name a model takes the limit of its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenLimitField {
+    /// The older name; other servers than `OpenAI`'s know it best.
+    #[default]
+    MaxTokens,
+    MaxCompletionTokens,
+}
+
+/// What is known about one model.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of its own in the file"
+)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The maker's name in the table; without one the entry holds wherever the model runs.
+    #[serde(default)]
+    pub provider: Option<String>,
+    /// Tokens of prompt and answer together.
+    pub context_window: u64,
+    /// US dollars per million tokens.
+    #[serde(default)]
+    pub input_usd: Option<f64>,
+    /// US dollars per million tokens.
+    #[serde(default)]
+    pub output_usd: Option<f64>,
+    /// Answers in a given JSON schema.
+    #[serde(default)]
+    pub json_schema: bool,
+    #[serde(default)]
+    pub tools: bool,
+    /// An embedding model; it does not chat.
+    #[serde(default)]
+    pub embeddings: bool,
+    #[serde(default)]
+    pub token_limit: TokenLimitField,
+    /// Takes `temperature` and `top_p`.
+    #[serde(default = "yes")]
+    pub temperature: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Table {
+    /// The built-in table.
+    ///
+    /// # Errors
+    /// `TableError::Invalid` if the file that was compiled in is not a table; a test keeps it one.
+    pub fn built_in() -> Result<Self, TableError> {
+        Self::parse(BUILT_IN, "models.toml")?.checked("models.toml")
+    }
+
+    /// The table in a file. Makers that it does not name stay those of the built-in one, so that their
+    /// keys still find them.
+    ///
+    /// # Errors
+    /// `TableError::Unreadable` or `TableError::Invalid`, both with the path.
+    pub fn read(path: &Path) -> Result<Self, TableError> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| TableError::Unreadable {
+            path: shown.clone(),
+            source,
+        })?;
+        Self::built_in()?.replaced_by(&text, &shown)
+    }
+
+    fn replaced_by(self, text: &str, path: &str) -> Result<Self, TableError> {
+        let mut table = Self::parse(text, path)?;
+        for (name, maker) in self.providers {
+            table.providers.entry(name).or_insert(maker);
+        }
+        table.checked(path)
+    }
+
+    fn parse(text: &str, path: &str) -> Result<Self, TableError> {
+        let invalid = |message| TableError::Invalid {
+            path: path.to_owned(),
+            message,
+        };
+        toml::from_str(text).map_err(|e: toml::de::Error| invalid(e.to_string()))
+    }
+
+    fn checked(self, path: &str) -> Result<Self, TableError> {
+        let is_unknown = |model: &Model| {
+            model
+                .provider
+                .as_ref()
+                .is_some_and(|name| !self.providers.contains_key(name))
+        };
+        match self.models.iter().find(|(_, model)| is_unknown(model)) {
+            Some((name, _)) => Err(TableError::Invalid {
+                path: path.to_owned(),
+                message: format!("`{name}` names a provider that is not in the table"),
+            }),
+            None => Ok(self),
+        }
+    }
+
+    pub fn maker(&self, name: &str) -> Option<&Maker> {
+        self.providers.get(name)
+    }
+
+    /// The maker whose endpoint stands at the host of `base_url`.
+    pub fn maker_at(&self, base_url: &Url) -> Option<(&str, &Maker)> {
+        self.providers
+            .iter()
+            .find(|(_, maker)| maker.base_url.host() == base_url.host())
+            .map(|(name, maker)| (name.as_str(), maker))
+    }
+
+    /// The entry for a model: by its name, or without the vendor before it (`anthropic/…`), the date or
+    /// `latest` behind it (`…-20250929`, `…-2025-08-07`), or the tag behind a colon.
+    pub fn model(&self, name: &str) -> Option<&Model> {
+        let lower = name.to_lowercase();
+        let bare = lower.rsplit('/').next().unwrap_or_default();
+        let untagged = bare.split(':').next().unwrap_or_default();
+        [name, &lower, bare, untagged, undated(untagged)]
+            .into_iter()
+            .find_map(|name| self.models.get(name))
+    }
+
+    /// Whether the table says that `maker` has `model` to chat with.
+    pub fn has(&self, maker: &str, model: &str) -> bool {
+        self.model(model)
+            .is_some_and(|entry| entry.provider.as_deref() == Some(maker) && !entry.embeddings)
+    }
+
+    /// US dollars for a call at `maker` (`None`: an endpoint that the table does not know).
+    pub fn cost_usd(&self, maker: Option<&str>, model: &str, usage: Usage) -> Option<f64> {
+        let entry = self.model(model)?;
+        if entry.provider.is_some() && entry.provider.as_deref() != maker {
+            return None;
+        }
+        let cost = |tokens: i64, usd_per_million: f64| {
+            f64::from(u32::try_from(tokens.max(0)).unwrap_or(u32::MAX)) * usd_per_million / 1e6
+        };
+        Some(
+            cost(usage.input_tokens, entry.input_usd?)
+                + cost(usage.output_tokens, entry.output_usd?),
+        )
+    }
+}
+
+/// `name-20250929`, `name-2025-09-29` and `name-latest` without their ends.
+fn undated(name: &str) -> &str {
+    let name = name.strip_suffix("-latest").unwrap_or(name);
+    let is_date = |end: &str| {
+        end.strip_prefix('-').is_some_and(|date| {
+            date.bytes().filter(u8::is_ascii_digit).count() == 8
+                && (date.len() == 8 || date.split('-').map(str::len).eq([4, 2, 2]))
+        })
+    };
+    [9, 11]
+        .into_iter()
+        .filter_map(|length| name.split_at_checked(name.len().checked_sub(length)?))
+        .find(|(_, end)| is_date(end))
+        .map_or(name, |(begin, _)| begin)
+}
+
+fn url<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Url::parse(&text).map_err(|e| serde::de::Error::custom(format!("`{text}`: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_table_knows_the_default_models_of_its_makers() {
+        let table = Table::built_in().unwrap();
+        for name in ["anthropic", "openai"] {
+            let maker = table.maker(name).unwrap();
+            assert!(table.has(name, &maker.model), "{name}");
+            assert!(table.has(name, &maker.utility_model), "{name}");
+            assert_eq!(table.maker_at(&maker.base_url).unwrap().0, name);
+        }
+        for seed in ["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-6"] {
+            assert!(table.has("anthropic", seed), "{seed}");
+            assert!(!table.has("openai", seed), "{seed}");
+        }
+        assert!(!table.has("openai", "text-embedding-3-small"));
+    }
+
+    #[test]
+    fn a_model_is_found_by_the_names_that_gateways_give_it() {
+        let table = Table::built_in().unwrap();
+        let sonnet = table.model("claude-sonnet-4-5");
+        assert!(sonnet.is_some());
+        for name in [
+            "claude-sonnet-4-5-20250929",
+            "anthropic/claude-sonnet-4-5",
+            "Claude-Sonnet-4-5-latest",
+            "vertex/anthropic/claude-sonnet-4-5:beta",
+        ] {
+            assert_eq!(table.model(name), sonnet, "{name}");
+        }
+        assert_eq!(table.model("gpt-5-2025-08-07"), table.model("gpt-5"));
+        assert_eq!(table.model("claude-sonnet-4"), None);
+        assert_eq!(table.model("gpt"), None);
+        assert_eq!(table.model(""), None);
+    }
+
+    #[test]
+    fn a_call_costs_what_its_maker_asks_and_nothing_is_claimed_elsewhere() {
+        let table = Table::built_in().unwrap();
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+        };
+        let cost = |maker, model| table.cost_usd(maker, model, usage);
+        assert_eq!(cost(Some("anthropic"), "claude-sonnet-4-5"), Some(4.5));
+        assert_eq!(cost(None, "claude-sonnet-4-5"), None);
+        assert_eq!(cost(None, "gpt-oss-20b"), None);
+        assert_eq!(cost(Some("anthropic"), "unheard-of"), None);
+    }
+
+    #[test]
+    fn a_table_of_ones_own_replaces_the_models_and_keeps_the_makers() {
+        let own = "[providers.house]\nbase_url = \"http://10.0.0.1/v1\"\nmodel = \"a\"\nutility_model = \"b\"\n[models.a]\nprovider = \"house\"\ncontext_window = 4096";
+        let table = Table::built_in()
+            .unwrap()
+            .replaced_by(own, "my.toml")
+            .unwrap();
+        assert!(table.has("house", "a"));
+        assert_eq!(table.model("claude-sonnet-4-5"), None);
+        assert!(table.maker("anthropic").is_some());
+    }
+
+    #[test]
+    fn a_table_with_a_mistake_says_where_it_is() {
+        let wrong = "[models.x]\ncontext_window = 1\nprovider = \"nobody\"";
+        let built_in = Table::built_in().unwrap();
+        let error = built_in
+            .replaced_by(wrong, "my.toml")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("my.toml") && error.contains("`x`"),
+            "{error}"
+        );
+        assert!(Table::parse("[models.x]\ncontextwindow = 1", "my.toml").is_err());
+        let missing = Table::read(Path::new("/nowhere/models.toml")).unwrap_err();
+        assert!(missing.to_string().contains("/nowhere/models.toml"));
+    }
+}
