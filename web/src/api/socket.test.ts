@@ -1,0 +1,209 @@
+import { beforeEach, expect, test, vi } from 'vitest';
+import type { ServerEvent } from './events';
+import { Socket, type SocketHandlers, type Wire } from './socket';
+import { message } from '../test/make';
+
+class FakeWire implements Wire {
+  onopen: (() => void) | null = null;
+  onmessage: ((e: { data: unknown }) => void) | null = null;
+  onclose: ((e: { code: number }) => void) | null = null;
+  sent: Record<string, unknown>[] = [];
+  closed = false;
+  send(data: string) {
+    this.sent.push(JSON.parse(data) as Record<string, unknown>);
+  }
+  close() {
+    this.closed = true;
+  }
+  /** The server's side. */
+  says(...frames: object[]) {
+    for (const f of frames) this.onmessage?.({ data: JSON.stringify(f) });
+  }
+  drops(code = 1006) {
+    this.onclose?.({ code });
+  }
+}
+
+let wires: FakeWire[];
+let events: ServerEvent[];
+let states: string[];
+let handlers: SocketHandlers;
+let socket: Socket;
+
+const ready = (seq: number, more: object = {}) => ({
+  type: 'ready',
+  protocol: 1,
+  session_id: 's',
+  epoch: 'e1',
+  seq,
+  heartbeat_ms: 20000,
+  resumed: true,
+  ...more,
+});
+const created = (seq: number) => ({
+  type: 'message.created',
+  seq,
+  ts: '',
+  data: { message: message({ seq }) },
+});
+const wire = () => wires.at(-1)!;
+const open = () => {
+  wire().onopen?.();
+  return wire();
+};
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  wires = [];
+  events = [];
+  states = [];
+  handlers = {
+    onEvent: (e) => void events.push(e),
+    onFrame: vi.fn(),
+    onState: (s) => void states.push(s),
+    onResync: vi.fn(),
+    onRefused: vi.fn(),
+  };
+  socket = new Socket('ws://x', 'ws_1', { epoch: 'e1', seq: 10 }, handlers, {
+    open: () => {
+      const w = new FakeWire();
+      wires.push(w);
+      return w;
+    },
+    random: () => 0.5,
+    setTimeout: (f, ms) => setTimeout(f, ms) as unknown as number,
+    clearTimeout: (id) => clearTimeout(id),
+  });
+  socket.start();
+});
+
+test('hello names the workspace, the epoch and what was seen', () => {
+  expect(open().sent).toEqual([{ type: 'hello', protocol: 1, workspace_id: 'ws_1', epoch: 'e1', since: 10 }]);
+});
+
+test('the cursor follows events, live and heartbeats, never ready', () => {
+  open().says(ready(99));
+  expect(socket.cursor).toBe(10);
+  wire().says(created(11), created(14));
+  expect(socket.cursor).toBe(14);
+  wire().says({ type: 'live', seq: 20 });
+  expect(socket.cursor).toBe(20);
+  wire().says({ type: 'heartbeat', seq: 25 });
+  expect(socket.cursor).toBe(25);
+  wire().says({ type: 'heartbeat', seq: 24 });
+  expect(socket.cursor).toBe(25);
+});
+
+test('an event is applied once, also when it is replayed', () => {
+  open().says(
+    ready(12),
+    created(11),
+    created(11),
+    created(12),
+    { type: 'live', seq: 12 },
+    created(12),
+    created(13),
+  );
+  expect(events.map((e) => e.seq)).toEqual([11, 12, 13]);
+});
+
+test('after a drop it comes back with the cursor, waiting longer each time', () => {
+  open().says(ready(11), created(11), { type: 'live', seq: 11 });
+  wire().drops();
+  expect(states.at(-1)).toBe('down');
+  vi.advanceTimersByTime(499);
+  expect(wires).toHaveLength(1);
+  vi.advanceTimersByTime(1);
+  expect(wires).toHaveLength(2);
+  wire().drops();
+  vi.advanceTimersByTime(999);
+  expect(wires).toHaveLength(2);
+  vi.advanceTimersByTime(1);
+  expect(open().sent[0]).toMatchObject({ type: 'hello', since: 11 });
+});
+
+test('going live again starts the waiting anew', () => {
+  for (let i = 0; i < 3; i++) {
+    wire().drops();
+    vi.advanceTimersByTime(10_000);
+  }
+  open().says(ready(10), { type: 'live', seq: 10 });
+  wire().drops();
+  vi.advanceTimersByTime(500);
+  expect(wires).toHaveLength(5);
+});
+
+test('being back online does not wait for the back-off', () => {
+  wire().drops();
+  socket.retryNow();
+  expect(wires).toHaveLength(2);
+  socket.retryNow();
+  expect(wires).toHaveLength(2);
+});
+
+test('too slow (4008) reconnects at once; not signed in (4001) does not', () => {
+  open().says(ready(10), { type: 'live', seq: 10 });
+  wire().drops(4008);
+  expect(wires).toHaveLength(2);
+  wire().drops(4001);
+  vi.advanceTimersByTime(60_000);
+  expect(wires).toHaveLength(2);
+  expect(handlers.onRefused).toHaveBeenCalledWith(4001);
+});
+
+test('resync asks for a snapshot and starts again from there', () => {
+  open().says(ready(500, { resync: true, resumed: false, epoch: 'e2' }));
+  expect(handlers.onResync).toHaveBeenCalledOnce();
+  expect(wire().closed).toBe(true);
+  vi.advanceTimersByTime(60_000);
+  expect(wires).toHaveLength(1);
+  socket.restart({ epoch: 'e2', seq: 500 });
+  expect(open().sent[0]).toMatchObject({ epoch: 'e2', since: 500 });
+});
+
+test('silence for two and a half heartbeats is a drop', () => {
+  open().says(ready(10), { type: 'live', seq: 10 });
+  vi.advanceTimersByTime(49_000);
+  wire().says({ type: 'heartbeat', seq: 10 });
+  vi.advanceTimersByTime(49_000);
+  expect(states.at(-1)).toBe('live');
+  vi.advanceTimersByTime(1001);
+  expect(states.at(-1)).toBe('down');
+});
+
+test('a heartbeat is answered, so that the server hears from us', () => {
+  open().says(ready(10), { type: 'live', seq: 10 }, { type: 'heartbeat', seq: 10 });
+  expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
+});
+
+test('places are subscribed when live, again after a drop, and counted', () => {
+  socket.subscribe('thread_1');
+  socket.subscribe('thread_1');
+  expect(open().sent).toHaveLength(1);
+  wire().says(ready(10), { type: 'live', seq: 10 });
+  expect(wire().sent.filter((f) => f.type === 'subscribe')).toHaveLength(1);
+  socket.unsubscribe('thread_1');
+  expect(wire().sent.some((f) => f.type === 'unsubscribe')).toBe(false);
+  wire().drops();
+  vi.advanceTimersByTime(500);
+  open().says(ready(10), { type: 'live', seq: 10 });
+  expect(wire().sent.at(-1)).toMatchObject({ type: 'subscribe', thread_id: 'thread_1' });
+  socket.unsubscribe('thread_1');
+  expect(wire().sent.at(-1)).toMatchObject({ type: 'unsubscribe' });
+});
+
+test('each request has an id of its own', () => {
+  open().says(ready(10), { type: 'live', seq: 10 });
+  socket.subscribe('thread_1');
+  socket.subscribe('thread_2');
+  const ids = wire()
+    .sent.slice(1)
+    .map((f) => f.id);
+  expect(new Set(ids).size).toBe(2);
+});
+
+test('frames that are not JSON are skipped', () => {
+  open().onmessage?.({ data: '{' });
+  wire().says(ready(10), created(11));
+  expect(events).toHaveLength(1);
+});

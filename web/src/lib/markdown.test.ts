@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { clean, lex, NO_NAMES, toHtml, type Names } from './markdown';
+
+/** The first wall. DOMPurify, the second, needs a DOM: both together are tested in Chromium (e2e/stream.test.mjs). */
+const html = (s: string, names: Names = NO_NAMES) => toHtml(lex(s, names), names);
+
+describe('safety', () => {
+  test('raw HTML is shown, not run', () => {
+    expect(html('<img src=x onerror=alert(1)>')).not.toContain('<img');
+    expect(html('a <script>alert(1)</script>')).not.toContain('<script');
+    expect(html('<div onclick="x()">y</div>')).not.toContain('<div onclick');
+  });
+  test('images become links, so that a reply cannot make browsers call out', () => {
+    const out = html('![chart](https://evil.example/p.png)');
+    expect(out).not.toContain('<img');
+    expect(out).toContain('<a href="https://evil.example/p.png">chart</a>');
+  });
+  test.each([
+    'javascript:alert(1)',
+    'JaVaScRiPt:alert(1)',
+    'data:text/html,x',
+    'vbscript:x',
+    '/v1/auth/logout',
+    '//evil.example',
+  ])('%s is no link', (href) => {
+    expect(html(`[x](${href})`)).not.toContain('href');
+    expect(html(`![x](${href})`)).not.toContain('href');
+  });
+  test('quotes in an address do not break out of the attribute', () => {
+    expect(html('[x](https://a.example/"onmouseover="alert(1))')).not.toMatch(/"onmouseover/);
+  });
+  test('the language of a fence is text', () => {
+    expect(html('```"><script>\nx\n```')).not.toContain('<script');
+  });
+  test('without a DOM nothing is let through', () => {
+    expect(clean('<b>x</b>')).toBe('');
+  });
+});
+
+describe('names', () => {
+  const names: Names = {
+    handles: new Set(['vibe', 'mia']),
+    me: 'mia',
+    channels: new Map([['general', '/nw/c/general']]),
+  };
+  test('only what was mentioned is marked, mine stronger', () => {
+    expect(html('@vibe and @Mia, not @ghost', names)).toContain('<span class="mention">@vibe</span>');
+    expect(html('@Mia', names)).toContain('<span class="mention me">@Mia</span>');
+    expect(html('@ghost', names)).not.toContain('mention');
+  });
+  test('not inside a word, code or an address', () => {
+    expect(html('me@vibe', names)).not.toContain('class="mention"');
+    expect(html('`@vibe`', names)).not.toContain('class="mention"');
+    expect(html('```\n@vibe\n```', names)).not.toContain('class="mention"');
+  });
+  test('channels that one may see are links', () => {
+    expect(html('see #general', names)).toContain('<a class="chan" href="/nw/c/general">#general</a>');
+    expect(html('see #secret', names)).not.toContain('chan');
+    expect(html('a#general', names)).not.toContain('chan');
+  });
+  test('what a handle holds cannot be HTML', () => {
+    expect(html('@vibe<b>', names)).not.toContain('<b>');
+  });
+});

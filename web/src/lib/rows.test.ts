@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import { AT, fromAgent, message, task } from '../test/make';
+import { buildRows, movedAtStart, type RowsInput, type Unsent } from './rows';
+
+const me = { id: 'user_me', name: 'Mia', avatar_url: null };
+const rows = (x: Partial<RowsInput>) =>
+  buildRows({ messages: [], tasks: [], unsent: [], unreadFrom: null, atEnd: true, me, ...x });
+const unsent = (client_id: string): Unsent => ({
+  client_id,
+  content: 'hi',
+  created_at: AT,
+  status: 'sending',
+  error: null,
+});
+const human = (seq: number, at = AT, author = 'user_bo') =>
+  message({ seq, created_at: at, author: { type: 'human', id: author, name: 'Bo', avatar_url: null } });
+
+test('my message keeps its key when the echo replaces it', () => {
+  const before = rows({ unsent: [unsent('c1')] });
+  const echo = message({ author: { type: 'human', ...me }, client_id: 'c1' });
+  const after = rows({ messages: [echo], unsent: [] });
+  expect(before[0]!.key).toBe(after[0]!.key);
+});
+test('never twice while both are here', () => {
+  const echo = message({ author: { type: 'human', ...me }, client_id: 'c1' });
+  expect(rows({ messages: [echo], unsent: [unsent('c1')] })).toHaveLength(1);
+});
+test('a waiting answer holds its place, and its message takes it', () => {
+  const before = rows({ messages: [human(1)], tasks: [task({ status: 'running' })] });
+  expect(before[1]).toMatchObject({ kind: 'task', key: 'task_1' });
+  const reply = fromAgent({ seq: 2, state: 'streaming', metadata: { task_id: 'task_1' } });
+  const after = rows({ messages: [human(1), reply], tasks: [task({ status: 'running' })] });
+  expect(after).toHaveLength(2);
+  expect(after[1]).toMatchObject({ kind: 'message', key: 'task_1' });
+});
+test('an answer stopped before its first word stays below its question, until it is retried', () => {
+  const input = {
+    messages: [human(1), human(2)],
+    tasks: [task({ status: 'cancelled' as const, trigger_message_id: 'msg_1' })],
+  };
+  expect(rows(input).map((r) => r.kind)).toEqual(['message', 'task', 'message']);
+  const retried = [...input.tasks, task({ id: 'task_2', status: 'running', retry_of: 'task_1' })];
+  expect(rows({ ...input, tasks: retried }).map((r) => r.key)).toEqual(['msg_1', 'msg_2', 'task_2']);
+});
+test('neighbours of one person are grouped for five minutes', () => {
+  const list = [
+    human(1),
+    human(2, '2026-01-05T09:04:00.000Z'),
+    human(3, '2026-01-05T09:20:00.000Z'),
+    human(4, '2026-01-05T09:21:00.000Z', 'user_cy'),
+  ];
+  expect(rows({ messages: list }).map((r) => r.kind === 'message' && r.follows)).toEqual([
+    false,
+    true,
+    false,
+    false,
+  ]);
+});
+test('the unread rule ends a group', () => {
+  const list = [human(1), human(2)];
+  expect(rows({ messages: list, unreadFrom: 'msg_2' })[1]).toMatchObject({ isNew: true, follows: false });
+});
+test('a day is named once', () => {
+  const list = [human(1), human(2), human(3, '2026-01-06T12:00:00.000Z')];
+  expect(rows({ messages: list }).map((r) => r.day !== null)).toEqual([true, false, true]);
+});
+test('a deleted message of a person leaves a tombstone, a retried part of an answer goes', () => {
+  const gone = human(1);
+  const part = fromAgent({ seq: 2, deleted_at: AT });
+  expect(rows({ messages: [{ ...gone, deleted_at: AT }, part] })).toHaveLength(1);
+});
+test('with the end out of sight nothing is put behind it', () => {
+  expect(
+    rows({ messages: [human(1)], tasks: [task({ status: 'queued' })], unsent: [unsent('c1')], atEnd: false }),
+  ).toHaveLength(1);
+});
+test('rows before the first keep the place from the end, rows after the last do not', () => {
+  const [a, b, c] = [human(1), human(2), human(3)].map((m) => rows({ messages: [m] })[0]!);
+  expect(movedAtStart([b!, c!], [a!, b!, c!])).toBe(true);
+  expect(movedAtStart([a!, b!, c!], [b!, c!])).toBe(true);
+  expect(movedAtStart([a!, b!], [a!, b!, c!])).toBe(false);
+  expect(movedAtStart([], [a!])).toBe(false);
+});

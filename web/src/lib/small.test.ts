@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { AT, message, task, thread } from '../test/make';
+import { chipText, waitWords } from './chip';
+import { deviceName } from './device';
+import { searchEmoji } from './emoji';
+import { commandFor } from './keys';
+import { bestMatches } from './match';
+import { StickToEnd } from './stick.svelte';
+import { initials, listed, plain, threadTitle } from './text';
+import { dayOf } from './time';
+
+const key = (k: string, m: object = {}) => ({
+  key: k,
+  metaKey: false,
+  ctrlKey: false,
+  altKey: false,
+  shiftKey: false,
+  ...m,
+});
+
+test('plain keys do nothing while one types, those with a modifier do', () => {
+  expect(commandFor(key('j'), false)).toBe('next-message');
+  expect(commandFor(key('j'), true)).toBeNull();
+  expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
+  expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
+  expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
+});
+test('the switcher prefers the start of the name, then of a word', () => {
+  const all = ['infra-general', 'general', 'genesis', 'random'].map((title) => ({ title }));
+  expect(bestMatches(all, 'gen', 9).map((x) => x.title)).toEqual(['general', 'genesis', 'infra-general']);
+  expect(bestMatches(all, 'rdm', 9).map((x) => x.title)).toEqual(['random']);
+});
+test('a thread is named by its title, else by its first line', () => {
+  const root_message = message({ content_plain: '\nShip on Monday?\nOr later' });
+  expect(threadTitle(thread({ root_message }))).toBe('Ship on Monday?');
+  expect(threadTitle(thread({ title: 'Launch', root_message }))).toBe('Launch');
+  expect(threadTitle(undefined)).toBe('Thread');
+});
+test('a preview has no marks', () => {
+  expect(plain('**Ship** [it](http://x)\n\n```rs\nlet a;\n```\n- now')).toBe('Ship it code now');
+});
+test('small words', () => {
+  expect(initials('Ada Lovelace Byron')).toBe('AL');
+  expect(listed(['A', 'B', 'C'])).toBe('A, B and C');
+  expect(deviceName('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0')).toBe(
+    'Firefox on Linux',
+  );
+  expect(searchEmoji('tada', 1)[0]!.char).toBe('🎉');
+});
+test('days are named as people name them', () => {
+  const now = new Date(2026, 0, 8, 12);
+  const at = (day: number) => new Date(2026, 0, day, 9).toISOString();
+  expect(dayOf(at(8), now)).toBe('Today');
+  expect(dayOf(at(7), now)).toBe('Yesterday');
+  expect(dayOf(at(5), now)).toBe('Monday');
+  expect(dayOf(new Date(2025, 10, 2).toISOString(), now)).toBe('2 November 2025');
+});
+test('the chip says what goes on', () => {
+  const now = Date.parse(AT) + 7200;
+  const say = (x: object, writing = false) =>
+    chipText(task(x), { now, writing, me: 'user_me', stopped: () => 'You' });
+  expect(say({})).toBe('Queued');
+  expect(say({ status: 'running', started_at: AT })).toBe('Reading the thread');
+  expect(say({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
+  expect(say({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 1 })).toBe('Retrying in 5 s · attempt 2');
+  expect(say({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
+    '6.4 s',
+  );
+  expect(say({ status: 'failed' })).toBe('Failed');
+  expect(waitWords(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain('Nothing is lost');
+});
+test('only a person lets go of the end of the list', () => {
+  let now = 0;
+  const stick = new StickToEnd(() => now);
+  const at = (scrollTop: number) => stick.scrolled({ scrollHeight: 1000, clientHeight: 200, scrollTop });
+  at(400);
+  expect(stick.stuck).toBe(true); // rows were measured
+  stick.touch();
+  at(400);
+  expect(stick.stuck).toBe(false);
+  at(790);
+  expect(stick.stuck).toBe(true);
+  now = 5000;
+  at(400);
+  expect(stick.stuck).toBe(true);
+});

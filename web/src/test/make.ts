@@ -1,0 +1,157 @@
+/** Objects of the contract for unit tests, with only what a test is about spelled out. */
+import type { Agent, Channel, Member, Message, Snapshot, Task, Thread } from '../api/types';
+
+export const AT = '2026-01-05T09:00:00.000Z';
+let seq = 0;
+export const nextSeq = (): number => ++seq;
+
+export function message(x: Partial<Message> = {}): Message {
+  const n = x.seq ?? nextSeq();
+  const content = x.content ?? `message ${n}`;
+  return {
+    id: `msg_${n}`,
+    workspace_id: 'ws_1',
+    channel_id: 'chan_1',
+    thread_id: 'thread_1',
+    fork_id: null,
+    parent_id: null,
+    seq: n,
+    author: { type: 'human', id: 'user_bo', name: 'Bo', avatar_url: null },
+    kind: 'text',
+    state: 'complete',
+    content,
+    content_plain: content,
+    mentions: [],
+    reactions: [],
+    attachments: [],
+    metadata: {},
+    client_id: null,
+    created_at: AT,
+    edited_at: null,
+    deleted_at: null,
+    ...x,
+  };
+}
+export const fromAgent = (x: Partial<Message> = {}): Message =>
+  message({ author: { type: 'agent', id: 'agent_vibe', name: 'Vibe', avatar_url: null }, ...x });
+
+export function task(x: Partial<Task> = {}): Task {
+  return {
+    id: 'task_1',
+    workspace_id: 'ws_1',
+    channel_id: 'chan_1',
+    kind: 'reply',
+    status: 'queued',
+    agent_id: 'agent_vibe',
+    agent_version: 1,
+    thread_id: 'thread_1',
+    fork_id: null,
+    trigger_message_id: 'msg_1',
+    requested_by: 'user_me',
+    retry_of: null,
+    attempt: 1,
+    retry_at: null,
+    wait_reason: null,
+    output: null,
+    reply_message_id: null,
+    token_usage: null,
+    error: null,
+    created_at: AT,
+    queued_at: AT,
+    started_at: null,
+    completed_at: null,
+    ...x,
+  };
+}
+export function thread(x: Partial<Thread> = {}): Thread {
+  return {
+    id: 'thread_1',
+    workspace_id: 'ws_1',
+    channel_id: 'chan_1',
+    title: null,
+    status: 'open',
+    agent_id: null,
+    agent_version: null,
+    auto_reply: false,
+    root_message_id: 'msg_1',
+    reply_count: 0,
+    participants: [],
+    last_activity_at: AT,
+    last_seq: 1,
+    created_by: 'user_bo',
+    created_at: AT,
+    ...x,
+  };
+}
+export function channel(x: Partial<Channel> = {}): Channel {
+  return {
+    id: 'chan_1',
+    workspace_id: 'ws_1',
+    kind: 'public',
+    name: 'general',
+    topic: null,
+    agent_id: null,
+    created_by: 'user_bo',
+    created_at: AT,
+    archived_at: null,
+    ...x,
+  };
+}
+export const member = (id: string, name: string, handle: string): Member => ({
+  user_id: id,
+  name,
+  handle,
+  email: `${handle}@example.com`,
+  avatar_url: null,
+  role: 'member',
+  joined_at: AT,
+});
+export const agent = (id: string, name: string, display: string): Agent => ({
+  id,
+  name,
+  display_name: display,
+  description: null,
+  avatar: null,
+  capabilities: [],
+  role: 'specialist',
+  model: null,
+  mentionable: true,
+  is_default: false,
+  is_system: false,
+  status: 'active',
+  version: 1,
+  created_at: AT,
+  updated_at: AT,
+});
+export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
+  return {
+    epoch: 'e1',
+    seq: 0,
+    me: {
+      id: 'user_me',
+      email: 'me@example.com',
+      name: 'Mia',
+      handle: 'mia',
+      role: 'member',
+      avatar_url: null,
+    },
+    workspace: { id: 'ws_1', name: 'Northwind', slug: 'northwind', default_agent_id: null, created_at: AT },
+    members: [member('user_me', 'Mia', 'mia'), member('user_bo', 'Bo', 'bo')],
+    channels: [channel({ is_member: true, unread_count: 0, mention_count: 0, read_seq: 0 })],
+    agents: [agent('agent_vibe', 'vibe', 'Vibe'), agent('agent_coder', 'coder', 'Coder')],
+    active_tasks: [],
+    presence: [],
+    ...x,
+  };
+}
+
+/** A shelf in memory. */
+export function shelf(): import('../lib/storage').Shelf & { kept: Map<string, string> } {
+  const kept = new Map<string, string>();
+  return {
+    kept,
+    get: (k) => kept.get(k) ?? null,
+    set: (k, v) => void kept.set(k, v),
+    remove: (k) => void kept.delete(k),
+  };
+}
