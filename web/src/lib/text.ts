@@ -39,11 +39,14 @@ export const initials = (name: string, max = 2): string =>
     .slice(0, max)
     .toUpperCase() || '?';
 
-/** A steady hue for a person, from the id. */
+/** Hues that look well behind white letters; the yellows and olives between them do not. */
+const HUES = [264, 158, 338, 24, 200, 300, 178, 8, 232, 318, 140, 285];
+
+/** A steady hue for a person or agent, from the id. */
 export function hueOf(id: string): number {
   let h = 2166136261;
   for (let i = 0; i < id.length; i++) h = Math.imul(h ^ id.charCodeAt(i), 16777619);
-  return (h >>> 0) % 360;
+  return HUES[(h >>> 0) % HUES.length]!;
 }
 
 /** "Ada", "Ada and Bo", "Ada, Bo and Cy". */

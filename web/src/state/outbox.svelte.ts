@@ -1,4 +1,4 @@
-import { ApiError, say, Unreachable } from '../api/problem';
+import { say, Unreachable } from '../api/problem';
 import type { Unsent } from '../lib/rows';
 import { readJson, type Shelf } from '../lib/storage';
 
@@ -114,7 +114,7 @@ export class Outbox {
       return true;
     } catch (e) {
       if (!this.items.some((i) => i.client_id === item.client_id)) return true; // an event confirmed it meanwhile
-      const refused = e instanceof ApiError || (e instanceof Unreachable && e.timedOut);
+      const refused = !(e instanceof Unreachable) || e.timedOut;
       if (!refused) {
         this.#set(this.items.map((i) => (i.status === 'sending' ? { ...i, status: 'waiting' } : i)));
         this.#retry = setTimeout(() => void this.flush(), RETRY_MS);

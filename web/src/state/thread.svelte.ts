@@ -179,16 +179,8 @@ export class ThreadState {
   }
   #mark(): void {
     const first = this.messages.find((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));
-    this.unreadFrom = first && first.seq > 0 ? first.id : null;
-    if (
-      first &&
-      this.messages[0] === first &&
-      !this.hasOlder &&
-      this.#readSeq === 0 &&
-      this.messages.length === 1
-    ) {
-      this.unreadFrom = null; // a rule above the only message says nothing
-    }
+    // Above the very first message a rule says nothing: all of it is new.
+    this.unreadFrom = !first || (first === this.messages[0] && !this.hasOlder) ? null : first.id;
   }
 
   /** Seen on screen for a second. */

@@ -1,0 +1,105 @@
+// A small OpenAI-compatible model server that does what the question says, so that tests decide and never wait by the clock.
+import { createServer } from 'node:http';
+
+export const LONG = `Short version: **last-write-wins for each field is enough**, and it keeps the door open for more.
+
+1. **Conflict log, 30 days.** 1,412 conflicting saves; 1,356 touched *different* fields.
+2. **Same field.** 56 in all, and 49 of them in \`body\`.
+
+| Approach | Edits lost | Effort |
+|---|---|---|
+| Whole note (today) | 1,412 | none |
+| Each field | 56 | about 4 days |
+| Full CRDT | 0 | 5 weeks |
+
+\`\`\`rust
+/// The newest stamp wins, field by field.
+pub fn merge(local: &mut Note, remote: &Note) -> usize {
+    let mut changed = 0;
+    for (key, theirs) in &remote.fields {
+        changed += local.take_newer(key, theirs);
+    }
+    changed
+}
+\`\`\`
+
+I would ship it on Monday: two quiet days before the fair.`;
+
+export class Model {
+  #server = null;
+  #held = [];
+  #flaky = 0;
+  /** Every request body, in order. */
+  asked = [];
+  base = '';
+
+  async start() {
+    this.#server = createServer((req, res) => void this.#answer(req, res));
+    await new Promise((r) => this.#server.listen(0, '127.0.0.1', r));
+    this.base = `http://127.0.0.1:${this.#server.address().port}/v1`;
+    return this;
+  }
+  /** Lets every held answer go on to its end. */
+  release() {
+    for (const go of this.#held.splice(0)) go();
+  }
+  async close() {
+    this.release();
+    this.#server.closeAllConnections();
+    await new Promise((r) => this.#server.close(r));
+  }
+
+  async #answer(req, res) {
+    let text = '';
+    for await (const chunk of req) text += chunk;
+    if (req.url.endsWith('/models')) {
+      return this.#json(res, 200, { object: 'list', data: [{ id: 'scripted-1', object: 'model' }] });
+    }
+    const body = JSON.parse(text);
+    this.asked.push(body);
+    const question = String(body.messages.at(-1).content).split('\n\n').at(-1);
+    if (/refuse/.test(question))
+      return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
+    if (/flaky/.test(question) && this.#flaky++ === 0)
+      return this.#json(res, 503, { error: { message: 'overloaded' } });
+    const whole = /long/.test(question)
+      ? LONG
+      : /@coder/.test(question)
+        ? 'The build is **green**.'
+        : 'Monday: two quiet days before the fair.';
+    if (!body.stream) {
+      return this.#json(res, 200, {
+        choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],
+        usage: usage(whole),
+      });
+    }
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    const send = (x) =>
+      res.write(
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: body.model, ...x })}\n\n`,
+      );
+    const pieces = whole.match(/[\s\S]{1,9}/g);
+    const hold = /hold/.test(question) ? Math.ceil(pieces.length * 0.6) : Infinity;
+    for (const [i, content] of pieces.entries()) {
+      if (i === hold)
+        await new Promise((go) => {
+          this.#held.push(go);
+          res.once('close', go);
+        });
+      if (res.destroyed) return;
+      send({
+        choices: [{ index: 0, delta: i ? { content } : { role: 'assistant', content }, finish_reason: null }],
+      });
+    }
+    send({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: usage(whole) });
+    res.end('data: [DONE]\n\n');
+  }
+  #json(res, status, body) {
+    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }
+}
+const usage = (text) => ({
+  prompt_tokens: 800,
+  completion_tokens: Math.ceil(text.length / 4),
+  total_tokens: 800 + Math.ceil(text.length / 4),
+});

@@ -1,0 +1,78 @@
+// The real server, started as its users start it: a fresh data directory, port 0, the address from standard output.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const bin = resolve(
+  process.env.OPENVIBE_BIN ?? new URL('../../../target/debug/openvibe', import.meta.url).pathname,
+);
+const START_MS = 30_000;
+
+export class Server {
+  #child = null;
+  #dir = '';
+  #env;
+  #log = [];
+  base = '';
+
+  constructor(env = {}) {
+    this.#env = env;
+  }
+  async start() {
+    if (!existsSync(bin)) throw new Error(`${bin} is not there. Build it (cargo build) or set OPENVIBE_BIN.`);
+    this.#dir ||= await mkdtemp(join(tmpdir(), 'openvibe-e2e-'));
+    const port = this.base ? new URL(this.base).port : '0';
+    this.#child = spawn(bin, ['serve'], {
+      cwd: this.#dir,
+      env: {
+        PATH: process.env.PATH,
+        HOME: this.#dir,
+        OPENVIBE_LISTEN: `127.0.0.1:${port}`,
+        OPENVIBE_DATA_DIR: join(this.#dir, 'data'),
+        OPENVIBE_RATE_LIMITS: 'off',
+        OPENVIBE_LOG: 'warn',
+        ...this.#env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child.stderr.on('data', (d) => this.#log.push(String(d)));
+    this.base = await new Promise((done, fail) => {
+      const timer = setTimeout(
+        () => fail(new Error(`no address after ${START_MS} ms\n${this.log}`)),
+        START_MS,
+      );
+      let text = '';
+      this.#child.stdout.on('data', (d) => {
+        text += d;
+        const at = /listening on (http:\/\/\S+)/.exec(text);
+        if (!at) return;
+        clearTimeout(timer);
+        done(at[1]);
+      });
+      this.#child.once('exit', (code) =>
+        fail(new Error(`the server ended with ${code}\n${text}${this.log}`)),
+      );
+    });
+    return this;
+  }
+  get log() {
+    return this.#log.join('').slice(-4000);
+  }
+  /** Ends it as an operator would, or as a crash would (`SIGKILL`). The data stays. */
+  async stop(signal = 'SIGTERM') {
+    const child = this.#child;
+    if (!child) return;
+    this.#child = null;
+    if (child.exitCode === null && child.signalCode === null) {
+      const ended = new Promise((r) => child.once('exit', r));
+      child.kill(signal);
+      await ended;
+    }
+  }
+  async close() {
+    await this.stop('SIGKILL');
+    if (this.#dir) await rm(this.#dir, { recursive: true, force: true });
+  }
+}
