@@ -13,7 +13,10 @@ export class Connection {
   #now: () => number;
   #browserOnline: () => boolean;
 
-  constructor(now: () => number = Date.now, browserOnline: () => boolean = () => navigator.onLine) {
+  constructor(
+    now: () => number = Date.now,
+    browserOnline: () => boolean = () => globalThis.navigator?.onLine !== false,
+  ) {
     this.#now = now;
     this.#browserOnline = browserOnline;
   }

@@ -37,8 +37,8 @@ export class ThreadState {
   #home: ThreadHome;
   #readSeq = 0;
   #keepUnread = false;
-  /** Events that came while a page was under way; they are newer than the page. */
-  #during: ServerEvent[] | null = null;
+  /** For each page under way the events since it was asked for; they are newer than the page. */
+  #logs = new Set<ServerEvent[]>();
 
   constructor(id: string, home: ThreadHome) {
     this.id = id;
@@ -55,7 +55,7 @@ export class ThreadState {
   async load(around: string | null = null): Promise<void> {
     const { api } = this.#home;
     if (this.status !== 'ready' || around) this.status = this.messages.length ? this.status : 'loading';
-    this.#during ??= [];
+    const log = this.#record();
     try {
       const [thread, page] = await Promise.all([
         api.thread(this.id),
@@ -72,7 +72,7 @@ export class ThreadState {
       this.hasNewer = around !== null && thread.last_seq > newest;
       this.hasOlder = around ? page.data[0]?.id !== thread.root_message_id : page.has_more;
       this.missed = 0;
-      this.#replay();
+      this.#replay(log);
       this.#mark();
       this.status = 'ready';
       this.#home.api.tasks({ thread_id: this.id }).then(
@@ -80,12 +80,13 @@ export class ThreadState {
         () => undefined, // rows ask for their own task when it is missing
       );
     } catch (e) {
-      this.#during = null;
       if (isMissing(e)) this.status = 'missing';
       else if (!this.messages.length) {
         this.problem = say(e);
         this.status = 'error';
       }
+    } finally {
+      this.#logs.delete(log);
     }
   }
   /** After a gap in the event log: what is here may be stale. */
@@ -106,17 +107,18 @@ export class ThreadState {
   async #page(way: 'older' | 'newer', at: { before?: string; after?: string }): Promise<void> {
     this.busy = way;
     this.#bound(way);
-    this.#during ??= [];
+    const log = this.#record();
     try {
       const page = await this.#home.api.messages(this.id, at);
       this.messages = merge(this.messages, page.data);
       if (way === 'older') this.hasOlder = page.has_more;
       else this.hasNewer = page.has_more;
       if (!this.hasNewer) this.missed = 0;
-      this.#replay();
+      this.#replay(log);
     } catch {
-      this.#during = null; // scrolling again tries again
+      // Scrolling again tries again.
     } finally {
+      this.#logs.delete(log);
       this.busy = null;
     }
   }
@@ -138,7 +140,10 @@ export class ThreadState {
 
   /** Called for every durable event of this thread. */
   apply(e: ServerEvent): void {
-    this.#during?.push(e);
+    for (const log of this.#logs) log.push(e);
+    this.#apply(e);
+  }
+  #apply(e: ServerEvent): void {
     switch (e.type) {
       case 'message.created':
         return this.add(e.data.message);
@@ -172,10 +177,13 @@ export class ThreadState {
     this.messages = setReactions(this.messages, id, reactions);
   }
 
-  #replay(): void {
-    const events = this.#during ?? [];
-    this.#during = null;
-    for (const e of events) this.apply(e);
+  #record(): ServerEvent[] {
+    const log: ServerEvent[] = [];
+    this.#logs.add(log);
+    return log;
+  }
+  #replay(log: readonly ServerEvent[]): void {
+    for (const e of log) this.#apply(e);
   }
   #mark(): void {
     const first = this.messages.find((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));

@@ -1,0 +1,276 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Api } from '../api/api';
+import type { ServerEvent } from '../api/events';
+import type { Message, Task, Thread } from '../api/types';
+import { AT, fromAgent, member, message, shelf, snapshot, task, thread } from '../test/make';
+import { WorkspaceState, type News } from './workspace.svelte';
+
+/** A server in memory: answers the routes that the state uses, from what the test puts into it. */
+class Backend {
+  threads = new Map<string, Thread>();
+  messages: Message[] = [];
+  tasks: Task[] = [];
+  calls: string[] = [];
+  snapshot = snapshot();
+  fail: number | null = null;
+
+  fetch = (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
+    const url = new URL(input as string, 'http://x');
+    const call = `${init.method} ${url.pathname}`;
+    this.calls.push(call);
+    if (this.fail)
+      return Promise.resolve(Response.json({ error: { code: 'x', message: 'No.' } }, { status: this.fail }));
+    return Promise.resolve(
+      Response.json(
+        this.#answer(
+          call,
+          url,
+          init.body ? (JSON.parse(init.body as string) as Record<string, unknown>) : {},
+        ),
+      ),
+    );
+  };
+  #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
+    const list = (data: unknown[]) => ({ object: 'list', data, has_more: false });
+    if (call === 'GET /v1/snapshot') return this.snapshot;
+    if (call === 'GET /v1/tasks') return list(this.tasks);
+    if (/^GET \/v1\/threads\/\w+\/messages$/.test(call)) return list(this.messages);
+    if (/^GET \/v1\/threads\/\w+$/.test(call)) return this.threads.get(url.pathname.split('/').at(-1)!);
+    if (/^PUT .*\/read$/.test(call))
+      return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
+    if (/^GET \/v1\/channels\/\w+$/.test(call)) return this.snapshot.channels[0];
+    if (/^PUT .*reactions/.test(call)) return this.messages[0];
+    throw new Error(`unexpected ${call}`);
+  }
+}
+
+let backend: Backend;
+let news: News[];
+let said: string[];
+let ws: WorkspaceState;
+let seq: number;
+
+beforeEach(async () => {
+  seq = 100;
+  backend = new Backend();
+  backend.threads.set('thread_1', {
+    ...thread({ last_seq: 0 }),
+    unread_count: 0,
+    mention_count: 0,
+    read_seq: 0,
+    active_tasks: [],
+  });
+  news = [];
+  said = [];
+  ws = new WorkspaceState({ id: 'ws_1', slug: 'northwind' }, 'user_me', new Api(backend.fetch), {
+    shelf: shelf(),
+    socketUrl: 'ws://x',
+    socket: {
+      open: () => ({
+        onopen: null,
+        onmessage: null,
+        onclose: null,
+        send: () => undefined,
+        close: () => undefined,
+      }),
+      random: () => 0.5,
+      setTimeout: () => 0,
+      clearTimeout: () => undefined,
+    },
+    visible: () => true,
+    onEnded: () => undefined,
+    say: (t) => void said.push(t),
+    onNews: (n) => void news.push(n),
+  });
+  await ws.start();
+});
+afterEach(() => ws.stop());
+
+const event = <T extends ServerEvent['type']>(type: T, data: unknown, more: object = {}) =>
+  ws.apply({
+    type,
+    seq: ++seq,
+    ts: AT,
+    channel_id: 'chan_1',
+    thread_id: 'thread_1',
+    fork_id: null,
+    data,
+    ...more,
+  } as ServerEvent);
+const created = (m: Partial<Message> = {}) => {
+  const full = message({ seq: seq + 1, ...m });
+  event('message.created', { message: full });
+  return full;
+};
+const general = () => ws.channels.map.get('chan_1')!;
+const forMe = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
+
+test('others’ messages count as unread, mine and notices do not', () => {
+  created();
+  created({ mentions: forMe });
+  created({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null } });
+  created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
+  expect(general()).toMatchObject({ unread_count: 2, mention_count: 1 });
+});
+test('what appears before my eyes is not unread', async () => {
+  const t = ws.thread('thread_1');
+  await t.load();
+  t.watching = true;
+  created();
+  expect(general().unread_count).toBe(0);
+  expect(t.messages).toHaveLength(1);
+});
+test('a thread’s counters follow its messages, once', () => {
+  ws.learnThread(backend.threads.get('thread_1')!);
+  const root = created({ id: 'msg_1' });
+  const reply = created();
+  event('message.created', { message: reply }, { seq: reply.seq }); // as after a list that was newer
+  expect(ws.threads.map.get('thread_1')).toMatchObject({
+    reply_count: 1,
+    unread_count: 2,
+    last_seq: reply.seq,
+    root_message: { id: root.id },
+  });
+});
+test('reading takes the thread’s unread from the channel’s', async () => {
+  ws.learnThread(backend.threads.get('thread_1')!);
+  created({ id: 'msg_1' });
+  created({ thread_id: 'thread_2' });
+  await ws.thread('thread_1').seen(seq);
+  expect(general().unread_count).toBe(1);
+});
+test('marked unread, it stays unread until the thread is left', async () => {
+  const t = ws.thread('thread_1');
+  backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
+  await t.load();
+  await t.markUnreadFrom(t.messages[1]!);
+  expect(t.unreadFrom).toBe('msg_6');
+  backend.calls = [];
+  await t.seen(6);
+  expect(backend.calls).toEqual([]);
+  t.leave();
+  await t.seen(6);
+  expect(backend.calls).toEqual(['PUT /v1/threads/thread_1/read']);
+});
+test('events that come while a page is loaded win over the page', async () => {
+  const old = message({ seq: 5, content: 'before' });
+  backend.messages = [old];
+  const t = ws.thread('thread_1');
+  const loading = t.load();
+  event('message.updated', { message: { ...old, content: 'after' } });
+  created({ id: 'msg_new' });
+  await loading;
+  expect(t.messages.map((m) => m.content)).toEqual(['after', expect.stringContaining('message')]);
+});
+test('the unread rule stands at the first message after the read mark and does not move', async () => {
+  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, read_seq: 5 });
+  backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
+  const t = ws.thread('thread_1');
+  await t.load();
+  expect(t.unreadFrom).toBe('msg_6');
+  await t.seen(7);
+  created();
+  expect(t.unreadFrom).toBe('msg_6');
+});
+test('deltas may come before the message and after its end', async () => {
+  await ws.thread('thread_1').load();
+  event('task.status_changed', { task: task({ status: 'running' }) });
+  const delta = (offset: number, text: string) =>
+    ws.hear({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
+  delta(0, 'Hel');
+  created({
+    ...fromAgent({ id: 'msg_r', state: 'streaming', content: '', metadata: { task_id: 'task_1' } }),
+    seq: seq + 1,
+  });
+  delta(3, 'lo');
+  expect(ws.streams.map.get('msg_r')!.text).toBe('Hello');
+  event('message.updated', {
+    message: fromAgent({ id: 'msg_r', content: 'Hello.', metadata: { task_id: 'task_1' } }),
+  });
+  delta(5, '!');
+  expect(ws.streams.map.size).toBe(0);
+  expect(ws.thread('thread_1').messages[0]!.content).toBe('Hello.');
+});
+test('the live region says that an answer begins and ends, in the thread one looks at', async () => {
+  const t = ws.thread('thread_1');
+  await t.load();
+  t.watching = true;
+  for (const status of ['queued', 'running', 'completed'] as const)
+    event('task.status_changed', { task: task({ status }) });
+  expect(said).toEqual(['Vibe is answering', 'Vibe has answered']);
+});
+test('told of: a mention, and an answer that I asked for', () => {
+  created({ mentions: forMe });
+  created();
+  event('task.status_changed', { task: task({ status: 'running', requested_by: 'user_me' }) });
+  event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_1' } }) });
+  event('task.status_changed', { task: task({ id: 'task_2', status: 'running', requested_by: 'user_bo' }) });
+  event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_2' } }) });
+  expect(news.map((n) => n.kind)).toEqual(['mention', 'answer']);
+});
+test('an ended task is not turned back by a slower answer', () => {
+  event('task.status_changed', { task: task({ status: 'completed' }) });
+  ws.learnTasks([task({ status: 'queued' })]);
+  expect(ws.tasks.map.get('task_1')!.status).toBe('completed');
+});
+test('a reaction shows at once and goes back when it is refused', async () => {
+  backend.messages = [message({ id: 'msg_a', seq: 5 })];
+  const t = ws.thread('thread_1');
+  await t.load();
+  const pending = ws.react(t.messages[0]!, '👍');
+  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
+  await pending;
+  backend.fail = 403;
+  await expect(ws.react(t.messages[0]!, '🎉')).rejects.toThrow('No.');
+  expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
+});
+test('leaving a private channel takes it away, a public one stays to be joined', () => {
+  event(
+    'channel.created',
+    { channel: { ...general(), id: 'chan_p', kind: 'private', name: 'plans' } },
+    { channel_id: 'chan_p' },
+  );
+  expect(ws.channels.joined.map((c) => c.name)).toEqual(['general', 'plans']);
+  for (const channel_id of ['chan_p', 'chan_1'])
+    event('channel.member_removed', { user_id: 'user_me' }, { channel_id });
+  expect(ws.channels.joined).toEqual([]);
+  expect(ws.channels.others.map((c) => c.name)).toEqual(['general']);
+});
+test('people come, are renamed and go', () => {
+  event('member.joined', { member: member('user_cy', 'Cy', 'cy') });
+  event('member.updated', { member: { ...member('user_me', 'Mia B', 'mia'), role: 'admin' } });
+  expect(ws.people.isAdmin).toBe(true);
+  expect(ws.people.nameOf({ type: 'human', id: 'user_cy', name: 'old' })).toBe('Cy');
+  event('member.removed', { member: member('user_cy', 'Cy', 'cy') });
+  expect(ws.people.members.size).toBe(2);
+});
+
+/** Any order of posts, edits, deletions and page loads leaves the open thread equal to a fresh load. */
+test.each(Array.from({ length: 40 }, (_, i) => i + 1))('convergence, seed %i', async (seed) => {
+  let r = seed * 2654435761;
+  const dice = (n: number) => {
+    r = Math.imul(r ^ (r >>> 15), 2246822519) >>> 0;
+    return (r >>> 8) % n;
+  };
+  const t = ws.thread('thread_1');
+  const loads: Promise<void>[] = [];
+  let at = 200;
+  for (let step = 0; step < 60; step++) {
+    const live = backend.messages;
+    const pick = live[dice(Math.max(1, live.length))];
+    const what = dice(6);
+    const emit = (type: string, m: Message) => {
+      backend.messages = [...live.filter((x) => x.id !== m.id), m].sort((a, b) => a.seq - b.seq);
+      event(type as 'message.updated', { message: m });
+    };
+    if (what < 3 || !pick) emit('message.created', message({ id: `msg_${++at}`, seq: at }));
+    else if (what === 3) emit('message.updated', { ...pick, content: `edited ${step}` });
+    else if (what === 4) emit('message.deleted', { ...pick, content: '', deleted_at: AT });
+    else loads.push(t.load());
+    if (dice(3) === 0) await Promise.resolve();
+  }
+  await Promise.all(loads);
+  if (!loads.length) await t.load();
+  expect(t.messages).toEqual(backend.messages);
+});
+vi.setConfig({ testTimeout: 5000 });
