@@ -73,47 +73,89 @@ pub enum ConfigError {
 
 /// Every setting's name without the prefix `OPENVIBE_`.
 const NAMES: &[&str] = &[
-    "LISTEN", "PUBLIC_URL", "TRUSTED_PROXIES", "DATA_DIR", "DATABASE_URL", "MODEL_BASE_URL", "MODEL_API_KEY", "MODEL",
-    "UTILITY_MODEL", "MODELS_FILE", "WORKERS", "RETRY_DELAYS", "TASK_TIMEOUT", "ATTEMPT_MAX", "EVENT_RETENTION", "SIGNUP",
-    "RATE_LIMITS", "METRICS_TOKEN", "LOG", "LOG_FORMAT",
+    "LISTEN",
+    "PUBLIC_URL",
+    "TRUSTED_PROXIES",
+    "DATA_DIR",
+    "DATABASE_URL",
+    "MODEL_BASE_URL",
+    "MODEL_API_KEY",
+    "MODEL",
+    "UTILITY_MODEL",
+    "MODELS_FILE",
+    "WORKERS",
+    "RETRY_DELAYS",
+    "TASK_TIMEOUT",
+    "ATTEMPT_MAX",
+    "EVENT_RETENTION",
+    "SIGNUP",
+    "RATE_LIMITS",
+    "METRICS_TOKEN",
+    "LOG",
+    "LOG_FORMAT",
 ];
 
 /// `250ms`, `1s`, `15m`, `2h`, `7d`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let n: u64 = number.parse().map_err(|_| format!("`{text}` is not a duration such as 15s, 10m or 7d"))?;
+    let n: u64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a duration such as 15s, 10m or 7d"))?;
     let ms_per_unit = match unit {
         "ms" => 1,
         "" | "s" => 1000,
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(format!("`{text}` is not a duration: the units are ms, s, m, h, d")),
+        _ => {
+            return Err(format!(
+                "`{text}` is not a duration: the units are ms, s, m, h, d"
+            ));
+        }
     };
-    n.checked_mul(ms_per_unit).map(Duration::from_millis).ok_or_else(|| format!("`{text}` is too long"))
+    n.checked_mul(ms_per_unit)
+        .map(Duration::from_millis)
+        .ok_or_else(|| format!("`{text}` is too long"))
 }
 
 struct Source(BTreeMap<String, String>);
 
 impl Source {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|v| !v.trim().is_empty())
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|v| !v.trim().is_empty())
     }
 
-    fn parsed<T>(&self, name: &str, default: T, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, ConfigError> {
+    fn parsed<T>(
+        &self,
+        name: &str,
+        default: T,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
         self.get(name).map_or(Ok(default), |text| {
-            parse(text).map_err(|problem| ConfigError::Value { name: format!("OPENVIBE_{name}"), problem })
+            parse(text).map_err(|problem| ConfigError::Value {
+                name: format!("OPENVIBE_{name}"),
+                problem,
+            })
         })
     }
 }
 
 fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    choices.iter().find(|(name, _)| *name == text.trim()).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-        format!("`{text}` is not one of {}", names.join(", "))
-    })
+    choices
+        .iter()
+        .find(|(name, _)| *name == text.trim())
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+            format!("`{text}` is not one of {}", names.join(", "))
+        })
 }
 
 fn from_file() -> Result<BTreeMap<String, String>, ConfigError> {
@@ -122,18 +164,24 @@ fn from_file() -> Result<BTreeMap<String, String>, ConfigError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(e) => return Err(ConfigError::File(e.to_string())),
     };
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| ConfigError::File(e.to_string()))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|e: toml::de::Error| ConfigError::File(e.to_string()))?;
     let mut found = BTreeMap::new();
     for (key, value) in table {
         let name = key.to_uppercase();
-        if !NAMES.contains(&name.as_str()) && !["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].contains(&name.as_str()) {
+        if !NAMES.contains(&name.as_str())
+            && !["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].contains(&name.as_str())
+        {
             return Err(ConfigError::File(format!("`{key}` is not a setting")));
         }
         let text = match value {
             toml::Value::String(s) => s,
-            toml::Value::Array(list) => {
-                list.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect::<Vec<_>>().join(",")
-            }
+            toml::Value::Array(list) => list
+                .iter()
+                .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+                .collect::<Vec<_>>()
+                .join(","),
             other => other.to_string(),
         };
         found.insert(name, text);
@@ -171,8 +219,13 @@ impl Config {
     pub fn from_values(values: BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let s = Source(values);
         let text = |name: &str| s.get(name).map(str::to_owned);
-        let data_dir = PathBuf::from(text("DATA_DIR").unwrap_or_else(|| "openvibe-data".to_owned()));
-        let database = s.parsed("DATABASE_URL", Place::Sqlite(data_dir.join("openvibe.db")), Place::parse)?;
+        let data_dir =
+            PathBuf::from(text("DATA_DIR").unwrap_or_else(|| "openvibe-data".to_owned()));
+        let database = s.parsed(
+            "DATABASE_URL",
+            Place::Sqlite(data_dir.join("openvibe.db")),
+            Place::parse,
+        )?;
         let workers = s.parsed("WORKERS", 16, |t| match t.trim().parse::<usize>() {
             Ok(n @ 1..=1024) => Ok(n),
             _ => Err(format!("`{t}` is not a number from 1 to 1024")),
@@ -188,7 +241,11 @@ impl Config {
             })?,
             trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), |t| {
                 t.split(',')
-                    .map(|a| a.trim().parse().map_err(|_| format!("`{a}` is not an IP address")))
+                    .map(|a| {
+                        a.trim()
+                            .parse()
+                            .map_err(|_| format!("`{a}` is not an IP address"))
+                    })
                     .collect()
             })?,
             data_dir,
@@ -205,16 +262,33 @@ impl Config {
             workers,
             retry_delays: s.parsed(
                 "RETRY_DELAYS",
-                vec![Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(15)],
+                vec![
+                    Duration::from_secs(1),
+                    Duration::from_secs(5),
+                    Duration::from_secs(15),
+                ],
                 |t| t.split(',').map(parse_duration).collect(),
             )?,
             task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_secs(120), parse_duration)?,
             attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_secs(15 * 60), parse_duration)?,
-            event_retention: s.parsed("EVENT_RETENTION", Duration::from_secs(7 * 86_400), parse_duration)?,
+            event_retention: s.parsed(
+                "EVENT_RETENTION",
+                Duration::from_secs(7 * 86_400),
+                parse_duration,
+            )?,
             signup: s.parsed("SIGNUP", Signup::First, |t| {
-                one_of(t, &[("first", Signup::First), ("open", Signup::Open), ("invite", Signup::Invite)])
+                one_of(
+                    t,
+                    &[
+                        ("first", Signup::First),
+                        ("open", Signup::Open),
+                        ("invite", Signup::Invite),
+                    ],
+                )
             })?,
-            rate_limits: s.parsed("RATE_LIMITS", true, |t| one_of(t, &[("on", true), ("off", false)]))?,
+            rate_limits: s.parsed("RATE_LIMITS", true, |t| {
+                one_of(t, &[("on", true), ("off", false)])
+            })?,
             metrics_token: text("METRICS_TOKEN").map(Secret),
             log: text("LOG").unwrap_or_else(|| "info".to_owned()),
             log_format: s.parsed("LOG_FORMAT", LogFormat::Text, |t| {
@@ -229,7 +303,12 @@ mod tests {
     use super::*;
 
     fn with(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
-        Config::from_values(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+        Config::from_values(
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
     }
 
     #[test]
@@ -237,19 +316,30 @@ mod tests {
         let config = with(&[]).unwrap();
         assert_eq!(config.listen, "127.0.0.1:8080");
         assert_eq!(config.retry_delays.len(), 3);
-        assert!(matches!(config.database, Place::Sqlite(p) if p.ends_with("openvibe-data/openvibe.db")));
+        assert!(
+            matches!(config.database, Place::Sqlite(p) if p.ends_with("openvibe-data/openvibe.db"))
+        );
     }
 
     #[test]
     fn durations_have_units() {
         let config = with(&[("RETRY_DELAYS", "10ms, 2s,1m"), ("EVENT_RETENTION", "2d")]).unwrap();
-        assert_eq!(config.retry_delays, [10, 2000, 60_000].map(Duration::from_millis));
+        assert_eq!(
+            config.retry_delays,
+            [10, 2000, 60_000].map(Duration::from_millis)
+        );
         assert_eq!(config.event_retention, Duration::from_secs(172_800));
     }
 
     #[test]
     fn a_wrong_value_is_named_with_what_would_be_right() {
-        for (name, value) in [("SIGNUP", "everyone"), ("WORKERS", "0"), ("TASK_TIMEOUT", "soon"), ("PUBLIC_URL", "chat.example"), ("DATABASE_URL", "mysql://x")] {
+        for (name, value) in [
+            ("SIGNUP", "everyone"),
+            ("WORKERS", "0"),
+            ("TASK_TIMEOUT", "soon"),
+            ("PUBLIC_URL", "chat.example"),
+            ("DATABASE_URL", "mysql://x"),
+        ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("OPENVIBE_{name}: ")), "{error}");
         }

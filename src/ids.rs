@@ -18,8 +18,14 @@ pub const OTHER_KIND: &str = "is an id of another kind";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("`{text}` {OTHER_KIND} (`{found}`); this place takes a `{wanted}_…` id")]
-    OtherKind { text: String, wanted: &'static str, found: String },
-    #[error("`{text}` is not an id; this place takes a `{wanted}_…` id with 26 characters after the `_`")]
+    OtherKind {
+        text: String,
+        wanted: &'static str,
+        found: String,
+    },
+    #[error(
+        "`{text}` is not an id; this place takes a `{wanted}_…` id with 26 characters after the `_`"
+    )]
     Malformed { text: String, wanted: &'static str },
 }
 
@@ -46,18 +52,25 @@ fn decode(suffix: &str) -> Option<Uuid> {
 /// Prefixes of every kind of id; a well-formed id with another one of these is of the wrong kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
-    "file", "mem", "flow", "sess",
+    "file", "mem", "flow", "sess", "audit",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
     let short = || text.chars().take(64).collect::<String>();
-    let malformed = || IdError::Malformed { text: short(), wanted };
+    let malformed = || IdError::Malformed {
+        text: short(),
+        wanted,
+    };
     let (prefix, suffix) = text.rsplit_once('_').ok_or_else(malformed)?;
     let id = decode(suffix).ok_or_else(malformed)?;
     if prefix == wanted {
         Ok(id)
     } else if PREFIXES.contains(&prefix) {
-        Err(IdError::OtherKind { text: short(), wanted, found: prefix.to_owned() })
+        Err(IdError::OtherKind {
+            text: short(),
+            wanted,
+            found: prefix.to_owned(),
+        })
     } else {
         Err(malformed())
     }
@@ -149,6 +162,7 @@ ids! {
     InviteId = "inv";
     ApiKeyId = "key";
     SessionId = "sess";
+    AuditEntryId = "audit";
 }
 
 #[cfg(test)]
@@ -170,9 +184,22 @@ mod tests {
     #[test]
     fn an_id_of_another_kind_is_told_apart_from_rubbish() {
         let text = UserId::new().to_string();
-        assert!(matches!(ChannelId::parse(&text), Err(IdError::OtherKind { .. })));
-        for bad in ["", "user", "user_", "chan_x", "chan_8zzzzzzzzzzzzzzzzzzzzzzzzz", "CHAN_01h455vb4pex5vsknk084sn02q"] {
-            assert!(matches!(ChannelId::parse(bad), Err(IdError::Malformed { .. })), "{bad}");
+        assert!(matches!(
+            ChannelId::parse(&text),
+            Err(IdError::OtherKind { .. })
+        ));
+        for bad in [
+            "",
+            "user",
+            "user_",
+            "chan_x",
+            "chan_8zzzzzzzzzzzzzzzzzzzzzzzzz",
+            "CHAN_01h455vb4pex5vsknk084sn02q",
+        ] {
+            assert!(
+                matches!(ChannelId::parse(bad), Err(IdError::Malformed { .. })),
+                "{bad}"
+            );
         }
     }
 

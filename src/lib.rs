@@ -1,6 +1,22 @@
 //! OpenVibe: team chat in which AI agents are teammates.
+//!
+//! ```text
+//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn ─► chat ─► agents::profiles, auth, tasks,
+//!                                                                                     realtime::{log, hub} ─► db ─► ids
+//! ```
+//!
+//! `model` stands beside and imports nothing of ours. The parts and their reasons: `docs/architecture.md`.
 
 pub mod agents;
+pub mod app;
+pub mod auth;
 pub mod chat;
+pub mod cli;
+pub mod config;
+pub mod db;
+pub mod failpoint;
+pub mod http;
 pub mod ids;
 pub mod model;
+pub mod realtime;
+pub mod tasks;

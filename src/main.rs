@@ -1,1 +1,5 @@
-fn main() {}
+//! The program `openvibe`: reads the command, runs it.
+
+fn main() -> std::process::ExitCode {
+    openvibe::cli::main()
+}

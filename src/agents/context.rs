@@ -36,18 +36,27 @@ struct Row {
 impl Row {
     /// A reply that came later stands right after what it answers.
     fn order(&self) -> (i64, i64) {
-        self.parent_seq.map_or((self.seq, 0), |parent| (parent, self.seq))
+        self.parent_seq
+            .map_or((self.seq, 0), |parent| (parent, self.seq))
     }
 
     fn spoken(self) -> Spoken {
-        let name = self.author_name.unwrap_or_else(|| "Deleted account".to_owned());
+        let name = self
+            .author_name
+            .unwrap_or_else(|| "Deleted account".to_owned());
         let id = self.author_id.unwrap_or_default();
         Spoken {
             message_id: self.id,
             author: if self.author_type == "agent" {
-                Author::Agent { id: AgentId(id), name }
+                Author::Agent {
+                    id: AgentId(id),
+                    name,
+                }
             } else {
-                Author::Human { id: UserId(id), name }
+                Author::Human {
+                    id: UserId(id),
+                    name,
+                }
             },
             speech: match (self.kind.as_str(), self.state.as_str()) {
                 ("resolution", _) => Speech::Result,
@@ -61,10 +70,17 @@ impl Row {
 
 /// `None` when the message that asks is gone or deleted. `c` sees one state of the database.
 pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
-    let Some(trigger) = task.trigger_message_id else { return Ok(None) };
-    let trigger: Option<(i64, String)> =
-        c.q("select seq, content from messages where id = $1 and deleted_at is null").bind(trigger).opt().await?;
-    let (Some((trigger_seq, content)), Some(trigger)) = (trigger, task.trigger_message_id) else { return Ok(None) };
+    let Some(trigger) = task.trigger_message_id else {
+        return Ok(None);
+    };
+    let trigger: Option<(i64, String)> = c
+        .q("select seq, content from messages where id = $1 and deleted_at is null")
+        .bind(trigger)
+        .opt()
+        .await?;
+    let (Some((trigger_seq, content)), Some(trigger)) = (trigger, task.trigger_message_id) else {
+        return Ok(None);
+    };
 
     let history_max = i64::try_from(HISTORY_MAX).unwrap_or(i64::MAX);
     let mut rows: Vec<Row> = c
@@ -122,13 +138,22 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
                 asker_role: role.clone(),
             },
         },
-        asked_by: AskedBy { id: task.requested_by, name, role },
+        asked_by: AskedBy {
+            id: task.requested_by,
+            name,
+            role,
+        },
         left_out,
     }))
 }
 
 /// What stands before the trigger and is not sent, by reason. Costs the same however long the thread is.
-async fn left_out(c: &mut Conn, thread: ThreadId, trigger_seq: i64, used: &[Row]) -> Result<Vec<LeftOut>, DbError> {
+async fn left_out(
+    c: &mut Conn,
+    thread: ThreadId,
+    trigger_seq: i64,
+    used: &[Row],
+) -> Result<Vec<LeftOut>, DbError> {
     let oldest = used.iter().map(|row| row.seq).min().unwrap_or(trigger_seq);
     let passed_over: Vec<(MessageId, String)> = c
         .q("select id, case when deleted_at is not null then 'deleted' when kind = 'notice' then 'notice' else 'streaming' end \
@@ -168,7 +193,11 @@ async fn left_out(c: &mut Conn, thread: ThreadId, trigger_seq: i64, used: &[Row]
         });
     }
     for reason in ["deleted", "notice", "streaming"] {
-        let ids: Vec<MessageId> = passed_over.iter().filter(|(_, why)| why == reason).map(|(id, _)| *id).collect();
+        let ids: Vec<MessageId> = passed_over
+            .iter()
+            .filter(|(_, why)| why == reason)
+            .map(|(id, _)| *id)
+            .collect();
         if !ids.is_empty() {
             reasons.push(LeftOut {
                 reason: reason.to_owned(),

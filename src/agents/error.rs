@@ -11,7 +11,9 @@ pub enum AgentError {
     Invalid(String, &'static str),
     #[error("the instructions are {0} bytes; the limit is 262144: shorten them")]
     InstructionsTooLarge(usize),
-    #[error("the agent was changed meanwhile: load it, apply your change to that version, and send it again")]
+    #[error(
+        "the agent was changed meanwhile: load it, apply your change to that version, and send it again"
+    )]
     Stale(Box<Agent>),
     #[error("the default agent must stay active: make another one the default first")]
     DefaultMustStay,

@@ -31,6 +31,9 @@ pub struct LeftOut {
     pub message_ids: Vec<MessageId>,
 }
 
+/// Stands for the text of a deleted message.
+pub const DELETED: &str = "(deleted)";
+
 /// One call of the model.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AttemptRecord {
@@ -67,7 +70,12 @@ pub struct Manifest {
 }
 
 /// Stores what is being sent now, in place of what was sent before.
-pub async fn save(c: &mut Conn, task: TaskId, manifest: &Manifest, attempt: &AttemptRecord) -> Result<(), DbError> {
+pub async fn save(
+    c: &mut Conn,
+    task: TaskId,
+    manifest: &Manifest,
+    attempt: &AttemptRecord,
+) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
     attempts.push(attempt.clone());
     c.q("insert into task_contexts (task_id, manifest, attempts) values ($1, $2, $3) \
@@ -90,30 +98,49 @@ pub async fn end_attempt(
     at: DateTime<Utc>,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
-    let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) else { return Ok(()) };
+    let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) else {
+        return Ok(());
+    };
     last.ended_at = Some(at);
     outcome.clone_into(&mut last.outcome);
     last.error = error;
     last.waited_ms = waited_ms;
-    c.q("update task_contexts set attempts = $2 where task_id = $1").bind(task).bind(Json(attempts)).run().await?;
+    c.q("update task_contexts set attempts = $2 where task_id = $1")
+        .bind(task)
+        .bind(Json(attempts))
+        .run()
+        .await?;
     Ok(())
 }
 
 async fn attempts_of(c: &mut Conn, task: TaskId) -> Result<Vec<AttemptRecord>, DbError> {
-    let row: Option<(Json<Vec<AttemptRecord>>,)> =
-        c.q("select attempts from task_contexts where task_id = $1").bind(task).opt().await?;
+    let row: Option<(Json<Vec<AttemptRecord>>,)> = c
+        .q("select attempts from task_contexts where task_id = $1")
+        .bind(task)
+        .opt()
+        .await?;
     Ok(row.map(|row| row.0.0).unwrap_or_default())
 }
 
 /// `None` before the first call of the model.
-pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<(Manifest, Vec<AttemptRecord>)>, DbError> {
-    let row: Option<(Json<Manifest>, Json<Vec<AttemptRecord>>)> =
-        c.q("select manifest, attempts from task_contexts where task_id = $1").bind(task).opt().await?;
+pub async fn find(
+    c: &mut Conn,
+    task: TaskId,
+) -> Result<Option<(Manifest, Vec<AttemptRecord>)>, DbError> {
+    let row: Option<(Json<Manifest>, Json<Vec<AttemptRecord>>)> = c
+        .q("select manifest, attempts from task_contexts where task_id = $1")
+        .bind(task)
+        .opt()
+        .await?;
     Ok(row.map(|(manifest, attempts)| (manifest.0, attempts.0)))
 }
 
 /// Takes a deleted message's text out of everything that models of its thread were sent.
-pub async fn blank_message(c: &mut Conn, thread: ThreadId, message: MessageId) -> Result<(), DbError> {
+pub async fn blank_message(
+    c: &mut Conn,
+    thread: ThreadId,
+    message: MessageId,
+) -> Result<(), DbError> {
     let rows: Vec<(TaskId, Json<Manifest>)> = c
         .q("select tc.task_id, tc.manifest from task_contexts tc join tasks t on t.id = tc.task_id \
             where t.thread_id = $1 and CAST(tc.manifest AS TEXT) like $2")
@@ -125,17 +152,23 @@ pub async fn blank_message(c: &mut Conn, thread: ThreadId, message: MessageId) -
         let summary_is_stained = manifest.summarised.contains(&message);
         for part in &mut manifest.prompt.parts {
             let stained = match &part.source {
-                Source::Message { message_id, .. } | Source::Trigger { message_id, .. } => *message_id == message,
+                Source::Message { message_id, .. } | Source::Trigger { message_id, .. } => {
+                    *message_id == message
+                }
                 Source::Summary => summary_is_stained,
                 // The header of a dive quotes the forked message; its id is not kept in the part.
                 Source::Dive => true,
                 Source::Requester | Source::LeftOut => false,
             };
             if stained {
-                "(deleted)".clone_into(&mut part.text);
+                DELETED.clone_into(&mut part.text);
             }
         }
-        c.q("update task_contexts set manifest = $2 where task_id = $1").bind(task).bind(Json(manifest)).run().await?;
+        c.q("update task_contexts set manifest = $2 where task_id = $1")
+            .bind(task)
+            .bind(Json(manifest))
+            .run()
+            .await?;
     }
     Ok(())
 }

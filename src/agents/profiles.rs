@@ -201,26 +201,48 @@ pub enum HandleOwner {
 }
 
 /// `None` when nobody has it, or an agent that cannot be asked.
-pub async fn find_by_handle(c: &mut Conn, workspace: WorkspaceId, handle: &str) -> Result<Option<HandleOwner>, DbError> {
-    let row: Option<(String, Uuid, Option<i64>, Option<String>, Option<bool>, Option<bool>)> = c
-        .q("select h.owner_type, h.owner_id, a.version, a.status, a.mentionable, a.is_system \
+pub async fn find_by_handle(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    handle: &str,
+) -> Result<Option<HandleOwner>, DbError> {
+    let row: Option<(
+        String,
+        Uuid,
+        Option<i64>,
+        Option<String>,
+        Option<bool>,
+        Option<bool>,
+    )> = c
+        .q(
+            "select h.owner_type, h.owner_id, a.version, a.status, a.mentionable, a.is_system \
             from handles h left join agents a on h.owner_type = 'agent' and a.id = h.owner_id \
-            where h.workspace_id = $1 and h.handle = $2")
+            where h.workspace_id = $1 and h.handle = $2",
+        )
         .bind(workspace)
         .bind(handle.to_owned())
         .opt()
         .await?;
     Ok(match row {
         Some((kind, id, ..)) if kind == "user" => Some(HandleOwner::Person(UserId(id))),
-        Some((_, id, Some(version), Some(status), Some(true), Some(false))) if status == "active" => {
-            Some(HandleOwner::Agent(Askable { id: AgentId(id), version }))
+        Some((_, id, Some(version), Some(status), Some(true), Some(false)))
+            if status == "active" =>
+        {
+            Some(HandleOwner::Agent(Askable {
+                id: AgentId(id),
+                version,
+            }))
         }
         _ => None,
     })
 }
 
 /// An agent by id that can be asked; `None` when it is inactive, archived, or of another workspace.
-pub async fn find_askable(c: &mut Conn, workspace: WorkspaceId, id: AgentId) -> Result<Option<Askable>, DbError> {
+pub async fn find_askable(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: AgentId,
+) -> Result<Option<Askable>, DbError> {
     c.q("select id, version from agents where workspace_id = $1 and id = $2 and status = 'active' and not is_system")
         .bind(workspace)
         .bind(id)
@@ -230,7 +252,10 @@ pub async fn find_askable(c: &mut Conn, workspace: WorkspaceId, id: AgentId) -> 
 
 /// The newest version of an agent, whatever its status.
 pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<i64, DbError> {
-    c.q("select version from agents where id = $1").bind(id).value().await
+    c.q("select version from agents where id = $1")
+        .bind(id)
+        .value()
+        .await
 }
 
 /// The text that a version's tasks run with.
@@ -241,19 +266,35 @@ pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Res
         .bind(version)
         .one()
         .await?;
-    Ok(Resolved { agent: id, version, name, profile: profile.0 })
+    Ok(Resolved {
+        agent: id,
+        version,
+        name,
+        profile: profile.0,
+    })
 }
 
 /// What people call the agent.
 pub async fn shown_name(c: &mut Conn, id: AgentId) -> Result<String, DbError> {
-    c.q("select coalesce(profile ->> 'display_name', name) from agents where id = $1").bind(id).value().await
+    c.q("select coalesce(profile ->> 'display_name', name) from agents where id = $1")
+        .bind(id)
+        .value()
+        .await
 }
 
 /// # Errors
 /// `NotFound` also for an agent of another workspace.
-pub async fn get_agent(c: &mut Conn, workspace: WorkspaceId, id: AgentId) -> Result<Agent, AgentError> {
-    let row: Option<Row> =
-        c.q(agent_sql!("where a.workspace_id = $1 and a.id = $2")).bind(workspace).bind(id).opt().await?;
+pub async fn get_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: AgentId,
+) -> Result<Agent, AgentError> {
+    let row: Option<Row> = c
+        .q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
+        .bind(workspace)
+        .bind(id)
+        .opt()
+        .await?;
     row.map(Agent::from).ok_or(AgentError::NotFound)
 }
 
@@ -261,10 +302,17 @@ pub async fn get_agent(c: &mut Conn, workspace: WorkspaceId, id: AgentId) -> Res
 ///
 /// # Errors
 /// `NotFound`, or `BadId` when it is neither.
-pub async fn get_by_reference(c: &mut Conn, workspace: WorkspaceId, reference: &str) -> Result<Agent, AgentError> {
+pub async fn get_by_reference(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    reference: &str,
+) -> Result<Agent, AgentError> {
     if reference == "main" {
-        let id: Option<AgentId> =
-            c.q("select default_agent_id from workspaces where id = $1").bind(workspace).value().await?;
+        let id: Option<AgentId> = c
+            .q("select default_agent_id from workspaces where id = $1")
+            .bind(workspace)
+            .value()
+            .await?;
         return get_agent(c, workspace, id.ok_or(AgentError::NotFound)?).await;
     }
     get_agent(c, workspace, reference.parse()?).await
@@ -308,7 +356,10 @@ pub async fn list_agents(
     if before.is_some() {
         rows.reverse();
     }
-    Ok(rows.into_iter().map(|row| Agent::from(row).summary).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| Agent::from(row).summary)
+        .collect())
 }
 
 /// The fields of `POST /v1/agents`.
@@ -380,7 +431,9 @@ pub enum SettableStatus {
     Inactive,
 }
 
-fn nullable<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Option<T>>, D::Error> {
+fn nullable<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(d).map(Some)
 }
 
@@ -398,45 +451,90 @@ fn check(profile: &Profile) -> Result<(), AgentError> {
         DisplayName::parse(name, "display_name")?;
     }
     if profile.instructions.trim().is_empty() {
-        return Err(invalid("instructions", "the instructions are blank: say what the agent is for"));
+        return Err(invalid(
+            "instructions",
+            "the instructions are blank: say what the agent is for",
+        ));
     }
     if profile.instructions.len() > INSTRUCTIONS_BYTES_MAX {
         return Err(AgentError::InstructionsTooLarge(profile.instructions.len()));
     }
-    if profile.description.as_deref().is_some_and(|text| units(text) > DESCRIPTION_UNITS_MAX) {
-        return Err(invalid("description", format!("the description has at most {DESCRIPTION_UNITS_MAX} characters")));
+    if profile
+        .description
+        .as_deref()
+        .is_some_and(|text| units(text) > DESCRIPTION_UNITS_MAX)
+    {
+        return Err(invalid(
+            "description",
+            format!("the description has at most {DESCRIPTION_UNITS_MAX} characters"),
+        ));
     }
-    if profile.model.as_deref().is_some_and(|text| text.trim().is_empty() || units(text) > MODEL_UNITS_MAX) {
-        return Err(invalid("model", format!("a model's name has 1 to {MODEL_UNITS_MAX} characters; null means the server's default")));
+    if profile
+        .model
+        .as_deref()
+        .is_some_and(|text| text.trim().is_empty() || units(text) > MODEL_UNITS_MAX)
+    {
+        return Err(invalid(
+            "model",
+            format!(
+                "a model's name has 1 to {MODEL_UNITS_MAX} characters; null means the server's default"
+            ),
+        ));
     }
     if !(1..=MAX_OUTPUT_TOKENS_MAX).contains(&profile.max_output_tokens) {
-        return Err(invalid("max_output_tokens", format!("max_output_tokens is from 1 to {MAX_OUTPUT_TOKENS_MAX}")));
+        return Err(invalid(
+            "max_output_tokens",
+            format!("max_output_tokens is from 1 to {MAX_OUTPUT_TOKENS_MAX}"),
+        ));
     }
-    if profile.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+    if profile
+        .temperature
+        .is_some_and(|t| !(0.0..=2.0).contains(&t))
+    {
         return Err(invalid("temperature", "temperature is from 0 to 2"));
     }
     if profile.top_p.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
         return Err(invalid("top_p", "top_p is from 0 to 1"));
     }
     if profile.capabilities.len() > CAPABILITIES_MAX
-        || profile.capabilities.iter().any(|tag| tag.trim().is_empty() || units(tag) > CAPABILITY_UNITS_MAX)
+        || profile
+            .capabilities
+            .iter()
+            .any(|tag| tag.trim().is_empty() || units(tag) > CAPABILITY_UNITS_MAX)
     {
-        return Err(invalid("capabilities", format!("at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters")));
+        return Err(invalid(
+            "capabilities",
+            format!("at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters"),
+        ));
     }
     if profile.metadata.len() > METADATA_KEYS_MAX {
-        return Err(invalid("metadata", format!("metadata has at most {METADATA_KEYS_MAX} keys")));
+        return Err(invalid(
+            "metadata",
+            format!("metadata has at most {METADATA_KEYS_MAX} keys"),
+        ));
     }
-    if profile.metadata.iter().any(|(key, value)| key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX) {
-        return Err(invalid("metadata", format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters")));
+    if profile.metadata.iter().any(|(key, value)| {
+        key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX
+    }) {
+        return Err(invalid(
+            "metadata",
+            format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters"),
+        ));
     }
     if let Some(avatar) = &profile.avatar {
         let color_fits = avatar.color.as_deref().is_none_or(|color| {
-            color.len() == 7 && color.starts_with('#') && color[1..].bytes().all(|b| b.is_ascii_hexdigit())
+            color.len() == 7
+                && color.starts_with('#')
+                && color[1..].bytes().all(|b| b.is_ascii_hexdigit())
         });
         if !color_fits {
             return Err(invalid("avatar.color", "a colour is written #rrggbb"));
         }
-        if avatar.emoji.as_deref().is_some_and(|emoji| emoji.trim().is_empty() || units(emoji) > 16) {
+        if avatar
+            .emoji
+            .as_deref()
+            .is_some_and(|emoji| emoji.trim().is_empty() || units(emoji) > 16)
+        {
             return Err(invalid("avatar.emoji", "an avatar takes one emoji"));
         }
     }
@@ -520,7 +618,11 @@ pub struct FirstVersion {
 }
 
 /// Inserts an agent, its first version and its handle. `None` when the name is taken. Appends no event.
-pub async fn insert_agent(c: &mut Conn, workspace: WorkspaceId, first: &FirstVersion) -> Result<Option<AgentId>, DbError> {
+pub async fn insert_agent(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    first: &FirstVersion,
+) -> Result<Option<AgentId>, DbError> {
     let id = AgentId::new();
     if !handles::claim(c, workspace, &first.name, handles::Owner::Agent, id.0).await? {
         return Ok(None);
@@ -564,11 +666,24 @@ async fn insert_version(
 
 /// # Errors
 /// `NameTaken`, or what `Actor::require` says.
-pub async fn create_agent(c: &mut Conn, actor: &Actor, first: &FirstVersion) -> Result<Agent, AgentError> {
+pub async fn create_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    first: &FirstVersion,
+) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
-    let id = insert_agent(c, actor.workspace, first).await?.ok_or_else(|| AgentError::NameTaken(first.name.clone()))?;
+    let id = insert_agent(c, actor.workspace, first)
+        .await?
+        .ok_or_else(|| AgentError::NameTaken(first.name.clone()))?;
     let agent = get_agent(c, actor.workspace, id).await?;
-    log::append_one(c, actor.workspace, "agent.created", Audience::Workspace, &AgentEvent { agent: &agent }).await?;
+    log::append_one(
+        c,
+        actor.workspace,
+        "agent.created",
+        Audience::Workspace,
+        &AgentEvent { agent: &agent },
+    )
+    .await?;
     Ok(agent)
 }
 
@@ -587,7 +702,12 @@ pub async fn patch_agent(
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let agent = get_by_reference(c, actor.workspace, reference).await?;
     let id = agent.summary.id;
-    let row: Row = c.q(agent_sql!("where a.workspace_id = $1 and a.id = $2")).bind(actor.workspace).bind(id).one().await?;
+    let row: Row = c
+        .q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
+        .bind(actor.workspace)
+        .bind(id)
+        .one()
+        .await?;
     let profile = patch.apply(&row.profile.0);
     check(&profile)?;
     let mentionable = patch.mentionable.unwrap_or(row.mentionable);
@@ -602,7 +722,8 @@ pub async fn patch_agent(
             return Err(AgentError::DefaultMustStay);
         }
     }
-    let unchanged = profile == row.profile.0 && mentionable == row.mentionable && status == row.status;
+    let unchanged =
+        profile == row.profile.0 && mentionable == row.mentionable && status == row.status;
     if unchanged && expected.is_none_or(|version| version == row.version) {
         return Ok(agent);
     }
@@ -619,11 +740,20 @@ pub async fn patch_agent(
         .bind(expected.unwrap_or(row.version))
         .opt()
         .await?;
-    let Some((version,)) = updated else { return Err(AgentError::Stale(Box::new(agent))) };
+    let Some((version,)) = updated else {
+        return Err(AgentError::Stale(Box::new(agent)));
+    };
     let summary = change_summary(&row, &profile, mentionable, status);
     insert_version(c, id, version, &profile, Some(actor.user), &summary).await?;
     let agent = get_agent(c, actor.workspace, id).await?;
-    log::append_one(c, actor.workspace, "agent.updated", Audience::Workspace, &AgentEvent { agent: &agent }).await?;
+    log::append_one(
+        c,
+        actor.workspace,
+        "agent.updated",
+        Audience::Workspace,
+        &AgentEvent { agent: &agent },
+    )
+    .await?;
     Ok(agent)
 }
 
@@ -652,7 +782,10 @@ mod tests {
     use super::*;
 
     fn new_agent() -> NewAgent {
-        serde_json::from_value(serde_json::json!({"name": "ops", "instructions": "Keep the lights on."})).unwrap()
+        serde_json::from_value(
+            serde_json::json!({"name": "ops", "instructions": "Keep the lights on."}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -661,7 +794,10 @@ mod tests {
         agent.instructions = "ü".repeat(INSTRUCTIONS_BYTES_MAX / 2);
         assert!(agent.clone().into_profile().is_ok());
         agent.instructions.push('x');
-        assert!(matches!(agent.into_profile(), Err(AgentError::InstructionsTooLarge(_))));
+        assert!(matches!(
+            agent.into_profile(),
+            Err(AgentError::InstructionsTooLarge(_))
+        ));
         let mut agent = new_agent();
         agent.metadata = (0..17).map(|n| (n.to_string(), String::new())).collect();
         assert!(agent.into_profile().is_err());
@@ -671,12 +807,19 @@ mod tests {
     fn a_patch_merges_metadata_and_empties_with_null() {
         let (_, _, mut profile) = new_agent().into_profile().unwrap();
         profile.model = Some("m".to_owned());
-        profile.metadata = [("a", "1"), ("b", "2")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-        let patch: AgentPatch =
-            serde_json::from_value(serde_json::json!({"model": null, "metadata": {"a": null, "c": "3"}})).unwrap();
+        profile.metadata = [("a", "1"), ("b", "2")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into();
+        let patch: AgentPatch = serde_json::from_value(
+            serde_json::json!({"model": null, "metadata": {"a": null, "c": "3"}}),
+        )
+        .unwrap();
         let patched = patch.apply(&profile);
         assert_eq!(patched.model, None);
-        assert_eq!(patched.metadata.into_iter().collect::<Vec<_>>(), [("b".into(), "2".into()), ("c".into(), "3".into())]);
+        assert_eq!(
+            patched.metadata.into_iter().collect::<Vec<_>>(),
+            [("b".into(), "2".into()), ("c".into(), "3".into())]
+        );
         assert_eq!(patched.instructions, profile.instructions);
     }
 }

@@ -25,7 +25,10 @@ struct Seed {
 /// Names, whether active, and profiles; the first is the default.
 static SEEDS: LazyLock<Vec<(String, bool, super::profiles::Profile)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
-        tracing::error!(error = e, "seeds/agents.yaml cannot be used; workspaces begin without agents");
+        tracing::error!(
+            error = e,
+            "seeds/agents.yaml cannot be used; workspaces begin without agents"
+        );
         Vec::new()
     })
 });
@@ -56,7 +59,11 @@ pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentI
         let id = insert_agent(c, workspace, &first).await?;
         default = default.or(id);
     }
-    c.q("update workspaces set default_agent_id = $2 where id = $1").bind(workspace).bind(default).run().await?;
+    c.q("update workspaces set default_agent_id = $2 where id = $1")
+        .bind(workspace)
+        .bind(default)
+        .run()
+        .await?;
     Ok(default)
 }
 
@@ -67,10 +74,20 @@ mod tests {
     #[test]
     fn the_seed_file_holds_vibe_first_then_coder_and_two_that_sleep() {
         let seeds = parse(include_str!("../../seeds/agents.yaml")).unwrap();
-        let summary: Vec<_> = seeds.iter().map(|(name, active, p)| (name.as_str(), *active, p.max_output_tokens)).collect();
+        let summary: Vec<_> = seeds
+            .iter()
+            .map(|(name, active, p)| (name.as_str(), *active, p.max_output_tokens))
+            .collect();
         assert_eq!(summary[0], ("vibe", true, 4096));
         assert_eq!(summary[1], ("coder", true, 8192));
-        assert_eq!(summary[2..].iter().map(|s| (s.0, s.1)).collect::<Vec<_>>(), [("researcher", false), ("writer", false)]);
-        assert!(seeds.iter().all(|(_, _, p)| p.model.as_deref() == Some("claude-sonnet-4-5")));
+        assert_eq!(
+            summary[2..].iter().map(|s| (s.0, s.1)).collect::<Vec<_>>(),
+            [("researcher", false), ("writer", false)]
+        );
+        assert!(
+            seeds
+                .iter()
+                .all(|(_, _, p)| p.model.as_deref() == Some("claude-sonnet-4-5"))
+        );
     }
 }

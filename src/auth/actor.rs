@@ -43,16 +43,34 @@ impl Role {
         match self {
             Self::Admin => Scopes(Scope::ALL.iter().copied().collect()),
             Self::Member => Scopes(
-                [Scope::ChatRead, Scope::ChatWrite, Scope::AgentsRead, Scope::AgentsUse, Scope::AgentsWrite]
-                    .into_iter()
-                    .collect(),
+                [
+                    Scope::ChatRead,
+                    Scope::ChatWrite,
+                    Scope::AgentsRead,
+                    Scope::AgentsUse,
+                    Scope::AgentsWrite,
+                ]
+                .into_iter()
+                .collect(),
             ),
             Self::Viewer => Scopes([Scope::ChatRead, Scope::AgentsRead].into_iter().collect()),
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 pub enum Scope {
     #[serde(rename = "chat:read")]
     ChatRead,
@@ -112,7 +130,11 @@ impl Scopes {
 #[derive(Debug, Clone)]
 pub enum Credential {
     Session(SessionId),
-    Key { id: ApiKeyId, workspace: WorkspaceId, scopes: Scopes },
+    Key {
+        id: ApiKeyId,
+        workspace: WorkspaceId,
+        scopes: Scopes,
+    },
 }
 
 /// A signed-in person, in no workspace yet.
@@ -153,10 +175,20 @@ impl Caller {
     /// This person with a role that was read from the membership.
     pub fn acting(&self, workspace: WorkspaceId, role: Role) -> Actor {
         let mut scopes = role.scopes();
-        if let Credential::Key { scopes: granted, .. } = &self.credential {
+        if let Credential::Key {
+            scopes: granted, ..
+        } = &self.credential
+        {
             scopes.0.retain(|scope| granted.has(*scope));
         }
-        Actor { user: self.user, name: self.name.clone(), workspace, role, scopes, key: self.key() }
+        Actor {
+            user: self.user,
+            name: self.name.clone(),
+            workspace,
+            role,
+            scopes,
+            key: self.key(),
+        }
     }
 
     /// # Errors
@@ -195,7 +227,10 @@ impl Actor {
         Err(if self.role.scopes().has(scope) {
             AuthError::ScopeMissing(scope)
         } else {
-            AuthError::RoleTooLow { role: self.role, scope }
+            AuthError::RoleTooLow {
+                role: self.role,
+                scope,
+            }
         })
     }
 }

@@ -7,12 +7,12 @@ use uuid::Uuid;
 use super::Actor;
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{UserId, WorkspaceId},
+    ids::{AuditEntryId, UserId, WorkspaceId},
 };
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AuditEntry {
-    pub id: Uuid,
+    pub id: AuditEntryId,
     pub actor_id: UserId,
     /// Such as `member.role_changed`.
     pub action: String,
@@ -31,7 +31,7 @@ pub async fn record(
     data: serde_json::Value,
 ) -> Result<(), DbError> {
     c.q("insert into audit_log (id, workspace_id, actor_id, action, target, data, created_at) values ($1, $2, $3, $4, $5, $6, $7)")
-        .bind(Uuid::now_v7())
+        .bind(AuditEntryId::new())
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(action)
@@ -44,12 +44,19 @@ pub async fn record(
 }
 
 /// Newest first.
-pub async fn list(c: &mut Conn, workspace: WorkspaceId, after: Option<Uuid>, limit: i64) -> Result<Vec<AuditEntry>, DbError> {
-    c.q("select id, actor_id, action, target, data, created_at from audit_log \
-         where workspace_id = $1 and id < $2 order by id desc limit $3")
-        .bind(workspace)
-        .bind(after.unwrap_or(Uuid::max()))
-        .bind(limit)
-        .all()
-        .await
+pub async fn list(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    after: Option<AuditEntryId>,
+    limit: i64,
+) -> Result<Vec<AuditEntry>, DbError> {
+    c.q(
+        "select id, actor_id, action, target, data, created_at from audit_log \
+         where workspace_id = $1 and id < $2 order by id desc limit $3",
+    )
+    .bind(workspace)
+    .bind(after.unwrap_or(AuditEntryId(Uuid::max())))
+    .bind(limit)
+    .all()
+    .await
 }

@@ -33,11 +33,15 @@ pub enum AuthError {
     SlugTaken(String),
     #[error("{0}")]
     SignupClosed(&'static str),
-    #[error("the set-up token is missing or wrong: open the link that the server printed when it started")]
+    #[error(
+        "the set-up token is missing or wrong: open the link that the server printed when it started"
+    )]
     SetupToken,
     #[error("making workspaces is for admins here: ask one for an invite")]
     WorkspaceCreationClosed,
-    #[error("this invite does not exist, has expired, was used up, or was withdrawn: ask for a new one")]
+    #[error(
+        "this invite does not exist, has expired, was used up, or was withdrawn: ask for a new one"
+    )]
     InviteNotFound,
     #[error("this invite is for another e-mail address")]
     InviteForAnother,

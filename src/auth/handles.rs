@@ -31,21 +31,33 @@ impl Owner {
 /// `Invalid`, naming the rule, for the field `param`.
 pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
     let mut chars = handle.chars();
-    let well_formed = chars.next().is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    let well_formed = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
         && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
         && handle.len() <= HANDLE_CHARS_MAX;
     if !well_formed {
-        let text = "a handle is 1 to 64 of a-z, 0-9, `-` and `_`, and begins with a letter or digit";
+        let text =
+            "a handle is 1 to 64 of a-z, 0-9, `-` and `_`, and begins with a letter or digit";
         return Err(AuthError::Invalid(text.to_owned(), param));
     }
     if RESERVED.contains(&handle) {
-        return Err(AuthError::Invalid(format!("`{handle}` is reserved: choose another"), param));
+        return Err(AuthError::Invalid(
+            format!("`{handle}` is reserved: choose another"),
+            param,
+        ));
     }
     Ok(())
 }
 
 /// False when someone has it already.
-pub async fn claim(c: &mut Conn, workspace: WorkspaceId, handle: &str, owner: Owner, id: Uuid) -> Result<bool, DbError> {
+pub async fn claim(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    handle: &str,
+    owner: Owner,
+    id: Uuid,
+) -> Result<bool, DbError> {
     let n = c
         .q("insert into handles (workspace_id, handle, owner_type, owner_id) values ($1, $2, $3, $4) \
             on conflict (workspace_id, handle) do nothing")
@@ -59,23 +71,42 @@ pub async fn claim(c: &mut Conn, workspace: WorkspaceId, handle: &str, owner: Ow
 }
 
 pub async fn release(c: &mut Conn, workspace: WorkspaceId, owner_id: Uuid) -> Result<(), DbError> {
-    c.q("delete from handles where workspace_id = $1 and owner_id = $2").bind(workspace).bind(owner_id).run().await?;
+    c.q("delete from handles where workspace_id = $1 and owner_id = $2")
+        .bind(workspace)
+        .bind(owner_id)
+        .run()
+        .await?;
     Ok(())
 }
 
 /// Claims a handle made from `name`, numbered when it is taken.
-pub async fn claim_from_name(c: &mut Conn, workspace: WorkspaceId, name: &str, id: Uuid) -> Result<String, DbError> {
+pub async fn claim_from_name(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    name: &str,
+    id: Uuid,
+) -> Result<String, DbError> {
     let mut base = slugify(name, HANDLE_CHARS_MAX - 8);
     if base.is_empty() {
         "member".clone_into(&mut base);
     }
     let mut n = 1_u64;
     loop {
-        let handle = if n == 1 { base.clone() } else { format!("{base}-{n}") };
-        if check(&handle, "handle").is_ok() && claim(c, workspace, &handle, Owner::Person, id).await? {
+        let handle = if n == 1 {
+            base.clone()
+        } else {
+            format!("{base}-{n}")
+        };
+        if check(&handle, "handle").is_ok()
+            && claim(c, workspace, &handle, Owner::Person, id).await?
+        {
             return Ok(handle);
         }
         // Past a few neighbours the numbers are jumped, so that thousands of one name stay cheap.
-        n = if n < 20 { n + 1 } else { n + 1 + u64::from(rand::random::<u16>()) };
+        n = if n < 20 {
+            n + 1
+        } else {
+            n + 1 + u64::from(rand::random::<u16>())
+        };
     }
 }

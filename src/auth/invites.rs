@@ -41,15 +41,25 @@ pub struct NewInvite {
 ///
 /// # Errors
 /// `Invalid`, or what `Actor::require` says.
-pub async fn create(c: &mut Conn, actor: &Actor, new: &NewInvite) -> Result<(Invite, String), AuthError> {
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor,
+    new: &NewInvite,
+) -> Result<(Invite, String), AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     let email = new.email.as_deref().map(parse_email).transpose()?;
     if new.max_uses.is_some_and(|n| !(1..=USES_MAX).contains(&n)) {
-        return Err(AuthError::Invalid(format!("max_uses is from 1 to {USES_MAX}"), "max_uses"));
+        return Err(AuthError::Invalid(
+            format!("max_uses is from 1 to {USES_MAX}"),
+            "max_uses",
+        ));
     }
     let lifetime = new.expires_in_s.unwrap_or(LIFETIME_S);
     if !(1..=LIFETIME_S_MAX).contains(&lifetime) {
-        return Err(AuthError::Invalid(format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"), "expires_in_s"));
+        return Err(AuthError::Invalid(
+            format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"),
+            "expires_in_s",
+        ));
     }
     let token = new_token();
     let invite = Invite {
@@ -76,7 +86,14 @@ pub async fn create(c: &mut Conn, actor: &Actor, new: &NewInvite) -> Result<(Inv
         .bind(invite.expires_at)
         .run()
         .await?;
-    super::record_audit(c, actor, "invite.created", invite.id.to_string(), serde_json::json!({"role": invite.role, "email": invite.email})).await?;
+    super::record_audit(
+        c,
+        actor,
+        "invite.created",
+        invite.id.to_string(),
+        serde_json::json!({"role": invite.role, "email": invite.email}),
+    )
+    .await?;
     Ok((invite, token))
 }
 
@@ -84,14 +101,19 @@ pub async fn create(c: &mut Conn, actor: &Actor, new: &NewInvite) -> Result<(Inv
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.
-pub async fn find_open(c: &mut Conn, token: &str, email: Option<&str>) -> Result<Invite, AuthError> {
+pub async fn find_open(
+    c: &mut Conn,
+    token: &str,
+    email: Option<&str>,
+) -> Result<Invite, AuthError> {
     let invite: Option<Invite> = c
         .q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites where token_hash = $1")
         .bind(hash_token(token))
         .opt()
         .await?;
     let open = |invite: &Invite| {
-        invite.expires_at.is_none_or(|at| at > now()) && invite.max_uses.is_none_or(|max| invite.uses < max)
+        invite.expires_at.is_none_or(|at| at > now())
+            && invite.max_uses.is_none_or(|max| invite.uses < max)
     };
     let invite = invite.filter(open).ok_or(AuthError::InviteNotFound)?;
     if let (Some(wanted), Some(email)) = (&invite.email, email)
@@ -106,7 +128,12 @@ pub async fn find_open(c: &mut Conn, token: &str, email: Option<&str>) -> Result
 ///
 /// # Errors
 /// `InviteNotFound` when someone else was faster.
-pub async fn accept(c: &mut Conn, invite: &Invite, user: UserId, name: &str) -> Result<(WorkspaceId, Member), AuthError> {
+pub async fn accept(
+    c: &mut Conn,
+    invite: &Invite,
+    user: UserId,
+    name: &str,
+) -> Result<(WorkspaceId, Member), AuthError> {
     crate::db::dialect::lock_workspace(c, invite.workspace_id.0).await?;
     if let Some(member) = members::find_member(c, invite.workspace_id, user).await? {
         return Ok((invite.workspace_id, member));
@@ -160,10 +187,22 @@ pub async fn list(
 /// `NotFound`, or what `Actor::require` says.
 pub async fn withdraw(c: &mut Conn, actor: &Actor, id: InviteId) -> Result<(), AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
-    let n = c.q("delete from invites where workspace_id = $1 and id = $2").bind(actor.workspace).bind(id).run().await?;
+    let n = c
+        .q("delete from invites where workspace_id = $1 and id = $2")
+        .bind(actor.workspace)
+        .bind(id)
+        .run()
+        .await?;
     if n == 0 {
         return Err(AuthError::NotFound("invite"));
     }
-    super::record_audit(c, actor, "invite.withdrawn", id.to_string(), serde_json::json!({})).await?;
+    super::record_audit(
+        c,
+        actor,
+        "invite.withdrawn",
+        id.to_string(),
+        serde_json::json!({}),
+    )
+    .await?;
     Ok(())
 }

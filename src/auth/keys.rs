@@ -36,13 +36,19 @@ pub async fn create(
 ) -> Result<(ApiKey, String), AuthError> {
     let name = super::DisplayName::parse(name, "name")?.0;
     if scopes.0.is_empty() {
-        return Err(AuthError::Invalid("name at least one scope".to_owned(), "scopes"));
+        return Err(AuthError::Invalid(
+            "name at least one scope".to_owned(),
+            "scopes",
+        ));
     }
     for scope in &scopes.0 {
         actor.require(*scope)?;
     }
     if expires_in_s.is_some_and(|s| !(1..=LIFETIME_S_MAX).contains(&s)) {
-        return Err(AuthError::Invalid(format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"), "expires_in_s"));
+        return Err(AuthError::Invalid(
+            format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"),
+            "expires_in_s",
+        ));
     }
     let (count,): (i64,) = c
         .q("select count(*) from api_keys where workspace_id = $1 and user_id = $2")
@@ -51,7 +57,10 @@ pub async fn create(
         .one()
         .await?;
     if count >= KEYS_MAX {
-        return Err(AuthError::Invalid(format!("you have {KEYS_MAX} keys: delete one first"), "name"));
+        return Err(AuthError::Invalid(
+            format!("you have {KEYS_MAX} keys: delete one first"),
+            "name",
+        ));
     }
     let secret = format!("ov_{}", new_token());
     let key = ApiKey {
@@ -74,18 +83,27 @@ pub async fn create(
         .bind(key.expires_at)
         .run()
         .await?;
-    super::record_audit(c, actor, "key.created", key.id.to_string(), serde_json::json!({"name": key.name, "scopes": key.scopes.0})).await?;
+    super::record_audit(
+        c,
+        actor,
+        "key.created",
+        key.id.to_string(),
+        serde_json::json!({"name": key.name, "scopes": key.scopes.0}),
+    )
+    .await?;
     Ok((key, secret))
 }
 
 /// The maker's own keys in this workspace, oldest first.
 pub async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
-    Ok(c.q("select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
-            where workspace_id = $1 and user_id = $2 order by id limit 100")
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .all()
-        .await?)
+    Ok(c.q(
+        "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+            where workspace_id = $1 and user_id = $2 order by id limit 100",
+    )
+    .bind(actor.workspace)
+    .bind(actor.user)
+    .all()
+    .await?)
 }
 
 /// One's own key, or anyone's for an admin.
@@ -105,6 +123,13 @@ pub async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), Aut
     if n == 0 {
         return Err(AuthError::NotFound("key"));
     }
-    super::record_audit(c, actor, "key.deleted", id.to_string(), serde_json::json!({})).await?;
+    super::record_audit(
+        c,
+        actor,
+        "key.deleted",
+        id.to_string(),
+        serde_json::json!({}),
+    )
+    .await?;
     Ok(())
 }

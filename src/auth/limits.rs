@@ -1,10 +1,6 @@
 //! How often someone may try to log in: by account and by address, failed attempts only.
 
-use std::{
-    net::IpAddr,
-    num::NonZeroU32,
-    time::Duration,
-};
+use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
 use governor::{DefaultKeyedRateLimiter, Quota, clock::Clock, clock::DefaultClock};
 

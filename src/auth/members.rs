@@ -51,7 +51,11 @@ pub struct MemberEvent<'a> {
     pub member: &'a Member,
 }
 
-pub async fn find_member(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<Option<Member>, AuthError> {
+pub async fn find_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Option<Member>, AuthError> {
     let row: Option<MemberRow> = c
         .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
             from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
@@ -62,18 +66,14 @@ pub async fn find_member(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> 
     Ok(row.map(Member::from))
 }
 
-pub async fn get_member(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<Member, AuthError> {
-    find_member(c, workspace, user).await?.ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
-}
-
-pub async fn member_by_handle(c: &mut Conn, workspace: WorkspaceId, handle: &str) -> Result<Option<UserId>, AuthError> {
-    let row: Option<(UserId,)> = c
-        .q("select owner_id from handles where workspace_id = $1 and handle = $2 and owner_type = 'user'")
-        .bind(workspace)
-        .bind(handle.to_owned())
-        .opt()
-        .await?;
-    Ok(row.map(|row| row.0))
+pub async fn get_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Member, AuthError> {
+    find_member(c, workspace, user)
+        .await?
+        .ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
 /// In the order in which they joined; `after` and `before` are members.
@@ -88,8 +88,9 @@ pub async fn list_members(
         Some(user) => Some(get_member(c, workspace, user).await?.joined_at),
         None => None,
     };
-    let rows: Vec<MemberRow> = if let Some(user) = before {
-        let mut rows: Vec<MemberRow> = c
+    let rows: Vec<MemberRow> =
+        if let Some(user) = before {
+            let mut rows: Vec<MemberRow> = c
             .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
                 from members m join users u on u.id = m.user_id \
                 where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
@@ -100,24 +101,32 @@ pub async fn list_members(
             .bind(limit)
             .all()
             .await?;
-        rows.reverse();
-        rows
-    } else {
-        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
+            rows.reverse();
+            rows
+        } else {
+            c.q(
+                "select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
              from members m join users u on u.id = m.user_id \
              where m.workspace_id = $1 and (m.joined_at, m.user_id) > ($2, $3) \
-             order by m.joined_at, m.user_id limit $4")
+             order by m.joined_at, m.user_id limit $4",
+            )
             .bind(workspace)
             .bind(mark.unwrap_or(DateTime::UNIX_EPOCH))
             .bind(after.unwrap_or(UserId(uuid::Uuid::nil())))
             .bind(limit)
             .all()
             .await?
-    };
+        };
     Ok(rows.into_iter().map(Member::from).collect())
 }
 
-pub(super) async fn insert(c: &mut Conn, workspace: WorkspaceId, user: UserId, role: Role, handle: &str) -> Result<(), AuthError> {
+pub(super) async fn insert(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    role: Role,
+    handle: &str,
+) -> Result<(), AuthError> {
     c.q("insert into members (workspace_id, user_id, role, handle, joined_at) values ($1, $2, $3, $4, $5)")
         .bind(workspace)
         .bind(user)
@@ -130,14 +139,32 @@ pub(super) async fn insert(c: &mut Conn, workspace: WorkspaceId, user: UserId, r
 }
 
 /// Appends `member.joined` or `member.updated` with the member as it is now.
-pub(super) async fn announce(c: &mut Conn, workspace: WorkspaceId, user: UserId, kind: &'static str) -> Result<Member, AuthError> {
+pub(super) async fn announce(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    kind: &'static str,
+) -> Result<Member, AuthError> {
     let member = get_member(c, workspace, user).await?;
-    log::append_one(c, workspace, kind, Audience::Workspace, &MemberEvent { member: &member }).await?;
+    log::append_one(
+        c,
+        workspace,
+        kind,
+        Audience::Workspace,
+        &MemberEvent { member: &member },
+    )
+    .await?;
     Ok(member)
 }
 
 /// Brings a person in: membership, handle, and the channels that everyone joins. Nothing when they are in already.
-pub(super) async fn join(c: &mut Conn, workspace: WorkspaceId, user: UserId, name: &str, role: Role) -> Result<Member, AuthError> {
+pub(super) async fn join(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    name: &str,
+    role: Role,
+) -> Result<Member, AuthError> {
     if let Some(member) = find_member(c, workspace, user).await? {
         return Ok(member);
     }
@@ -163,7 +190,11 @@ pub(super) async fn join(c: &mut Conn, workspace: WorkspaceId, user: UserId, nam
     Ok(member)
 }
 
-async fn is_last_admin(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, AuthError> {
+async fn is_last_admin(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<bool, AuthError> {
     let other = c
         .q("select user_id from members where workspace_id = $1 and role = 'admin' and user_id <> $2 limit 1")
         .bind(workspace)
@@ -177,7 +208,13 @@ async fn is_last_admin(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Re
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or what `Actor::require` says.
-pub async fn update(c: &mut Conn, actor: &Actor, user: UserId, role: Option<Role>, handle: Option<&str>) -> Result<Member, AuthError> {
+pub async fn update(
+    c: &mut Conn,
+    actor: &Actor,
+    user: UserId,
+    role: Option<Role>,
+    handle: Option<&str>,
+) -> Result<Member, AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
     if role.is_some() || user != actor.user {
@@ -198,7 +235,14 @@ pub async fn update(c: &mut Conn, actor: &Actor, user: UserId, role: Option<Role
             .bind(role.as_str())
             .run()
             .await?;
-        super::record_audit(c, actor, "member.role_changed", user.to_string(), serde_json::json!({"from": member.role, "to": role})).await?;
+        super::record_audit(
+            c,
+            actor,
+            "member.role_changed",
+            user.to_string(),
+            serde_json::json!({"from": member.role, "to": role}),
+        )
+        .await?;
     }
     if let Some(handle) = handle.filter(|handle| *handle != member.handle) {
         handles::release(c, actor.workspace, user.0).await?;
@@ -234,11 +278,27 @@ pub async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), Aut
         .run()
         .await?;
     handles::release(c, actor.workspace, user.0).await?;
-    c.q("delete from members where workspace_id = $1 and user_id = $2").bind(actor.workspace).bind(user).run().await?;
-    super::record_audit(c, actor, "member.removed", user.to_string(), serde_json::json!({"name": member.name})).await?;
+    c.q("delete from members where workspace_id = $1 and user_id = $2")
+        .bind(actor.workspace)
+        .bind(user)
+        .run()
+        .await?;
+    super::record_audit(
+        c,
+        actor,
+        "member.removed",
+        user.to_string(),
+        serde_json::json!({"name": member.name}),
+    )
+    .await?;
     let seq = log::reserve(c, actor.workspace, 1).await?;
-    let event = NewEvent::new(seq, "member.removed", Audience::Workspace, &MemberEvent { member: &member })?
-        .changing(Access::Expelled { user });
+    let event = NewEvent::new(
+        seq,
+        "member.removed",
+        Audience::Workspace,
+        &MemberEvent { member: &member },
+    )?
+    .changing(Access::Expelled { user });
     log::append(c, actor.workspace, event).await?;
     Ok(())
 }

@@ -28,7 +28,10 @@ pub use limits::LoginLimits;
 pub use members::{Member, MemberEvent, find_member, get_member, list_members};
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
-pub use sessions::{SESSION_COOKIE, Session, find_caller, touch};
+pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, touch};
 pub use tokens::{hash_token, new_token};
-pub use users::{NewAccount, SignUp, User, create_account, reset_password, sign_up};
-pub use workspaces::{MyWorkspace, Workspace, add_maker, create_workspace, may_create as may_create_workspace, list_mine as list_my_workspaces, get_workspace, ids_of as workspaces_of};
+pub use users::{NewAccount, SignUp, User, any_account, create_account, reset_password, sign_up};
+pub use workspaces::{
+    MyWorkspace, Workspace, add_maker, create_workspace, get_workspace, ids_of as workspaces_of,
+    list_mine as list_my_workspaces, may_create as may_create_workspace,
+};

@@ -19,7 +19,10 @@ impl DisplayName {
             "the name is blank: write at least one character"
         } else if name.encode_utf16().count() > NAME_UNITS_MAX {
             "the name is too long: at most 80 characters"
-        } else if name.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '[' | ']')) {
+        } else if name
+            .chars()
+            .any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '[' | ']'))
+        {
             "a name has no line breaks, control characters, `[` or `]`"
         } else if name.to_lowercase().ends_with("(ai)") {
             "a name cannot end with `(AI)`: that marks agents"
@@ -70,7 +73,16 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pass_for_a_label() {
-        for bad in ["", "  ", "a\nb", "[Ada", "Vibe (AI)", "Vibe (ai) ", "\u{200b}", "x\u{2028}y"] {
+        for bad in [
+            "",
+            "  ",
+            "a\nb",
+            "[Ada",
+            "Vibe (AI)",
+            "Vibe (ai) ",
+            "\u{200b}",
+            "x\u{2028}y",
+        ] {
             assert!(DisplayName::parse(bad, "name").is_err(), "{bad:?}");
         }
         assert!(DisplayName::parse(&"x".repeat(81), "name").is_err());

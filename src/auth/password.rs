@@ -14,8 +14,7 @@ pub const PASSWORD_CHARS_MIN: usize = 8;
 pub const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// The hash of no one's password: checked when an address is unknown, so that the answer takes as long.
-const NOBODY: &str =
-    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[derive(Clone)]
 pub struct Hasher(Arc<Semaphore>);
@@ -31,7 +30,8 @@ impl Default for Hasher {
 /// `Invalid` when it is too short or too long.
 pub fn check_password(password: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
-        let text = format!("the password is too short: use at least {PASSWORD_CHARS_MIN} characters");
+        let text =
+            format!("the password is too short: use at least {PASSWORD_CHARS_MIN} characters");
         return Err(AuthError::Invalid(text, "password"));
     }
     if password.len() > PASSWORD_BYTES_MAX {
@@ -42,9 +42,14 @@ pub fn check_password(password: &str) -> Result<(), AuthError> {
 }
 
 impl Hasher {
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, AuthError> {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, AuthError> {
         let _place = self.0.acquire().await.map_err(|_| AuthError::Hash)?;
-        tokio::task::spawn_blocking(work).await.map_err(|_| AuthError::Hash)
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| AuthError::Hash)
     }
 
     /// The PHC string to store.
@@ -59,12 +64,19 @@ impl Hasher {
     }
 
     /// Whether `password` is the one whose hash is stored; without a hash, false after the same time.
-    pub async fn verify(&self, password: String, stored: Option<String>) -> Result<bool, AuthError> {
+    pub async fn verify(
+        &self,
+        password: String,
+        stored: Option<String>,
+    ) -> Result<bool, AuthError> {
         self.run(move || {
             let known = stored.is_some();
             let text = stored.unwrap_or_else(|| NOBODY.to_owned());
-            let right = PasswordHash::new(&text)
-                .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok());
+            let right = PasswordHash::new(&text).is_ok_and(|hash| {
+                Argon2::default()
+                    .verify_password(password.as_bytes(), &hash)
+                    .is_ok()
+            });
             right && known
         })
         .await

@@ -26,7 +26,12 @@ pub struct Session {
 }
 
 /// Starts a session; the token for the cookie.
-pub async fn start(c: &mut Conn, user: UserId, user_agent: Option<String>, address: String) -> Result<String, AuthError> {
+pub async fn start(
+    c: &mut Conn,
+    user: UserId,
+    user_agent: Option<String>,
+    address: String,
+) -> Result<String, AuthError> {
     let token = new_token();
     c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $6, $7)")
@@ -81,20 +86,46 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
             .bind(hash)
             .opt()
             .await?;
-        let row = row.filter(|row| row.expires_at.is_none_or(|at| at > now())).ok_or(AuthError::NotAuthenticated)?;
-        let stale = row.last_used_at.is_none_or(|at| at < now() - Duration::minutes(SEEN_MINUTES));
-        let credential = Credential::Key { id: row.id, workspace: row.workspace_id, scopes: row.scopes.0 };
-        Ok(Found { caller: Caller { user: row.user_id, name: row.name, credential }, stale })
+        let row = row
+            .filter(|row| row.expires_at.is_none_or(|at| at > now()))
+            .ok_or(AuthError::NotAuthenticated)?;
+        let stale = row
+            .last_used_at
+            .is_none_or(|at| at < now() - Duration::minutes(SEEN_MINUTES));
+        let credential = Credential::Key {
+            id: row.id,
+            workspace: row.workspace_id,
+            scopes: row.scopes.0,
+        };
+        Ok(Found {
+            caller: Caller {
+                user: row.user_id,
+                name: row.name,
+                credential,
+            },
+            stale,
+        })
     } else {
         let row: Option<SessionRow> = c
-            .q("select s.id, s.user_id, u.name, s.last_seen_at, s.expires_at \
-                from sessions s join users u on u.id = s.user_id where s.token_hash = $1")
+            .q(
+                "select s.id, s.user_id, u.name, s.last_seen_at, s.expires_at \
+                from sessions s join users u on u.id = s.user_id where s.token_hash = $1",
+            )
             .bind(hash)
             .opt()
             .await?;
-        let row = row.filter(|row| row.expires_at > now()).ok_or(AuthError::NotAuthenticated)?;
+        let row = row
+            .filter(|row| row.expires_at > now())
+            .ok_or(AuthError::NotAuthenticated)?;
         let stale = row.last_seen_at < now() - Duration::minutes(SEEN_MINUTES);
-        Ok(Found { caller: Caller { user: row.user_id, name: row.name, credential: Credential::Session(row.id) }, stale })
+        Ok(Found {
+            caller: Caller {
+                user: row.user_id,
+                name: row.name,
+                credential: Credential::Session(row.id),
+            },
+            stale,
+        })
     }
 }
 
@@ -110,7 +141,11 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
                 .await?
         }
         Credential::Key { id, .. } => {
-            c.q("update api_keys set last_used_at = $2 where id = $1").bind(*id).bind(now()).run().await?
+            c.q("update api_keys set last_used_at = $2 where id = $1")
+                .bind(*id)
+                .bind(now())
+                .run()
+                .await?
         }
     };
     Ok(())
@@ -118,26 +153,40 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
 
 /// Newest first.
 pub async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
-    Ok(c.q("select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
-            where user_id = $1 and expires_at > $2 order by id desc limit 100")
-        .bind(user)
-        .bind(now())
-        .all()
-        .await?)
+    Ok(c.q(
+        "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
+            where user_id = $1 and expires_at > $2 order by id desc limit 100",
+    )
+    .bind(user)
+    .bind(now())
+    .all()
+    .await?)
 }
 
 /// False when there is no such session of this person.
 pub async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
-    Ok(c.q("delete from sessions where user_id = $1 and id = $2").bind(user).bind(id).run().await? == 1)
+    Ok(c.q("delete from sessions where user_id = $1 and id = $2")
+        .bind(user)
+        .bind(id)
+        .run()
+        .await?
+        == 1)
 }
 
 pub async fn end_others(c: &mut Conn, user: UserId, keep: SessionId) -> Result<(), AuthError> {
-    c.q("delete from sessions where user_id = $1 and id <> $2").bind(user).bind(keep).run().await?;
+    c.q("delete from sessions where user_id = $1 and id <> $2")
+        .bind(user)
+        .bind(keep)
+        .run()
+        .await?;
     Ok(())
 }
 
 /// Removes sessions that have run out.
 pub async fn tidy(c: &mut Conn) -> Result<(), AuthError> {
-    c.q("delete from sessions where expires_at < $1").bind(now()).run().await?;
+    c.q("delete from sessions where expires_at < $1")
+        .bind(now())
+        .run()
+        .await?;
     Ok(())
 }

@@ -34,12 +34,19 @@ pub fn parse_email(text: &str) -> Result<String, AuthError> {
     let well_formed = email.len() <= 254
         && !email.chars().any(|c| c.is_whitespace() || c.is_control())
         && email.split_once('@').is_some_and(|(local, domain)| {
-            !local.is_empty() && !domain.contains('@') && domain.len() >= 2 && !domain.starts_with('.') && !domain.ends_with('.')
+            !local.is_empty()
+                && !domain.contains('@')
+                && domain.len() >= 2
+                && !domain.starts_with('.')
+                && !domain.ends_with('.')
         });
     if well_formed {
         Ok(email)
     } else {
-        Err(AuthError::Invalid("this is not an e-mail address: write name@host".to_owned(), "email"))
+        Err(AuthError::Invalid(
+            "this is not an e-mail address: write name@host".to_owned(),
+            "email",
+        ))
     }
 }
 
@@ -52,15 +59,29 @@ pub async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
 }
 
 /// Id and password hash of the account with that address.
-pub async fn find_password(c: &mut Conn, email: &str) -> Result<Option<(UserId, String)>, AuthError> {
-    Ok(c.q("select id, password_hash from users where email = $1").bind(email.to_owned()).opt().await?)
+pub async fn find_password(
+    c: &mut Conn,
+    email: &str,
+) -> Result<Option<(UserId, String)>, AuthError> {
+    Ok(c.q("select id, password_hash from users where email = $1")
+        .bind(email.to_owned())
+        .opt()
+        .await?)
 }
 
 pub async fn any_account(c: &mut Conn) -> Result<bool, AuthError> {
-    Ok(c.q("select id from users limit 1").opt::<(UserId,)>().await?.is_some())
+    Ok(c.q("select id from users limit 1")
+        .opt::<(UserId,)>()
+        .await?
+        .is_some())
 }
 
-async fn insert_user(c: &mut Conn, email: &str, name: &str, password_hash: &str) -> Result<User, AuthError> {
+async fn insert_user(
+    c: &mut Conn,
+    email: &str,
+    name: &str,
+    password_hash: &str,
+) -> Result<User, AuthError> {
     c.q("insert into users (id, email, name, avatar_url, password_hash, created_at) values ($1, $2, $3, null, $4, $5) \
          on conflict (email) do nothing returning id, email, name, avatar_url, created_at")
         .bind(UserId::new())
@@ -128,11 +149,15 @@ async fn may_sign_up(
         return invites::find_open(c, token, Some(email)).await.map(Some);
     }
     if mode == Signup::Invite {
-        return Err(AuthError::SignupClosed("signing up is by invite link here: ask an admin for one"));
+        return Err(AuthError::SignupClosed(
+            "signing up is by invite link here: ask an admin for one",
+        ));
     }
     if any_account(c).await? {
         if mode == Signup::First {
-            return Err(AuthError::SignupClosed("this server has its first account; others come by invite link: ask an admin for one"));
+            return Err(AuthError::SignupClosed(
+                "this server has its first account; others come by invite link: ask an admin for one",
+            ));
         }
     } else if let Some(wanted) = setup_token {
         let given = form.setup_token.as_deref().unwrap_or_default();
@@ -147,39 +172,66 @@ async fn may_sign_up(
 ///
 /// # Errors
 /// `Invalid`, `EmailTaken`.
-pub async fn create_account(db: &Db, hasher: &Hasher, email: &str, name: &str, password: String) -> Result<User, AuthError> {
+pub async fn create_account(
+    db: &Db,
+    hasher: &Hasher,
+    email: &str,
+    name: &str,
+    password: String,
+) -> Result<User, AuthError> {
     let email = parse_email(email)?;
     let name = DisplayName::parse(name, "name")?;
     check_password(&password)?;
     let hash = hasher.hash(password).await?;
-    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| insert_user(c, &email, &name.0, &hash).await).await
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        insert_user(c, &email, &name.0, &hash).await
+    })
+    .await
 }
 
 /// Sets a password and ends every session of the account: for the operator's command line.
 ///
 /// # Errors
 /// `Invalid`, or `NotFound` when there is no such account.
-pub async fn reset_password(db: &Db, hasher: &Hasher, email: &str, password: String) -> Result<(), AuthError> {
+pub async fn reset_password(
+    db: &Db,
+    hasher: &Hasher,
+    email: &str,
+    password: String,
+) -> Result<(), AuthError> {
     let email = parse_email(email)?;
     check_password(&password)?;
     let hash = hasher.hash(password).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-        let (user, _) = find_password(c, &email).await?.ok_or(AuthError::NotFound("account"))?;
+        let (user, _) = find_password(c, &email)
+            .await?
+            .ok_or(AuthError::NotFound("account"))?;
         set_password(c, user, &hash).await?;
-        c.q("delete from sessions where user_id = $1").bind(user).run().await?;
+        c.q("delete from sessions where user_id = $1")
+            .bind(user)
+            .run()
+            .await?;
         Ok(())
     })
     .await
 }
 
 pub async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
-    c.q("update users set password_hash = $2 where id = $1").bind(user).bind(hash.to_owned()).run().await?;
+    c.q("update users set password_hash = $2 where id = $1")
+        .bind(user)
+        .bind(hash.to_owned())
+        .run()
+        .await?;
     Ok(())
 }
 
 /// Renames the person; every workspace they are in is told.
 pub async fn rename(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<User, AuthError> {
-    c.q("update users set name = $2 where id = $1").bind(user).bind(name.0.clone()).run().await?;
+    c.q("update users set name = $2 where id = $1")
+        .bind(user)
+        .bind(name.0.clone())
+        .run()
+        .await?;
     for workspace in workspaces::ids_of(c, user).await? {
         super::members::announce(c, workspace, user, "member.updated").await?;
     }

@@ -12,7 +12,10 @@ use crate::{
 
 const SLUG_CHARS_MAX: usize = 48;
 /// First parts of the client's own addresses.
-const RESERVED_SLUGS: &[&str] = &["setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz", "readyz"];
+const RESERVED_SLUGS: &[&str] = &[
+    "setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz",
+    "readyz",
+];
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Workspace {
@@ -39,8 +42,11 @@ struct WorkspaceEvent<'a> {
 }
 
 pub async fn ids_of(c: &mut Conn, user: UserId) -> Result<Vec<WorkspaceId>, AuthError> {
-    let rows: Vec<(WorkspaceId,)> =
-        c.q("select workspace_id from members where user_id = $1 order by workspace_id").bind(user).all().await?;
+    let rows: Vec<(WorkspaceId,)> = c
+        .q("select workspace_id from members where user_id = $1 order by workspace_id")
+        .bind(user)
+        .all()
+        .await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
@@ -52,7 +58,12 @@ pub async fn list_mine(c: &mut Conn, user: UserId) -> Result<Vec<MyWorkspace>, A
         .bind(user)
         .all()
         .await?;
-    let mine = |(id, name, slug, role): (_, _, _, String)| MyWorkspace { id, name, slug, role: Role::from_stored(&role) };
+    let mine = |(id, name, slug, role): (_, _, _, String)| MyWorkspace {
+        id,
+        name,
+        slug,
+        role: Role::from_stored(&role),
+    };
     Ok(rows.into_iter().map(mine).collect())
 }
 
@@ -72,7 +83,10 @@ pub fn parse_slug(text: &str) -> Result<String, AuthError> {
         return Err(AuthError::Invalid(problem.to_owned(), "slug"));
     }
     if RESERVED_SLUGS.contains(&text) {
-        return Err(AuthError::Invalid(format!("`{text}` is reserved: choose another slug"), "slug"));
+        return Err(AuthError::Invalid(
+            format!("`{text}` is reserved: choose another slug"),
+            "slug",
+        ));
     }
     Ok(text.to_owned())
 }
@@ -95,7 +109,12 @@ async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result
 ///
 /// # Errors
 /// `SlugTaken` for a slug that was asked for.
-pub async fn create_workspace(c: &mut Conn, id: WorkspaceId, name: &DisplayName, slug: Option<&str>) -> Result<(), AuthError> {
+pub async fn create_workspace(
+    c: &mut Conn,
+    id: WorkspaceId,
+    name: &DisplayName,
+    slug: Option<&str>,
+) -> Result<(), AuthError> {
     if let Some(slug) = slug {
         if !insert(c, id, &name.0, slug).await? {
             return Err(AuthError::SlugTaken(slug.to_owned()));
@@ -106,22 +125,46 @@ pub async fn create_workspace(c: &mut Conn, id: WorkspaceId, name: &DisplayName,
             base = format!("team-{base}").trim_end_matches('-').to_owned();
         }
         let mut n = 1_u64;
-        while !insert(c, id, &name.0, &if n == 1 { base.clone() } else { format!("{base}-{n}") }).await? {
-            n = if n < 20 { n + 1 } else { n + 1 + u64::from(rand::random::<u16>()) };
+        while !insert(
+            c,
+            id,
+            &name.0,
+            &if n == 1 {
+                base.clone()
+            } else {
+                format!("{base}-{n}")
+            },
+        )
+        .await?
+        {
+            n = if n < 20 {
+                n + 1
+            } else {
+                n + 1 + u64::from(rand::random::<u16>())
+            };
         }
     }
     Ok(())
 }
 
 /// Makes the maker of a workspace its first member and admin.
-pub async fn add_maker(c: &mut Conn, id: WorkspaceId, maker: UserId, name: &str) -> Result<(), AuthError> {
+pub async fn add_maker(
+    c: &mut Conn,
+    id: WorkspaceId,
+    maker: UserId,
+    name: &str,
+) -> Result<(), AuthError> {
     let handle = handles::claim_from_name(c, id, name, maker.0).await?;
     super::members::insert(c, id, maker, Role::Admin, &handle).await
 }
 
 /// Whether this person may make a workspace where sign-up is not open: the first of all, or an admin of one.
 pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
-    let none = c.q("select id from workspaces limit 1").opt::<(WorkspaceId,)>().await?.is_none();
+    let none = c
+        .q("select id from workspaces limit 1")
+        .opt::<(WorkspaceId,)>()
+        .await?
+        .is_none();
     let admin = c
         .q("select workspace_id from members where user_id = $1 and role = 'admin' limit 1")
         .bind(user)
@@ -135,7 +178,12 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 ///
 /// # Errors
 /// `SlugTaken`.
-pub async fn update(c: &mut Conn, actor: &Actor, name: Option<&DisplayName>, slug: Option<&str>) -> Result<Workspace, AuthError> {
+pub async fn update(
+    c: &mut Conn,
+    actor: &Actor,
+    name: Option<&DisplayName>,
+    slug: Option<&str>,
+) -> Result<Workspace, AuthError> {
     if let Some(slug) = slug {
         let other = c
             .q("select id from workspaces where slug = $1 and id <> $2")
@@ -154,7 +202,23 @@ pub async fn update(c: &mut Conn, actor: &Actor, name: Option<&DisplayName>, slu
         .run()
         .await?;
     let workspace = get_workspace(c, actor.workspace).await?;
-    super::record_audit(c, actor, "workspace.updated", workspace.id.to_string(), serde_json::json!({"name": workspace.name, "slug": workspace.slug})).await?;
-    log::append_one(c, actor.workspace, "workspace.updated", Audience::Workspace, &WorkspaceEvent { workspace: &workspace }).await?;
+    super::record_audit(
+        c,
+        actor,
+        "workspace.updated",
+        workspace.id.to_string(),
+        serde_json::json!({"name": workspace.name, "slug": workspace.slug}),
+    )
+    .await?;
+    log::append_one(
+        c,
+        actor.workspace,
+        "workspace.updated",
+        Audience::Workspace,
+        &WorkspaceEvent {
+            workspace: &workspace,
+        },
+    )
+    .await?;
     Ok(workspace)
 }

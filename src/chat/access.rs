@@ -56,7 +56,11 @@ impl ChannelRow {
 
 /// # Errors
 /// `ChannelNotFound`.
-pub async fn channel(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<ChannelAccess, ChatError> {
+pub async fn channel(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<ChannelAccess, ChatError> {
     let row: Option<ChannelRow> = c
         .q("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
             from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
@@ -65,7 +69,8 @@ pub async fn channel(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<Cha
         .bind(caller.user)
         .opt()
         .await?;
-    row.and_then(|row| row.admit(caller)).ok_or(ChatError::ChannelNotFound)
+    row.and_then(|row| row.admit(caller))
+        .ok_or(ChatError::ChannelNotFound)
 }
 
 #[derive(sqlx::FromRow)]
@@ -78,7 +83,11 @@ struct ThreadRow {
 
 /// # Errors
 /// `ThreadNotFound`.
-pub async fn thread(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<ThreadAccess, ChatError> {
+pub async fn thread(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ThreadId,
+) -> Result<ThreadAccess, ChatError> {
     let row: Option<ThreadRow> = c
         .q("select t.id as thread_id, t.status, ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
             from threads t join channels ch on ch.id = t.channel_id \
@@ -91,7 +100,11 @@ pub async fn thread(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<Threa
     row.and_then(|row| {
         let archived = row.status == "archived";
         let thread = row.thread_id;
-        row.channel.admit(caller).map(|place| ThreadAccess { place, thread, archived })
+        row.channel.admit(caller).map(|place| ThreadAccess {
+            place,
+            thread,
+            archived,
+        })
     })
     .ok_or(ChatError::ThreadNotFound)
 }
@@ -100,8 +113,16 @@ pub async fn thread(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<Threa
 ///
 /// # Errors
 /// `MessageNotFound`.
-pub async fn message(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<ThreadAccess, ChatError> {
-    let row: Option<(ThreadId,)> = c.q("select thread_id from messages where id = $1").bind(id).opt().await?;
+pub async fn message(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+) -> Result<ThreadAccess, ChatError> {
+    let row: Option<(ThreadId,)> = c
+        .q("select thread_id from messages where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
     let (thread_id,) = row.ok_or(ChatError::MessageNotFound)?;
     thread(c, caller, thread_id).await.map_err(|e| match e {
         ChatError::ThreadNotFound => ChatError::MessageNotFound,
@@ -112,7 +133,11 @@ pub async fn message(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<Thr
 impl ChannelAccess {
     /// Who sees what happens here.
     pub fn audience(&self) -> Audience {
-        if self.kind == "public" { Audience::Public(self.channel) } else { Audience::Members(self.channel) }
+        if self.kind == "public" {
+            Audience::Public(self.channel)
+        } else {
+            Audience::Members(self.channel)
+        }
     }
 
     /// # Errors

@@ -115,7 +115,11 @@ macro_rules! channel_sql {
 }
 
 pub(super) async fn get_channel(c: &mut Conn, id: ChannelId) -> Result<Channel, ChatError> {
-    let row: Option<Row> = c.q(channel_sql!("", "where ch.id = $1")).bind(id).opt().await?;
+    let row: Option<Row> = c
+        .q(channel_sql!("", "where ch.id = $1"))
+        .bind(id)
+        .opt()
+        .await?;
     row.map(Channel::from).ok_or(ChatError::ChannelNotFound)
 }
 
@@ -193,7 +197,10 @@ pub async fn list_mine(
 /// `Invalid` when nothing of it is left, or it is too long.
 pub fn parse_name(text: &str) -> Result<String, ChatError> {
     if text.trim().chars().count() > NAME_CHARS_MAX {
-        return Err(ChatError::Invalid(format!("a channel's name has at most {NAME_CHARS_MAX} characters"), "name"));
+        return Err(ChatError::Invalid(
+            format!("a channel's name has at most {NAME_CHARS_MAX} characters"),
+            "name",
+        ));
     }
     let trimmed = text.trim().trim_start_matches('#');
     let mut name = slugify(trimmed, NAME_CHARS_MAX);
@@ -201,10 +208,17 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
         // Names in scripts that have no Latin form keep their letters.
         let kept = |c: char| if c.is_alphanumeric() { c } else { '-' };
         let parts: String = trimmed.to_lowercase().chars().map(kept).collect();
-        name = parts.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+        name = parts
+            .split('-')
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("-");
     }
     if name.is_empty() {
-        return Err(ChatError::Invalid("the channel's name is blank: write at least one letter or digit".to_owned(), "name"));
+        return Err(ChatError::Invalid(
+            "the channel's name is blank: write at least one letter or digit".to_owned(),
+            "name",
+        ));
     }
     Ok(name)
 }
@@ -214,7 +228,10 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
 pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let topic = text.map(str::trim).filter(|t| !t.is_empty());
     if topic.is_some_and(|t| t.encode_utf16().count() > TOPIC_UNITS_MAX) {
-        return Err(ChatError::Invalid(format!("a topic has at most {TOPIC_UNITS_MAX} characters"), "topic"));
+        return Err(ChatError::Invalid(
+            format!("a topic has at most {TOPIC_UNITS_MAX} characters"),
+            "topic",
+        ));
     }
     Ok(topic.map(str::to_owned))
 }
@@ -261,7 +278,12 @@ pub(super) async fn insert(c: &mut Conn, new: &NewChannel) -> Result<Option<Chan
 }
 
 /// False when the person is in already.
-async fn insert_member(c: &mut Conn, workspace: WorkspaceId, channel: ChannelId, user: UserId) -> Result<bool, ChatError> {
+async fn insert_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    user: UserId,
+) -> Result<bool, ChatError> {
     let (seq, _) = log::head(c, workspace).await?;
     let n = c
         .q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, $3, $3, $4) \
@@ -276,10 +298,19 @@ async fn insert_member(c: &mut Conn, workspace: WorkspaceId, channel: ChannelId,
 }
 
 fn audience(channel: &Channel) -> Audience {
-    if channel.kind == "public" { Audience::Public(channel.id) } else { Audience::Members(channel.id) }
+    if channel.kind == "public" {
+        Audience::Public(channel.id)
+    } else {
+        Audience::Members(channel.id)
+    }
 }
 
-async fn announce(c: &mut Conn, channel: &Channel, kind: &'static str, access: Option<Access>) -> Result<(), ChatError> {
+async fn announce(
+    c: &mut Conn,
+    channel: &Channel,
+    kind: &'static str,
+    access: Option<Access>,
+) -> Result<(), ChatError> {
     let seq = log::reserve(c, channel.workspace_id, 1).await?;
     let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelData { channel })?;
     event.access = access;
@@ -288,7 +319,13 @@ async fn announce(c: &mut Conn, channel: &Channel, kind: &'static str, access: O
 
 /// # Errors
 /// `NameTaken`, or what `Actor::require` says.
-pub async fn create(c: &mut Conn, actor: &Actor, name: &str, topic: Option<String>, private: bool) -> Result<MyChannel, ChatError> {
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor,
+    name: &str,
+    topic: Option<String>,
+    private: bool,
+) -> Result<MyChannel, ChatError> {
     actor.require(Scope::ChatWrite)?;
     let new = NewChannel {
         workspace: actor.workspace,
@@ -301,9 +338,14 @@ pub async fn create(c: &mut Conn, actor: &Actor, name: &str, topic: Option<Strin
         created_by: actor.user,
         members: vec![actor.user],
     };
-    let id = insert(c, &new).await?.ok_or_else(|| ChatError::NameTaken(name.to_owned()))?;
+    let id = insert(c, &new)
+        .await?
+        .ok_or_else(|| ChatError::NameTaken(name.to_owned()))?;
     let channel = get_channel(c, id).await?;
-    let access = private.then(|| Access::Granted { channel: id, users: vec![actor.user] });
+    let access = private.then(|| Access::Granted {
+        channel: id,
+        users: vec![actor.user],
+    });
     announce(c, &channel, "channel.created", access).await?;
     get_mine(c, actor.user, id).await
 }
@@ -323,17 +365,25 @@ pub async fn open_direct(
     members.sort_unstable();
     members.dedup();
     if members.len() > DIRECT_MEMBERS_MAX {
-        let text = format!("a direct channel has at most {DIRECT_MEMBERS_MAX} people: make a private channel");
+        let text = format!(
+            "a direct channel has at most {DIRECT_MEMBERS_MAX} people: make a private channel"
+        );
         return Err(ChatError::Invalid(text, "member_ids"));
     }
     for user in &members {
-        if auth::find_member(c, actor.workspace, *user).await?.is_none() {
+        if auth::find_member(c, actor.workspace, *user)
+            .await?
+            .is_none()
+        {
             return Err(ChatError::NoSuchMember(user.to_string()));
         }
     }
     if let Some(id) = agent {
         actor.require(Scope::AgentsUse)?;
-        if profiles::find_askable(c, actor.workspace, id).await?.is_none() {
+        if profiles::find_askable(c, actor.workspace, id)
+            .await?
+            .is_none()
+        {
             return Err(ChatError::NoSuchAgent(id.to_string()));
         }
     }
@@ -360,7 +410,16 @@ pub async fn open_direct(
     };
     let id = insert(c, &new).await?.ok_or(ChatError::DirectIsFixed)?;
     let channel = get_channel(c, id).await?;
-    announce(c, &channel, "channel.created", Some(Access::Granted { channel: id, users: members })).await?;
+    announce(
+        c,
+        &channel,
+        "channel.created",
+        Some(Access::Granted {
+            channel: id,
+            users: members,
+        }),
+    )
+    .await?;
     Ok((get_mine(c, actor.user, id).await?, true))
 }
 
@@ -391,10 +450,18 @@ pub async fn update(
         if other.is_some() {
             return Err(ChatError::NameTaken(name.to_owned()));
         }
-        c.q("update channels set name = $2 where id = $1").bind(id).bind(name.to_owned()).run().await?;
+        c.q("update channels set name = $2 where id = $1")
+            .bind(id)
+            .bind(name.to_owned())
+            .run()
+            .await?;
     }
     if let Some(topic) = topic {
-        c.q("update channels set topic = $2 where id = $1").bind(id).bind(topic).run().await?;
+        c.q("update channels set topic = $2 where id = $1")
+            .bind(id)
+            .bind(topic)
+            .run()
+            .await?;
     }
     let channel = get_channel(c, id).await?;
     announce(c, &channel, "channel.updated", None).await?;
@@ -405,7 +472,12 @@ pub async fn update(
 ///
 /// # Errors
 /// `ChannelNotFound`, `Invalid` for #general, or what `Actor::require` says.
-pub async fn set_archived(c: &mut Conn, caller: &Caller, id: ChannelId, archived: bool) -> Result<MyChannel, ChatError> {
+pub async fn set_archived(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    archived: bool,
+) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
     let channel = get_channel(c, id).await?;
@@ -415,14 +487,33 @@ pub async fn set_archived(c: &mut Conn, caller: &Caller, id: ChannelId, archived
     if channel.archived_at.is_some() == archived {
         return get_mine(c, caller.user, id).await;
     }
-    c.q("update channels set archived_at = $2 where id = $1").bind(id).bind(archived.then(now)).run().await?;
+    c.q("update channels set archived_at = $2 where id = $1")
+        .bind(id)
+        .bind(archived.then(now))
+        .run()
+        .await?;
     let channel = get_channel(c, id).await?;
-    announce(c, &channel, if archived { "channel.archived" } else { "channel.updated" }, None).await?;
+    announce(
+        c,
+        &channel,
+        if archived {
+            "channel.archived"
+        } else {
+            "channel.updated"
+        },
+        None,
+    )
+    .await?;
     get_mine(c, caller.user, id).await
 }
 
 /// Adds a person; nothing when they are in. Appends `channel.member_added`.
-pub(super) async fn join(c: &mut Conn, workspace: WorkspaceId, id: ChannelId, user: UserId) -> Result<(), ChatError> {
+pub(super) async fn join(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
     if !insert_member(c, workspace, id, user).await? {
         return Ok(());
     }
@@ -432,29 +523,52 @@ pub(super) async fn join(c: &mut Conn, workspace: WorkspaceId, id: ChannelId, us
         seq,
         "channel.member_added",
         audience(&channel),
-        &ChannelMemberData { channel: &channel, user_id: user },
+        &ChannelMemberData {
+            channel: &channel,
+            user_id: user,
+        },
     )?
     .also_to(user);
     if channel.kind != "public" {
-        event = event.changing(Access::Granted { channel: id, users: vec![user] });
+        event = event.changing(Access::Granted {
+            channel: id,
+            users: vec![user],
+        });
     }
     Ok(log::append(c, workspace, event).await?)
 }
 
 /// Takes a person out; nothing when they are not in. Appends `channel.member_removed`.
-async fn part(c: &mut Conn, workspace: WorkspaceId, id: ChannelId, user: UserId) -> Result<(), ChatError> {
-    let n = c.q("delete from channel_members where channel_id = $1 and user_id = $2").bind(id).bind(user).run().await?;
+async fn part(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    let n = c
+        .q("delete from channel_members where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(user)
+        .run()
+        .await?;
     if n == 0 {
         return Ok(());
     }
-    c.q("delete from reads where channel_id = $1 and user_id = $2").bind(id).bind(user).run().await?;
+    c.q("delete from reads where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(user)
+        .run()
+        .await?;
     let channel = get_channel(c, id).await?;
     let seq = log::reserve(c, workspace, 1).await?;
     let mut event = NewEvent::new(
         seq,
         "channel.member_removed",
         audience(&channel),
-        &ChannelMemberData { channel: &channel, user_id: user },
+        &ChannelMemberData {
+            channel: &channel,
+            user_id: user,
+        },
     )?
     .also_to(user);
     if channel.kind != "public" {
@@ -465,7 +579,11 @@ async fn part(c: &mut Conn, workspace: WorkspaceId, id: ChannelId, user: UserId)
 
 /// # Errors
 /// `ChannelNotFound`, `ChannelArchived`, or what `Actor::require` says.
-pub async fn join_self(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
+pub async fn join_self(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?.writing()?;
     join(c, access.actor.workspace, id, caller.user).await?;
     get_mine(c, caller.user, id).await
@@ -485,7 +603,12 @@ pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyCha
 
 /// # Errors
 /// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
-pub async fn add_member(c: &mut Conn, caller: &Caller, id: ChannelId, user: UserId) -> Result<Member, ChatError> {
+pub async fn add_member(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    user: UserId,
+) -> Result<Member, ChatError> {
     let access = access::channel(c, caller, id).await?.writing()?;
     if access.kind == "direct" {
         return Err(ChatError::DirectIsFixed);
@@ -500,7 +623,12 @@ pub async fn add_member(c: &mut Conn, caller: &Caller, id: ChannelId, user: User
 ///
 /// # Errors
 /// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
-pub async fn remove_member(c: &mut Conn, caller: &Caller, id: ChannelId, user: UserId) -> Result<(), ChatError> {
+pub async fn remove_member(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
     if access.kind == "direct" {
@@ -575,7 +703,10 @@ pub async fn list_members(
     let mut members = Vec::new();
     for row in rows {
         if let Some(member) = auth::find_member(c, access.actor.workspace, row.user_id).await? {
-            members.push(Member { joined_at: row.joined_at, ..member });
+            members.push(Member {
+                joined_at: row.joined_at,
+                ..member
+            });
         }
     }
     Ok(members)
@@ -585,12 +716,15 @@ pub async fn list_members(
 ///
 /// # Errors
 /// `ChannelNotFound`, or what `Actor::require` says.
-pub async fn read_all(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
+pub async fn read_all(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?.reading()?;
     reads::mark_channel(c, access.actor.workspace, caller.user, id).await?;
     get_mine(c, caller.user, id).await
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -609,7 +743,13 @@ mod tests {
     fn the_same_people_have_the_same_key() {
         let (a, b) = (UserId::new(), UserId::new());
         assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
-        assert_ne!(direct_key(&[a], None), direct_key(&[a], Some(AgentId::new())));
-        assert_eq!(members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(), 2);
+        assert_ne!(
+            direct_key(&[a], None),
+            direct_key(&[a], Some(AgentId::new()))
+        );
+        assert_eq!(
+            members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(),
+            2
+        );
     }
 }

@@ -17,7 +17,9 @@ pub enum ChatError {
     NameTaken(String),
     #[error("{0}")]
     Invalid(String, &'static str),
-    #[error("the message is {0} bytes; the limit is {MESSAGE_BYTES_MAX}: shorten it or split it up")]
+    #[error(
+        "the message is {0} bytes; the limit is {MESSAGE_BYTES_MAX}: shorten it or split it up"
+    )]
     MessageTooLong(usize),
     #[error("a message can ask at most 8 agents; this one names {0}")]
     TooManyAgents(usize),
@@ -37,8 +39,6 @@ pub enum ChatError {
     NotEditable,
     #[error("people of a direct channel stay as they are: start another one")]
     DirectIsFixed,
-    #[error("everyone in the workspace is in a public channel's reach; only private channels have members to add")]
-    CannotLeave,
     #[error("member {0} is not in this workspace")]
     NoSuchMember(String),
     #[error("agent {0} does not exist in this workspace, or is not active")]

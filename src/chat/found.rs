@@ -26,7 +26,10 @@ pub async fn found_workspace(
         // The agents take their names before people's handles are made from theirs.
         seeds::plant(c, id).await?;
         auth::add_maker(c, id, maker, &maker_name).await?;
-        for (channel, topic) in [("general", "Everything that concerns everyone"), ("random", "Everything else")] {
+        for (channel, topic) in [
+            ("general", "Everything that concerns everyone"),
+            ("random", "Everything else"),
+        ] {
             let new = NewChannel {
                 workspace: id,
                 kind: "public",
@@ -41,7 +44,12 @@ pub async fn found_workspace(
             channels::insert(c, &new).await?;
         }
         let workspace = auth::get_workspace(c, id).await?;
-        Ok(MyWorkspace { id, name: workspace.name, slug: workspace.slug, role: Role::Admin })
+        Ok(MyWorkspace {
+            id,
+            name: workspace.name,
+            slug: workspace.slug,
+            role: Role::Admin,
+        })
     })
     .await
 }

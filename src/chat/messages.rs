@@ -3,7 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{ChatError, access, event::MessageData, event::ReactionData, mentions::RawMention, plain};
+use super::{
+    ChatError, access, event::MessageData, event::ReactionData, mentions::RawMention, plain,
+};
 use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, now},
@@ -127,7 +129,11 @@ impl From<Row> for Message {
             "agent" => crate::ids::AgentId(id).to_string(),
             _ => UserId(id).to_string(),
         });
-        let nobody = if row.author_type == "system" { "OpenVibe" } else { "Deleted account" };
+        let nobody = if row.author_type == "system" {
+            "OpenVibe"
+        } else {
+            "Deleted account"
+        };
         Self {
             id: row.id,
             workspace_id: row.workspace_id,
@@ -189,14 +195,24 @@ impl Text {
             return Err(ChatError::MessageTooLong(content.len()));
         }
         if content.trim().is_empty() {
-            return Err(ChatError::Invalid("the message is blank: write something".to_owned(), "content"));
+            return Err(ChatError::Invalid(
+                "the message is blank: write something".to_owned(),
+                "content",
+            ));
         }
         if content.contains('\0') {
-            return Err(ChatError::Invalid("the message holds a NUL character: remove it".to_owned(), "content"));
+            return Err(ChatError::Invalid(
+                "the message holds a NUL character: remove it".to_owned(),
+                "content",
+            ));
         }
         let plain = plain::to_plain(&content);
         let mentions = super::mentions::parse(&content);
-        Ok(Self { content, plain, mentions })
+        Ok(Self {
+            content,
+            plain,
+            mentions,
+        })
     }
 }
 
@@ -222,11 +238,22 @@ pub enum Window {
 }
 
 /// Messages of a thread's main line, oldest first; one more than `limit` when there are more in the direction asked.
-pub async fn list(c: &mut Conn, thread: ThreadId, window: Window, limit: i64) -> Result<Vec<Message>, DbError> {
+pub async fn list(
+    c: &mut Conn,
+    thread: ThreadId,
+    window: Window,
+    limit: i64,
+) -> Result<Vec<Message>, DbError> {
     let mut rows: Vec<Row> = match window {
         Window::Newest => before(c, thread, i64::MAX, limit + 1).await?,
         Window::Before(seq) => before(c, thread, seq, limit + 1).await?,
-        Window::After(seq) => return Ok(after(c, thread, seq, limit + 1).await?.into_iter().map(Message::from).collect()),
+        Window::After(seq) => {
+            return Ok(after(c, thread, seq, limit + 1)
+                .await?
+                .into_iter()
+                .map(Message::from)
+                .collect());
+        }
         Window::Around(seq) => {
             let mut newer = after(c, thread, seq - 1, limit / 2 + 1).await?;
             newer.reverse();
@@ -240,25 +267,33 @@ pub async fn list(c: &mut Conn, thread: ThreadId, window: Window, limit: i64) ->
 }
 
 async fn before(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    c.q(message_sql!("where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"))
-        .bind(thread)
-        .bind(seq)
-        .bind(limit)
-        .all()
-        .await
+    c.q(message_sql!(
+        "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
+    ))
+    .bind(thread)
+    .bind(seq)
+    .bind(limit)
+    .all()
+    .await
 }
 
 async fn after(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    c.q(message_sql!("where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"))
-        .bind(thread)
-        .bind(seq)
-        .bind(limit)
-        .all()
-        .await
+    c.q(message_sql!(
+        "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
+    ))
+    .bind(thread)
+    .bind(seq)
+    .bind(limit)
+    .all()
+    .await
 }
 
 /// The seq of a message of this thread's main line.
-pub async fn seq_in_thread(c: &mut Conn, thread: ThreadId, id: MessageId) -> Result<Option<i64>, DbError> {
+pub async fn seq_in_thread(
+    c: &mut Conn,
+    thread: ThreadId,
+    id: MessageId,
+) -> Result<Option<i64>, DbError> {
     let row: Option<(i64,)> = c
         .q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
         .bind(id)
@@ -269,7 +304,11 @@ pub async fn seq_in_thread(c: &mut Conn, thread: ThreadId, id: MessageId) -> Res
 }
 
 /// Appends `message.updated` with the message as it is.
-pub(super) async fn announce_update(c: &mut Conn, message: &Message, audience: Audience) -> Result<(), DbError> {
+pub(super) async fn announce_update(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
     let seq = log::reserve(c, message.workspace_id, 1).await?;
     let event = NewEvent::new(seq, "message.updated", audience, &MessageData { message })?
         .in_place(message.thread_id, message.fork_id)
@@ -281,14 +320,21 @@ pub(super) async fn announce_update(c: &mut Conn, message: &Message, audience: A
 ///
 /// # Errors
 /// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or what `writing` says.
-pub async fn edit(c: &mut Conn, caller: &Caller, id: MessageId, text: &Text) -> Result<Message, ChatError> {
+pub async fn edit(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+    text: &Text,
+) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
     let message = get_message(c, id).await?;
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
-    if message.author.kind != "human" || message.author.id.as_deref() != Some(caller.user.to_string().as_str()) {
+    if message.author.kind != "human"
+        || message.author.id.as_deref() != Some(caller.user.to_string().as_str())
+    {
         return Err(ChatError::NotYours);
     }
     if message.kind != "text" || message.state == "streaming" {
@@ -303,7 +349,10 @@ pub async fn edit(c: &mut Conn, caller: &Caller, id: MessageId, text: &Text) -> 
         .bind(now())
         .run()
         .await?;
-    c.q("delete from message_mentions where message_id = $1").bind(id).run().await?;
+    c.q("delete from message_mentions where message_id = $1")
+        .bind(id)
+        .run()
+        .await?;
     super::post::insert_mention_targets(c, &message, &found).await?;
     let message = get_message(c, id).await?;
     announce_update(c, &message, access.place.audience()).await?;
@@ -315,11 +364,16 @@ pub async fn edit(c: &mut Conn, caller: &Caller, id: MessageId, text: &Text) -> 
 pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     let fits = !text.is_empty()
         && text.len() <= EMOJI_BYTES_MAX
-        && !text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '&' | '"' | '\''));
+        && !text.chars().any(|c| {
+            c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '&' | '"' | '\'')
+        });
     if fits {
         Ok(text.to_owned())
     } else {
-        Err(ChatError::Invalid("a reaction is one emoji or a short name, without white space".to_owned(), "emoji"))
+        Err(ChatError::Invalid(
+            "a reaction is one emoji or a short name, without white space".to_owned(),
+            "emoji",
+        ))
     }
 }
 
@@ -334,7 +388,13 @@ pub enum React {
 ///
 /// # Errors
 /// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many, or what `writing` says.
-pub async fn react(c: &mut Conn, caller: &Caller, id: MessageId, emoji: &str, what: React) -> Result<Message, ChatError> {
+pub async fn react(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+    emoji: &str,
+    what: React,
+) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
     let mut message = get_message(c, id).await?;
@@ -349,24 +409,78 @@ pub async fn react(c: &mut Conn, caller: &Caller, id: MessageId, emoji: &str, wh
     match (place, what) {
         (Some(i), React::Add) => message.reactions[i].user_ids.push(caller.user),
         (None, React::Add) if message.reactions.len() >= EMOJI_MAX => {
-            return Err(ChatError::Invalid(format!("a message takes at most {EMOJI_MAX} different reactions"), "emoji"));
+            return Err(ChatError::Invalid(
+                format!("a message takes at most {EMOJI_MAX} different reactions"),
+                "emoji",
+            ));
         }
         (None, React::Add) => {
-            message.reactions.push(Reaction { emoji: emoji.to_owned(), user_ids: vec![caller.user] });
+            message.reactions.push(Reaction {
+                emoji: emoji.to_owned(),
+                user_ids: vec![caller.user],
+            });
         }
         (Some(i), React::Remove) => {
-            message.reactions[i].user_ids.retain(|user| *user != caller.user);
+            message.reactions[i]
+                .user_ids
+                .retain(|user| *user != caller.user);
             if message.reactions[i].user_ids.is_empty() {
                 message.reactions.remove(i);
             }
         }
         (None, React::Remove) => {}
     }
-    c.q("update messages set reactions = $2 where id = $1").bind(id).bind(Json(message.reactions.clone())).run().await?;
-    let kind = if what == React::Add { "reaction.added" } else { "reaction.removed" };
+    c.q("update messages set reactions = $2 where id = $1")
+        .bind(id)
+        .bind(Json(message.reactions.clone()))
+        .run()
+        .await?;
+    let kind = if what == React::Add {
+        "reaction.added"
+    } else {
+        "reaction.removed"
+    };
     let seq = log::reserve(c, message.workspace_id, 1).await?;
-    let data = ReactionData { message_id: id, emoji, user_id: caller.user, reactions: &message.reactions };
-    let event = NewEvent::new(seq, kind, access.place.audience(), &data)?.in_place(message.thread_id, message.fork_id);
+    let data = ReactionData {
+        message_id: id,
+        emoji,
+        user_id: caller.user,
+        reactions: &message.reactions,
+    };
+    let event = NewEvent::new(seq, kind, access.place.audience(), &data)?
+        .in_place(message.thread_id, message.fork_id);
     log::append(c, message.workspace_id, event).await?;
     Ok(message)
+}
+
+/// Ends a reply that was being written, with its whole text. Appends `message.updated`.
+pub async fn finish_reply(
+    c: &mut Conn,
+    id: MessageId,
+    content: &str,
+    content_plain: &str,
+    metadata: &MessageMetadata,
+    audience: Audience,
+) -> Result<(), DbError> {
+    c.q("update messages set content = $2, content_plain = $3, metadata = $4, state = 'complete' where id = $1 and deleted_at is null")
+        .bind(id)
+        .bind(content.to_owned())
+        .bind(content_plain.to_owned())
+        .bind(Json(metadata.clone()))
+        .run()
+        .await?;
+    if let Some(message) = find_message(c, id).await? {
+        announce_update(c, &message, audience).await?;
+    }
+    Ok(())
+}
+
+/// Stores how far a reply has come, without an event.
+pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Result<(), DbError> {
+    c.q("update messages set content = $2 where id = $1 and state = 'streaming' and deleted_at is null")
+        .bind(id)
+        .bind(content.to_owned())
+        .run()
+        .await?;
+    Ok(())
 }

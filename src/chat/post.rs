@@ -61,10 +61,16 @@ pub struct PostedThread {
 /// `Invalid` when it is empty or too long.
 pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError> {
     match text {
-        Some(id) if id.is_empty() || id.encode_utf16().count() > CLIENT_ID_UNITS_MAX || id.contains('\0') => Err(ChatError::Invalid(
-            format!("a client_id has 1 to {CLIENT_ID_UNITS_MAX} characters"),
-            "client_id",
-        )),
+        Some(id)
+            if id.is_empty()
+                || id.encode_utf16().count() > CLIENT_ID_UNITS_MAX
+                || id.contains('\0') =>
+        {
+            Err(ChatError::Invalid(
+                format!("a client_id has 1 to {CLIENT_ID_UNITS_MAX} characters"),
+                "client_id",
+            ))
+        }
         other => Ok(other),
     }
 }
@@ -73,8 +79,13 @@ pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError
 /// `Invalid` when it is too long or has line breaks.
 pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let title = text.map(str::trim).filter(|t| !t.is_empty());
-    if title.is_some_and(|t| t.encode_utf16().count() > TITLE_UNITS_MAX || t.chars().any(char::is_control)) {
-        return Err(ChatError::Invalid(format!("a title is one line of at most {TITLE_UNITS_MAX} characters"), "title"));
+    if title.is_some_and(|t| {
+        t.encode_utf16().count() > TITLE_UNITS_MAX || t.chars().any(char::is_control)
+    }) {
+        return Err(ChatError::Invalid(
+            format!("a title is one line of at most {TITLE_UNITS_MAX} characters"),
+            "title",
+        ));
     }
     Ok(title.map(str::to_owned))
 }
@@ -90,7 +101,11 @@ pub(super) struct Found {
 }
 
 /// Looks up whom the text names. Agents that the person may not use are plain text.
-pub(super) async fn resolve_mentions(c: &mut Conn, actor: &Actor, text: &Text) -> Result<Found, ChatError> {
+pub(super) async fn resolve_mentions(
+    c: &mut Conn,
+    actor: &Actor,
+    text: &Text,
+) -> Result<Found, ChatError> {
     let mut found = Found::default();
     for raw in &text.mentions {
         for handle in &raw.candidates {
@@ -130,9 +145,18 @@ pub(super) async fn resolve_mentions(c: &mut Conn, actor: &Actor, text: &Text) -
 }
 
 /// Rows for the counts of unread mentions.
-pub(super) async fn insert_mention_targets(c: &mut Conn, message: &Message, found: &Found) -> Result<(), DbError> {
+pub(super) async fn insert_mention_targets(
+    c: &mut Conn,
+    message: &Message,
+    found: &Found,
+) -> Result<(), DbError> {
     let everyone = found.everyone.then_some(message.channel_id.0);
-    let targets: HashSet<Uuid> = found.people.iter().map(|user| user.0).chain(everyone).collect();
+    let targets: HashSet<Uuid> = found
+        .people
+        .iter()
+        .map(|user| user.0)
+        .chain(everyone)
+        .collect();
     for target in targets {
         c.q("insert into message_mentions (channel_id, target_id, seq, thread_id, message_id) values ($1, $2, $3, $4, $5)")
             .bind(message.channel_id)
@@ -167,7 +191,12 @@ pub struct NewMessage {
 }
 
 /// Inserts a message, appends `message.created` under `seq`, and moves its thread's counters.
-pub async fn insert_message(c: &mut Conn, seq: i64, new: &NewMessage, audience: Audience) -> Result<Message, DbError> {
+pub async fn insert_message(
+    c: &mut Conn,
+    seq: i64,
+    new: &NewMessage,
+    audience: Audience,
+) -> Result<Message, DbError> {
     let at = now();
     c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, client_id, created_at) \
@@ -192,13 +221,20 @@ pub async fn insert_message(c: &mut Conn, seq: i64, new: &NewMessage, audience: 
         .bind(at)
         .run()
         .await?;
-    let message = messages::find_message(c, new.id).await?.ok_or(sqlx::Error::RowNotFound)?;
+    let message = messages::find_message(c, new.id)
+        .await?
+        .ok_or(sqlx::Error::RowNotFound)?;
     if new.fork.is_none() {
         threads::count_message(c, &message).await?;
     }
-    let event = NewEvent::new(seq, "message.created", audience, &MessageData { message: &message })?
-        .in_place(message.thread_id, message.fork_id)
-        .about(Some(message.id));
+    let event = NewEvent::new(
+        seq,
+        "message.created",
+        audience,
+        &MessageData { message: &message },
+    )?
+    .in_place(message.thread_id, message.fork_id)
+    .about(Some(message.id));
     log::append(c, new.workspace, event).await?;
     Ok(message)
 }
@@ -244,7 +280,9 @@ async fn claim_client_id(
     place: &str,
     object: Uuid,
 ) -> Result<Option<Uuid>, ChatError> {
-    let Some(client_id) = client_id else { return Ok(None) };
+    let Some(client_id) = client_id else {
+        return Ok(None);
+    };
     let existing: Option<(String, Uuid)> = c
         .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
         .bind(actor.workspace)
@@ -253,7 +291,11 @@ async fn claim_client_id(
         .opt()
         .await?;
     if let Some((known_place, object)) = existing {
-        return if known_place == place { Ok(Some(object)) } else { Err(ChatError::ClientIdReused) };
+        return if known_place == place {
+            Ok(Some(object))
+        } else {
+            Err(ChatError::ClientIdReused)
+        };
     }
     c.q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6)")
         .bind(actor.workspace)
@@ -271,8 +313,17 @@ async fn claim_client_id(
 async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
     let message = messages::get_message(c, MessageId(id)).await?;
     let tasks = queue::tasks_of_message(c, message.id).await?;
-    let thread = if with_thread { Some(threads::get_thread(c, message.thread_id).await?) } else { None };
-    Ok(Posted { message, tasks, thread, created: false })
+    let thread = if with_thread {
+        Some(threads::get_thread(c, message.thread_id).await?)
+    } else {
+        None
+    };
+    Ok(Posted {
+        message,
+        tasks,
+        thread,
+        created: false,
+    })
 }
 
 /// An agent that a message asks, with the version that runs.
@@ -289,14 +340,29 @@ async fn asked(c: &mut Conn, thread: ThreadId, found: &Found) -> Result<Vec<Aske
     }
     let bound = threads::binding(c, thread).await?;
     if !found.agents.is_empty() {
-        let pinned = |agent: &Askable| bound.as_ref().filter(|b| b.agent == agent.id).map(|b| b.version);
+        let pinned = |agent: &Askable| {
+            bound
+                .as_ref()
+                .filter(|b| b.agent == agent.id)
+                .map(|b| b.version)
+        };
         return Ok(found
             .agents
             .iter()
-            .map(|agent| Asked { agent: agent.id, version: pinned(agent).unwrap_or(agent.version) })
+            .map(|agent| Asked {
+                agent: agent.id,
+                version: pinned(agent).unwrap_or(agent.version),
+            })
             .collect());
     }
-    Ok(bound.filter(|b| b.auto_reply && b.is_active).map(|b| Asked { agent: b.agent, version: b.version }).into_iter().collect())
+    Ok(bound
+        .filter(|b| b.auto_reply && b.is_active)
+        .map(|b| Asked {
+            agent: b.agent,
+            version: b.version,
+        })
+        .into_iter()
+        .collect())
 }
 
 /// A text of a person, and where it goes.
@@ -311,18 +377,40 @@ struct Said<'a> {
 }
 
 /// Inserts the message and a task for each agent asked, and appends their events; `new_thread` is announced before.
-async fn say(c: &mut Conn, said: Said<'_>, new_thread: Option<Thread>) -> Result<(Message, Vec<Task>), ChatError> {
+async fn say(
+    c: &mut Conn,
+    said: Said<'_>,
+    new_thread: Option<Thread>,
+) -> Result<(Message, Vec<Task>), ChatError> {
     let actor = &said.place.actor;
     let audience = said.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
     let asked = asked(c, said.thread, &found).await?;
-    let queued = if asked.is_empty() { 0 } else { queue::queued_count(c, actor.workspace).await? };
+    let queued = if asked.is_empty() {
+        0
+    } else {
+        queue::queued_count(c, actor.workspace).await?
+    };
 
-    let first = log::reserve(c, actor.workspace, 1 + asked.len() + usize::from(new_thread.is_some())).await?;
+    let first = log::reserve(
+        c,
+        actor.workspace,
+        1 + asked.len() + usize::from(new_thread.is_some()),
+    )
+    .await?;
     let mut seq = first;
     if let Some(thread) = &new_thread {
-        let thread = Thread { last_seq: first + 1, ..thread.clone() };
-        let event = NewEvent::new(seq, "thread.created", audience, &ThreadData { thread: &thread })?.in_place(said.thread, None);
+        let thread = Thread {
+            last_seq: first + 1,
+            ..thread.clone()
+        };
+        let event = NewEvent::new(
+            seq,
+            "thread.created",
+            audience,
+            &ThreadData { thread: &thread },
+        )?
+        .in_place(said.thread, None);
         log::append(c, actor.workspace, event).await?;
         seq += 1;
     }
@@ -340,7 +428,10 @@ async fn say(c: &mut Conn, said: Said<'_>, new_thread: Option<Thread>) -> Result
         content: said.text.content.clone(),
         plain: said.text.plain.clone(),
         mentions: found.mentions.clone(),
-        metadata: MessageMetadata { api_key_id: actor.key, ..MessageMetadata::default() },
+        metadata: MessageMetadata {
+            api_key_id: actor.key,
+            ..MessageMetadata::default()
+        },
         client_id: said.client_id.map(str::to_owned),
     };
     let message = insert_message(c, seq, &new, audience).await?;
@@ -352,7 +443,10 @@ async fn say(c: &mut Conn, said: Said<'_>, new_thread: Option<Thread>) -> Result
             .mentions
             .iter()
             .filter(|m| m.id.as_deref() == Some(asked.agent.to_string().as_str()))
-            .map(|m| mentions::Span { start: m.start, length: m.length })
+            .map(|m| mentions::Span {
+                start: m.start,
+                length: m.length,
+            })
             .collect();
         let new = NewTask {
             workspace: actor.workspace,
@@ -373,14 +467,21 @@ async fn say(c: &mut Conn, said: Said<'_>, new_thread: Option<Thread>) -> Result
             None
         };
         seq += 1;
-        tasks.push(enqueue(c, seq, &new, full, audience).await?.ok_or(ChatError::AlreadyRetried)?);
+        tasks.push(
+            enqueue(c, seq, &new, full, audience)
+                .await?
+                .ok_or(ChatError::AlreadyRetried)?,
+        );
     }
     Ok((message, tasks))
 }
 
 async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
     let name = profiles::shown_name(c, agent).await?;
-    Ok(TaskError { code: "queue_full".to_owned(), message: notice_text(&name, FailCode::QueueFull) })
+    Ok(TaskError {
+        code: "queue_full".to_owned(),
+        message: notice_text(&name, FailCode::QueueFull),
+    })
 }
 
 /// Inserts a task, announces it under `seq`, and says in the thread when the queue is full. `None`: retried already.
@@ -391,7 +492,9 @@ async fn enqueue(
     full: Option<TaskError>,
     audience: Audience,
 ) -> Result<Option<Task>, DbError> {
-    let Some(task) = queue::insert(c, new, full.as_ref()).await? else { return Ok(None) };
+    let Some(task) = queue::insert(c, new, full.as_ref()).await? else {
+        return Ok(None);
+    };
     queue::announce_as(c, seq, &task, audience).await?;
     if let Some(error) = full {
         let notice = insert_notice(c, &task, audience, new.trigger, error.message).await?;
@@ -416,7 +519,9 @@ pub async fn post_message(
     access.place.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
     let id = MessageId::new();
-    if let Some(known) = claim_client_id(c, &access.place.actor, client_id, &thread.to_string(), id.0).await? {
+    if let Some(known) =
+        claim_client_id(c, &access.place.actor, client_id, &thread.to_string(), id.0).await?
+    {
         return stored(c, known, false).await;
     }
     let access = access.writing()?;
@@ -424,22 +529,48 @@ pub async fn post_message(
         parent_in(c, thread, parent).await?;
     }
     if !access.place.joined {
-        channels::join(c, access.place.actor.workspace, access.place.channel, caller.user).await?;
+        channels::join(
+            c,
+            access.place.actor.workspace,
+            access.place.channel,
+            caller.user,
+        )
+        .await?;
     }
-    let said = Said { place: &access.place, thread, message: id, parent, text, client_id };
+    let said = Said {
+        place: &access.place,
+        thread,
+        message: id,
+        parent,
+        text,
+        client_id,
+    };
     let (message, tasks) = say(c, said, None).await?;
-    Ok(Posted { message, tasks, thread: None, created: true })
+    Ok(Posted {
+        message,
+        tasks,
+        thread: None,
+        created: true,
+    })
 }
 
 async fn parent_in(c: &mut Conn, thread: ThreadId, parent: MessageId) -> Result<(), ChatError> {
-    let row: Option<(ThreadId, WorkspaceId)> =
-        c.q("select thread_id, workspace_id from messages where id = $1").bind(parent).opt().await?;
-    let (own,): (WorkspaceId,) = c.q("select workspace_id from threads where id = $1").bind(thread).one().await?;
+    let row: Option<(ThreadId, WorkspaceId)> = c
+        .q("select thread_id, workspace_id from messages where id = $1")
+        .bind(parent)
+        .opt()
+        .await?;
+    let (own,): (WorkspaceId,) = c
+        .q("select workspace_id from threads where id = $1")
+        .bind(thread)
+        .one()
+        .await?;
     match row {
         Some((place, _)) if place == thread => Ok(()),
-        Some((_, workspace)) if workspace == own => {
-            Err(ChatError::Invalid("the parent stands in another thread: reply there".to_owned(), "parent_id"))
-        }
+        Some((_, workspace)) if workspace == own => Err(ChatError::Invalid(
+            "the parent stands in another thread: reply there".to_owned(),
+            "parent_id",
+        )),
         _ => Err(ChatError::MessageNotFound),
     }
 }
@@ -467,7 +598,15 @@ pub async fn start_thread(
     place.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, place.actor.workspace.0).await?;
     let (message, thread) = (MessageId::new(), ThreadId::new());
-    if let Some(known) = claim_client_id(c, &place.actor, new.client_id.as_deref(), &channel.to_string(), message.0).await? {
+    if let Some(known) = claim_client_id(
+        c,
+        &place.actor,
+        new.client_id.as_deref(),
+        &channel.to_string(),
+        message.0,
+    )
+    .await?
+    {
         return stored(c, known, true).await;
     }
     let place = place.writing()?;
@@ -475,7 +614,11 @@ pub async fn start_thread(
         channels::join(c, place.actor.workspace, channel, caller.user).await?;
     }
     // A direct channel with an agent: it answers everything there.
-    let direct_agent: Option<AgentId> = c.q("select agent_id from channels where id = $1").bind(channel).value().await?;
+    let direct_agent: Option<AgentId> = c
+        .q("select agent_id from channels where id = $1")
+        .bind(channel)
+        .value()
+        .await?;
     let wanted = new.agent.or(direct_agent);
     if wanted.is_some() {
         place.actor.require(Scope::AgentsUse)?;
@@ -490,25 +633,58 @@ pub async fn start_thread(
         }
         None => None,
     };
-    let row = threads::insert(c, &place, thread, message, new.title.as_deref(), agent.as_ref()).await?;
-    let said = Said { place: &place, thread, message, parent: None, text, client_id: new.client_id.as_deref() };
+    let row = threads::insert(
+        c,
+        &place,
+        thread,
+        message,
+        new.title.as_deref(),
+        agent.as_ref(),
+    )
+    .await?;
+    let said = Said {
+        place: &place,
+        thread,
+        message,
+        parent: None,
+        text,
+        client_id: new.client_id.as_deref(),
+    };
     let (message, tasks) = say(c, said, Some(row)).await?;
     let thread = threads::get_thread(c, thread).await?;
-    Ok(Posted { message, tasks, thread: Some(thread), created: true })
+    Ok(Posted {
+        message,
+        tasks,
+        thread: Some(thread),
+        created: true,
+    })
 }
 
 /// Tries a failed or cancelled task again, on the agent's newest version.
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `TriggerDeleted`, or what `writing` says.
-pub async fn retry_task(c: &mut Conn, caller: &Caller, id: crate::ids::TaskId) -> Result<Task, ChatError> {
-    let task = queue::find_task(c, id).await?.ok_or(ChatError::TaskNotFound)?;
-    let access = access::thread(c, caller, task.thread_id).await.map_err(|_| ChatError::TaskNotFound)?.writing()?;
+pub async fn retry_task(
+    c: &mut Conn,
+    caller: &Caller,
+    id: crate::ids::TaskId,
+) -> Result<Task, ChatError> {
+    let task = queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)?;
+    let access = access::thread(c, caller, task.thread_id)
+        .await
+        .map_err(|_| ChatError::TaskNotFound)?
+        .writing()?;
     let actor = &access.place.actor;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let task = queue::find_task(c, id).await?.ok_or(ChatError::TaskNotFound)?;
+    let task = queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)?;
     if task.requested_by != actor.user {
-        actor.require(Scope::WorkspaceAdmin).map_err(|_| ChatError::NotYoursToRetry)?;
+        actor
+            .require(Scope::WorkspaceAdmin)
+            .map_err(|_| ChatError::NotYoursToRetry)?;
     }
     if !matches!(task.status.as_str(), "failed" | "cancelled") {
         return Err(ChatError::NotRetryable);
@@ -540,5 +716,7 @@ pub async fn retry_task(c: &mut Conn, caller: &Caller, id: crate::ids::TaskId) -
         None
     };
     let seq = log::reserve(c, actor.workspace, 1).await?;
-    enqueue(c, seq, &new, full, audience).await?.ok_or(ChatError::AlreadyRetried)
+    enqueue(c, seq, &new, full, audience)
+        .await?
+        .ok_or(ChatError::AlreadyRetried)
 }

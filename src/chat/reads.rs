@@ -33,7 +33,11 @@ pub struct ReadMark {
 }
 
 /// Unread messages and mentions of each channel that the person is in (or of one); a channel without any is absent.
-pub async fn of_channels(c: &mut Conn, user: UserId, only: Option<ChannelId>) -> Result<ByChannel, DbError> {
+pub async fn of_channels(
+    c: &mut Conn,
+    user: UserId,
+    only: Option<ChannelId>,
+) -> Result<ByChannel, DbError> {
     let unread: Vec<(ChannelId, i64)> = c
         .q("select t.channel_id, count(*) from channel_members cm \
             join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.joined_seq \
@@ -114,8 +118,10 @@ pub async fn of_threads(
         .bind(high)
         .all()
         .await?;
-    let mut found: HashMap<ThreadId, (Counts, i64)> =
-        marks.into_iter().map(|(thread, mark)| (thread, (Counts::default(), mark))).collect();
+    let mut found: HashMap<ThreadId, (Counts, i64)> = marks
+        .into_iter()
+        .map(|(thread, mark)| (thread, (Counts::default(), mark)))
+        .collect();
     for (thread, n) in unread {
         found.entry(thread).or_default().0.unread_count = n;
     }
@@ -129,9 +135,17 @@ pub async fn of_threads(
 ///
 /// # Errors
 /// `ThreadNotFound`, `Invalid` for a negative number, or what `reading` says.
-pub async fn mark_thread(c: &mut Conn, caller: &Caller, thread: ThreadId, seq: i64) -> Result<(ReadMark, WorkspaceId), ChatError> {
+pub async fn mark_thread(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    seq: i64,
+) -> Result<(ReadMark, WorkspaceId), ChatError> {
     if seq < 0 {
-        return Err(ChatError::Invalid("seq is a message's seq, or 0 for all unread".to_owned(), "seq"));
+        return Err(ChatError::Invalid(
+            "seq is a message's seq, or 0 for all unread".to_owned(),
+            "seq",
+        ));
     }
     let access = access::thread(c, caller, thread).await?.reading()?;
     let workspace = access.place.actor.workspace;
@@ -139,18 +153,27 @@ pub async fn mark_thread(c: &mut Conn, caller: &Caller, thread: ThreadId, seq: i
     let (head, _) = log::head(c, workspace).await?;
     let seq = seq.min(head);
     if access.place.joined {
-        c.q("insert into reads (user_id, thread_id, channel_id, seq) values ($1, $2, $3, $4) \
-             on conflict (user_id, thread_id) do update set seq = excluded.seq")
-            .bind(caller.user)
-            .bind(thread)
-            .bind(channel)
-            .bind(seq)
-            .run()
-            .await?;
+        c.q(
+            "insert into reads (user_id, thread_id, channel_id, seq) values ($1, $2, $3, $4) \
+             on conflict (user_id, thread_id) do update set seq = excluded.seq",
+        )
+        .bind(caller.user)
+        .bind(thread)
+        .bind(channel)
+        .bind(seq)
+        .run()
+        .await?;
     }
-    let (last_seq,): (i64,) = c.q("select last_seq from threads where id = $1").bind(thread).one().await?;
+    let (last_seq,): (i64,) = c
+        .q("select last_seq from threads where id = $1")
+        .bind(thread)
+        .one()
+        .await?;
     let of_thread = of_threads(c, caller.user, channel, (last_seq, last_seq)).await?;
-    let counts = of_thread.get(&thread).map(|found| found.0).unwrap_or_default();
+    let counts = of_thread
+        .get(&thread)
+        .map(|found| found.0)
+        .unwrap_or_default();
     // With nothing unread in the whole channel one mark says it all.
     if counts.unread_count == 0 && access.place.joined && seq >= last_seq {
         let rest = of_channels(c, caller.user, Some(channel)).await?;
@@ -158,12 +181,22 @@ pub async fn mark_thread(c: &mut Conn, caller: &Caller, thread: ThreadId, seq: i
             mark_channel(c, workspace, caller.user, channel).await?;
         }
     }
-    let mark = ReadMark { thread_id: thread, seq, unread_count: counts.unread_count, mention_count: counts.mention_count };
+    let mark = ReadMark {
+        thread_id: thread,
+        seq,
+        unread_count: counts.unread_count,
+        mention_count: counts.mention_count,
+    };
     Ok((mark, workspace))
 }
 
 /// Everything in the channel so far is read.
-pub async fn mark_channel(c: &mut Conn, workspace: WorkspaceId, user: UserId, channel: ChannelId) -> Result<(), DbError> {
+pub async fn mark_channel(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    channel: ChannelId,
+) -> Result<(), DbError> {
     let (head, _) = log::head(c, workspace).await?;
     c.q("update channel_members set read_seq = $3 where channel_id = $1 and user_id = $2")
         .bind(channel)
@@ -171,6 +204,10 @@ pub async fn mark_channel(c: &mut Conn, workspace: WorkspaceId, user: UserId, ch
         .bind(head)
         .run()
         .await?;
-    c.q("delete from reads where channel_id = $1 and user_id = $2").bind(channel).bind(user).run().await?;
+    c.q("delete from reads where channel_id = $1 and user_id = $2")
+        .bind(channel)
+        .bind(user)
+        .run()
+        .await?;
     Ok(())
 }

@@ -14,34 +14,59 @@ use crate::{
     auth::{Caller, Scope},
     db::{Conn, DbError, Json, now},
     ids::{MessageId, TaskId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, Hub, NewEvent, log},
     tasks::{Task, queue},
 };
 
 /// Ends a reply that was being written: its text stays as far as it came, marked as interrupted. `text` is what was written if
 /// that is known better than the row has it.
-pub async fn interrupt_reply(c: &mut Conn, id: MessageId, text: Option<&str>, audience: Audience) -> Result<(), DbError> {
-    let Some(message) = messages::find_message(c, id).await? else { return Ok(()) };
+pub async fn interrupt_reply(
+    c: &mut Conn,
+    id: MessageId,
+    text: Option<&str>,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let Some(message) = messages::find_message(c, id).await? else {
+        return Ok(());
+    };
     if message.state != "streaming" || message.deleted_at.is_some() {
         return Ok(());
     }
-    let content = text.filter(|t| !t.is_empty()).unwrap_or(&message.content).to_owned();
+    let content = text
+        .filter(|t| !t.is_empty())
+        .unwrap_or(&message.content)
+        .to_owned();
     let content_plain = plain::to_plain(&content);
-    c.q("update messages set content = $2, content_plain = $3, state = 'interrupted' where id = $1")
-        .bind(id)
-        .bind(content.clone())
-        .bind(content_plain.clone())
-        .run()
-        .await?;
-    let message = Message { content, content_plain, state: "interrupted".to_owned(), ..message };
+    c.q(
+        "update messages set content = $2, content_plain = $3, state = 'interrupted' where id = $1",
+    )
+    .bind(id)
+    .bind(content.clone())
+    .bind(content_plain.clone())
+    .run()
+    .await?;
+    let message = Message {
+        content,
+        content_plain,
+        state: "interrupted".to_owned(),
+        ..message
+    };
     messages::announce_update(c, &message, audience).await
 }
 
-/// Cancels a task that has not ended and ends its reply. `text` as in `interrupt_reply`. `None` when it has ended.
-async fn stop(c: &mut Conn, task: TaskId, text: Option<&str>, audience: Audience) -> Result<Option<Task>, DbError> {
-    let Some(cancelled) = queue::cancel(c, task, audience).await? else { return Ok(None) };
+/// Cancels a task that has not ended and ends its reply with what was written. `None` when it has ended.
+async fn stop(
+    c: &mut Conn,
+    task: &Task,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
+    let Some(cancelled) = queue::cancel(c, task.id, audience).await? else {
+        return Ok(None);
+    };
     if let Some(reply) = cancelled.reply_message_id {
-        interrupt_reply(c, reply, text, audience).await?;
+        let text = hub.stream_text(task.workspace_id, task.id);
+        interrupt_reply(c, reply, text.as_deref(), audience).await?;
     }
     Ok(Some(cancelled))
 }
@@ -50,14 +75,25 @@ async fn stop(c: &mut Conn, task: TaskId, text: Option<&str>, audience: Audience
 ///
 /// # Errors
 /// `TaskNotFound`, or what `Actor::require` says.
-pub async fn cancel_task(c: &mut Conn, caller: &Caller, id: TaskId, text: Option<&str>) -> Result<Task, ChatError> {
-    let task = queue::find_task(c, id).await?.ok_or(ChatError::TaskNotFound)?;
-    let access = access::thread(c, caller, task.thread_id).await.map_err(|_| ChatError::TaskNotFound)?;
+pub async fn cancel_task(
+    c: &mut Conn,
+    caller: &Caller,
+    id: TaskId,
+    hub: &Hub,
+) -> Result<Task, ChatError> {
+    let task = queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)?;
+    let access = access::thread(c, caller, task.thread_id)
+        .await
+        .map_err(|_| ChatError::TaskNotFound)?;
     access.place.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, task.workspace_id.0).await?;
-    match stop(c, id, text, access.place.audience()).await? {
+    match stop(c, &task, hub, access.place.audience()).await? {
         Some(task) => Ok(task),
-        None => queue::find_task(c, id).await?.ok_or(ChatError::TaskNotFound),
+        None => queue::find_task(c, id)
+            .await?
+            .ok_or(ChatError::TaskNotFound),
     }
 }
 
@@ -71,25 +107,36 @@ pub struct Deleted {
 ///
 /// # Errors
 /// `MessageNotFound`, `NotYoursToDelete`, or what `Actor::require` says.
-pub async fn delete_message(c: &mut Conn, caller: &Caller, id: MessageId) -> Result<Deleted, ChatError> {
+pub async fn delete_message(
+    c: &mut Conn,
+    caller: &Caller,
+    id: MessageId,
+    hub: &Hub,
+) -> Result<Deleted, ChatError> {
     let access = access::message(c, caller, id).await?;
     let actor = &access.place.actor;
     actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let message = messages::get_message(c, id).await?;
-    let own = message.author.kind == "human" && message.author.id.as_deref() == Some(actor.user.to_string().as_str());
+    let own = message.author.kind == "human"
+        && message.author.id.as_deref() == Some(actor.user.to_string().as_str());
     if !own {
-        actor.require(Scope::WorkspaceAdmin).map_err(|_| ChatError::NotYoursToDelete)?;
+        actor
+            .require(Scope::WorkspaceAdmin)
+            .map_err(|_| ChatError::NotYoursToDelete)?;
     }
     if message.deleted_at.is_some() {
-        return Ok(Deleted { message, cancelled: Vec::new() });
+        return Ok(Deleted {
+            message,
+            cancelled: Vec::new(),
+        });
     }
     let audience = access.place.audience();
     // First the prompts, so that the events of the cancelled tasks do not carry them.
     queue::blank_prompt(c, id).await?;
     let mut cancelled = Vec::new();
     for task in queue::active_of_trigger(c, id).await? {
-        cancelled.extend(stop(c, task.id, None, audience).await?);
+        cancelled.extend(stop(c, &task, hub, audience).await?);
     }
     if let Some(task) = queue::active_of_reply(c, message.thread_id, id).await? {
         cancelled.extend(queue::cancel(c, task.id, audience).await?);
@@ -108,7 +155,10 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
         .bind(now())
         .run()
         .await?;
-    c.q("delete from message_mentions where message_id = $1").bind(id).run().await?;
+    c.q("delete from message_mentions where message_id = $1")
+        .bind(id)
+        .run()
+        .await?;
     if message.kind != "notice" && message.fork_id.is_none() {
         c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
             .bind(message.thread_id)
@@ -119,17 +169,29 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
     queue::blank_prompt(c, id).await?;
     manifest::blank_message(c, message.thread_id, id).await?;
     log::blank_message(c, message.workspace_id, id, |frame| blank(frame)).await?;
-    let tombstone = messages::find_message(c, id).await?.ok_or(sqlx::Error::RowNotFound)?;
+    let tombstone = messages::find_message(c, id)
+        .await?
+        .ok_or(sqlx::Error::RowNotFound)?;
     let seq = log::reserve(c, message.workspace_id, 1).await?;
-    let event = NewEvent::new(seq, "message.deleted", audience, &MessageData { message: &tombstone })?
-        .in_place(message.thread_id, message.fork_id)
-        .about(Some(id));
+    let event = NewEvent::new(
+        seq,
+        "message.deleted",
+        audience,
+        &MessageData {
+            message: &tombstone,
+        },
+    )?
+    .in_place(message.thread_id, message.fork_id)
+    .about(Some(id));
     log::append(c, message.workspace_id, event).await?;
     Ok(tombstone)
 }
 
 fn blank(frame: &mut serde_json::Value) {
-    if let Some(message) = frame.pointer_mut("/data/message").and_then(serde_json::Value::as_object_mut) {
+    if let Some(message) = frame
+        .pointer_mut("/data/message")
+        .and_then(serde_json::Value::as_object_mut)
+    {
         message.insert("content".to_owned(), "".into());
         message.insert("content_plain".to_owned(), "".into());
         message.insert("mentions".to_owned(), serde_json::json!([]));

@@ -57,7 +57,12 @@ pub struct Snapshot {
 ///
 /// # Errors
 /// What `Actor::require` says.
-pub async fn load(c: &mut Conn, actor: &Actor, epoch: String, online: Vec<UserId>) -> Result<Snapshot, ChatError> {
+pub async fn load(
+    c: &mut Conn,
+    actor: &Actor,
+    epoch: String,
+    online: Vec<UserId>,
+) -> Result<Snapshot, ChatError> {
     actor.require(Scope::ChatRead)?;
     let (seq, _) = log::head(c, actor.workspace).await?;
     let workspace = auth::get_workspace(c, actor.workspace).await?;
@@ -75,10 +80,30 @@ pub async fn load(c: &mut Conn, actor: &Actor, epoch: String, online: Vec<UserId
         },
         workspace,
         members: auth::list_members(c, actor.workspace, None, None, MEMBERS_MAX).await?,
-        channels: super::channels::list_mine(c, actor.workspace, actor.user, (None, None), CHANNELS_MAX).await?,
-        agents: profiles::list_agents(c, actor.workspace, &profiles::Filter::default(), (None, None), AGENTS_MAX).await?,
+        channels: super::channels::list_mine(
+            c,
+            actor.workspace,
+            actor.user,
+            (None, None),
+            CHANNELS_MAX,
+        )
+        .await?,
+        agents: profiles::list_agents(
+            c,
+            actor.workspace,
+            &profiles::Filter::default(),
+            (None, None),
+            AGENTS_MAX,
+        )
+        .await?,
         open_forks: [],
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,
-        presence: online.into_iter().map(|user_id| Presence { user_id, status: "online" }).collect(),
+        presence: online
+            .into_iter()
+            .map(|user_id| Presence {
+                user_id,
+                status: "online",
+            })
+            .collect(),
     })
 }

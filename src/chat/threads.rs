@@ -151,11 +151,21 @@ pub(super) async fn binding(c: &mut Conn, thread: ThreadId) -> Result<Option<Bin
         .bind(thread)
         .opt()
         .await?;
-    Ok(row.map(|(agent, version, auto_reply, status)| Binding { agent, version, auto_reply, is_active: status == "active" }))
+    Ok(row.map(|(agent, version, auto_reply, status)| Binding {
+        agent,
+        version,
+        auto_reply,
+        is_active: status == "active",
+    }))
 }
 
 /// Binds a thread to an agent at its newest version; the agent answers unasked.
-async fn bind(c: &mut Conn, workspace: WorkspaceId, thread: ThreadId, agent: &Askable) -> Result<(), DbError> {
+async fn bind(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    thread: ThreadId,
+    agent: &Askable,
+) -> Result<(), DbError> {
     c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
          values ($1, $2, $3, $4, null, $5, TRUE, $6, $6) \
          on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
@@ -167,7 +177,11 @@ async fn bind(c: &mut Conn, workspace: WorkspaceId, thread: ThreadId, agent: &As
         .bind(now())
         .run()
         .await?;
-    c.q("update threads set agent_id = $2 where id = $1").bind(thread).bind(agent.id).run().await?;
+    c.q("update threads set agent_id = $2 where id = $1")
+        .bind(thread)
+        .bind(agent.id)
+        .run()
+        .await?;
     Ok(())
 }
 
@@ -196,7 +210,10 @@ pub(super) async fn insert(
         bind(c, place.actor.workspace, id, agent).await?;
     }
     let thread = get_thread(c, id).await?;
-    Ok(Thread { reply_count: 0, ..thread })
+    Ok(Thread {
+        reply_count: 0,
+        ..thread
+    })
 }
 
 /// Moves a thread's counters for a message that was just inserted into its main line. A notice moves none: it is
@@ -205,13 +222,22 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
     if message.kind == "notice" {
         return Ok(());
     }
-    let (participants,): (Json<Vec<Participant>>,) =
-        c.q("select participants from threads where id = $1").bind(message.thread_id).one().await?;
+    let (participants,): (Json<Vec<Participant>>,) = c
+        .q("select participants from threads where id = $1")
+        .bind(message.thread_id)
+        .one()
+        .await?;
     let mut participants = participants.0;
     let id = message.author.id.clone().unwrap_or_default();
-    let newcomer = participants.len() < PARTICIPANTS_MAX && !id.is_empty() && participants.iter().all(|p| p.id != id);
+    let newcomer = participants.len() < PARTICIPANTS_MAX
+        && !id.is_empty()
+        && participants.iter().all(|p| p.id != id);
     if newcomer {
-        participants.push(Participant { kind: message.author.kind.clone(), id, name: message.author.name.clone() });
+        participants.push(Participant {
+            kind: message.author.kind.clone(),
+            id,
+            name: message.author.name.clone(),
+        });
     }
     c.q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3, participants = $4 where id = $1")
         .bind(message.thread_id)
@@ -228,13 +254,20 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
 /// # Errors
 /// `Invalid` when it is not one of ours.
 fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
-    let Some(text) = cursor.filter(|t| !t.is_empty()) else { return Ok(i64::MAX) };
+    let Some(text) = cursor.filter(|t| !t.is_empty()) else {
+        return Ok(i64::MAX);
+    };
     URL_SAFE_NO_PAD
         .decode(text)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .and_then(|text| text.strip_prefix("threads:")?.parse().ok())
-        .ok_or_else(|| ChatError::Invalid("the cursor is not one that a list of threads gave".to_owned(), "cursor"))
+        .ok_or_else(|| {
+            ChatError::Invalid(
+                "the cursor is not one that a list of threads gave".to_owned(),
+                "cursor",
+            )
+        })
 }
 
 fn cursor(last_seq: i64) -> String {
@@ -259,7 +292,9 @@ pub async fn list(
     limit: i64,
 ) -> Result<(Vec<MyThread>, Option<String>), ChatError> {
     let rows: Vec<Row> = c
-        .q(thread_sql!("where t.channel_id = $1 and t.last_seq < $2 order by t.last_seq desc limit $3"))
+        .q(thread_sql!(
+            "where t.channel_id = $1 and t.last_seq < $2 order by t.last_seq desc limit $3"
+        ))
         .bind(channel)
         .bind(parse_cursor(after)?)
         .bind(limit + 1)
@@ -268,13 +303,24 @@ pub async fn list(
     let mut threads: Vec<Thread> = rows.into_iter().map(Thread::from).collect();
     let more = i64::try_from(threads.len()).unwrap_or(i64::MAX) > limit;
     threads.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let next = threads.last().filter(|_| more).map(|thread| cursor(thread.last_seq));
+    let next = threads
+        .last()
+        .filter(|_| more)
+        .map(|thread| cursor(thread.last_seq));
     Ok((with_details(c, user, channel, threads).await?, next))
 }
 
 /// Adds what one person sees to threads of one channel, with a fixed number of queries.
-async fn with_details(c: &mut Conn, user: UserId, channel: ChannelId, threads: Vec<Thread>) -> Result<Vec<MyThread>, ChatError> {
-    let (Some(high), Some(low)) = (threads.iter().map(|t| t.last_seq).max(), threads.iter().map(|t| t.last_seq).min()) else {
+async fn with_details(
+    c: &mut Conn,
+    user: UserId,
+    channel: ChannelId,
+    threads: Vec<Thread>,
+) -> Result<Vec<MyThread>, ChatError> {
+    let (Some(high), Some(low)) = (
+        threads.iter().map(|t| t.last_seq).max(),
+        threads.iter().map(|t| t.last_seq).min(),
+    ) else {
         return Ok(Vec::new());
     };
     let roots: Vec<messages::Row> = c
@@ -295,7 +341,10 @@ async fn with_details(c: &mut Conn, user: UserId, channel: ChannelId, threads: V
         .all()
         .await?;
     let by_thread = |rows: Vec<messages::Row>| -> HashMap<ThreadId, Message> {
-        rows.into_iter().map(Message::from).map(|m| (m.thread_id, m)).collect()
+        rows.into_iter()
+            .map(Message::from)
+            .map(|m| (m.thread_id, m))
+            .collect()
     };
     let (mut roots, mut lasts) = (by_thread(roots), by_thread(lasts));
     let mut tasks: HashMap<ThreadId, Vec<Task>> = HashMap::new();
@@ -343,7 +392,12 @@ pub struct ThreadPatch {
 
 /// # Errors
 /// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
-pub async fn update(c: &mut Conn, caller: &Caller, id: ThreadId, patch: &ThreadPatch) -> Result<MyThread, ChatError> {
+pub async fn update(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ThreadId,
+    patch: &ThreadPatch,
+) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?;
     // An archived thread can be opened again, and nothing else.
     let access = if patch.status == Some("open") {
@@ -355,38 +409,66 @@ pub async fn update(c: &mut Conn, caller: &Caller, id: ThreadId, patch: &ThreadP
     let actor = &access.place.actor;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     if let Some(title) = &patch.title {
-        c.q("update threads set title = $2 where id = $1").bind(id).bind(title.clone()).run().await?;
+        c.q("update threads set title = $2 where id = $1")
+            .bind(id)
+            .bind(title.clone())
+            .run()
+            .await?;
     }
     match patch.agent {
         Some(Some(agent)) => {
             actor.require(Scope::AgentsUse)?;
             let found = profiles::find_askable(c, actor.workspace, agent).await?;
-            bind(c, actor.workspace, id, &found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?).await?;
+            bind(
+                c,
+                actor.workspace,
+                id,
+                &found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?,
+            )
+            .await?;
         }
         Some(None) => {
-            c.q("update threads set agent_id = null where id = $1").bind(id).run().await?;
+            c.q("update threads set agent_id = null where id = $1")
+                .bind(id)
+                .run()
+                .await?;
         }
         None => {}
     }
     if let Some(auto_reply) = patch.auto_reply {
         let n = c
-            .q("update bindings set auto_reply = $2, updated_at = $3 where place_id = $1 \
-                and agent_id = (select agent_id from threads where id = $1)")
+            .q(
+                "update bindings set auto_reply = $2, updated_at = $3 where place_id = $1 \
+                and agent_id = (select agent_id from threads where id = $1)",
+            )
             .bind(id)
             .bind(auto_reply)
             .bind(now())
             .run()
             .await?;
         if n == 0 {
-            return Err(ChatError::Invalid("the thread has no agent that could answer: set agent_id too".to_owned(), "auto_reply"));
+            return Err(ChatError::Invalid(
+                "the thread has no agent that could answer: set agent_id too".to_owned(),
+                "auto_reply",
+            ));
         }
     }
     if let Some(status) = patch.status {
-        c.q("update threads set status = $2 where id = $1").bind(id).bind(status).run().await?;
+        c.q("update threads set status = $2 where id = $1")
+            .bind(id)
+            .bind(status)
+            .run()
+            .await?;
     }
     let thread = get_thread(c, id).await?;
     let seq = log::reserve(c, actor.workspace, 1).await?;
-    let event = NewEvent::new(seq, "thread.updated", access.place.audience(), &ThreadData { thread: &thread })?.in_place(id, None);
+    let event = NewEvent::new(
+        seq,
+        "thread.updated",
+        access.place.audience(),
+        &ThreadData { thread: &thread },
+    )?
+    .in_place(id, None);
     log::append(c, actor.workspace, event).await?;
     let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)

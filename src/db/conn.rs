@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sqlx::{
-    Encode, FromRow, Postgres, Sqlite, Transaction, Type,
-    arguments::Arguments,
+    Arguments, Encode, FromRow, Postgres, Sqlite, Transaction, Type,
     pool::PoolConnection,
     postgres::{PgArguments, PgConnection, PgRow},
     sqlite::{SqliteArguments, SqliteConnection, SqliteRow},
@@ -61,7 +60,14 @@ pub struct Conn {
 
 impl Conn {
     fn new(link: Link) -> Self {
-        Self { link, writes: 0, failed: false, retryable: false, notices: Vec::new(), proof: None }
+        Self {
+            link,
+            writes: 0,
+            failed: false,
+            retryable: false,
+            notices: Vec::new(),
+            proof: None,
+        }
     }
 
     pub(super) fn lite(c: PoolConnection<Sqlite>) -> Self {
@@ -93,7 +99,12 @@ impl Conn {
             Engine::Sqlite => Args::Lite(SqliteArguments::default()),
             Engine::Postgres => Args::Pg(PgArguments::default()),
         };
-        Q { conn: self, sql, args, error: None }
+        Q {
+            conn: self,
+            sql,
+            args,
+            error: None,
+        }
     }
 
     /// Hands `notice` to the listener once this transaction is committed.
@@ -182,18 +193,29 @@ impl Q<'_> {
 
     /// Runs it; the number of rows that it changed.
     pub async fn run(self) -> Result<u64, DbError> {
-        let Self { conn, sql, args, error } = self;
+        let Self {
+            conn,
+            sql,
+            args,
+            error,
+        } = self;
         if let Some(e) = error {
             return Err(e.into());
         }
         conn.writes += 1;
         let done = match args {
             Args::Lite(args) => match conn.as_lite() {
-                Some(c) => sqlx::query_with(sql, args).execute(c).await.map(|r| r.rows_affected()),
+                Some(c) => sqlx::query_with(sql, args)
+                    .execute(c)
+                    .await
+                    .map(|r| r.rows_affected()),
                 None => Err(sqlx::Error::WorkerCrashed),
             },
             Args::Pg(args) => match conn.as_pg() {
-                Some(c) => sqlx::query_with(sql, args).execute(c).await.map(|r| r.rows_affected()),
+                Some(c) => sqlx::query_with(sql, args)
+                    .execute(c)
+                    .await
+                    .map(|r| r.rows_affected()),
                 None => Err(sqlx::Error::WorkerCrashed),
             },
         };
@@ -205,11 +227,20 @@ impl Q<'_> {
 
     /// Every row.
     pub async fn all<T: Record>(self) -> Result<Vec<T>, DbError> {
-        let Self { conn, sql, args, error } = self;
+        let Self {
+            conn,
+            sql,
+            args,
+            error,
+        } = self;
         if let Some(e) = error {
             return Err(e.into());
         }
-        if !sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select")) {
+        if !sql
+            .trim_start()
+            .get(..6)
+            .is_some_and(|word| word.eq_ignore_ascii_case("select"))
+        {
             conn.writes += 1;
         }
         let rows = match args {
@@ -241,7 +272,9 @@ impl Q<'_> {
 
     /// The first row; `RowNotFound` when there is none.
     pub async fn one<T: Record>(self) -> Result<T, DbError> {
-        self.opt().await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
+        self.opt()
+            .await?
+            .ok_or_else(|| sqlx::Error::RowNotFound.into())
     }
 
     /// The one column of the one row.

@@ -29,7 +29,7 @@ const SQLITE_READERS: u32 = 4;
 /// PostgreSQL connections for reading, beside those of the writers.
 const POSTGRES_READERS: u32 = 12;
 
-pub type Json<T> = sqlx::types::Json<T>;
+pub use sqlx::types::Json;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
@@ -81,7 +81,10 @@ impl Place {
     /// # Errors
     /// A sentence that says which forms are understood.
     pub fn parse(url: &str) -> Result<Self, String> {
-        if let Some(path) = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
+        if let Some(path) = url
+            .strip_prefix("sqlite://")
+            .or_else(|| url.strip_prefix("sqlite:"))
+        {
             Ok(Self::Sqlite(PathBuf::from(path)))
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             Ok(Self::Postgres(url.to_owned()))
@@ -130,7 +133,10 @@ impl Db {
                     .connect_with(sqlite_options(path).read_only(true))
                     .await?;
                 let writers = Writers::sqlite(write, listener)?;
-                Ok(Self { pool: Pool::Lite(read), writers: Arc::new(writers) })
+                Ok(Self {
+                    pool: Pool::Lite(read),
+                    writers: Arc::new(writers),
+                })
             }
             Place::Postgres(url) => {
                 let pool = PgPoolOptions::new()
@@ -140,7 +146,10 @@ impl Db {
                     .await?;
                 migrate::run_postgres(&pool).await?;
                 let writers = Writers::postgres(url, listener).await?;
-                Ok(Self { pool: Pool::Pg(pool), writers: Arc::new(writers) })
+                Ok(Self {
+                    pool: Pool::Pg(pool),
+                    writers: Arc::new(writers),
+                })
             }
         }
     }
@@ -165,7 +174,8 @@ impl Db {
         Ok(match &self.pool {
             Pool::Lite(pool) => Conn::lite_tx(pool.begin_with("begin deferred").await?),
             Pool::Pg(pool) => Conn::pg_tx(
-                pool.begin_with("begin transaction isolation level repeatable read read only").await?,
+                pool.begin_with("begin transaction isolation level repeatable read read only")
+                    .await?,
             ),
         })
     }

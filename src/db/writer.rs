@@ -72,7 +72,10 @@ where
     }
 
     fn answer(self: Box<Self>) {
-        let outcome = self.outcome.into_inner().unwrap_or_else(|| Err(DbError::Closed.into()));
+        let outcome = self
+            .outcome
+            .into_inner()
+            .unwrap_or_else(|| Err(DbError::Closed.into()));
         // The caller may have gone away (a cancelled request); the write stands all the same.
         drop(self.reply.send(outcome));
     }
@@ -130,7 +133,11 @@ impl Writers {
         for (n, source) in sources.into_iter().enumerate() {
             let (send, receive) = mpsc::channel(QUEUE_MAX);
             queues.push(send);
-            let writer = Writer { source, engine, listener: Arc::clone(&listener) };
+            let writer = Writer {
+                source,
+                engine,
+                listener: Arc::clone(&listener),
+            };
             let (runtime, closing) = (runtime.clone(), closing.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("writer-{n}"))
@@ -139,7 +146,12 @@ impl Writers {
                 .map_err(|e| DbError::Start(format!("a writer thread could not start: {e}")))?;
             threads.push(thread);
         }
-        Ok(Self { queues, threads: std::sync::Mutex::new(threads), closing, engine })
+        Ok(Self {
+            queues,
+            threads: std::sync::Mutex::new(threads),
+            closing,
+            engine,
+        })
     }
 
     fn queue(&self, key: Uuid) -> &mpsc::Sender<Work> {
@@ -155,7 +167,12 @@ impl Writers {
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Command { key, command, outcome: RefCell::new(None), reply };
+        let job = Command {
+            key,
+            command,
+            outcome: RefCell::new(None),
+            reply,
+        };
         self.queue(key)
             .send(Work::Job(Box::new(job)))
             .await
@@ -168,13 +185,20 @@ impl Writers {
             return Ok(());
         }
         let (reply, answer) = oneshot::channel();
-        self.queues[0].send(Work::Checkpoint(reply)).await.map_err(|_| DbError::Closed)?;
+        self.queues[0]
+            .send(Work::Checkpoint(reply))
+            .await
+            .map_err(|_| DbError::Closed)?;
         answer.await.map_err(|_| DbError::Closed)?
     }
 
     pub(super) async fn close(&self) {
         self.closing.cancel();
-        let threads = self.threads.lock().map(|mut t| std::mem::take(&mut *t)).unwrap_or_default();
+        let threads = self
+            .threads
+            .lock()
+            .map(|mut t| std::mem::take(&mut *t))
+            .unwrap_or_default();
         let joined = tokio::task::spawn_blocking(move || {
             for thread in threads {
                 drop(thread.join());
@@ -191,7 +215,11 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(self, mut queue: mpsc::Receiver<Work>, closing: tokio_util::sync::CancellationToken) {
+    async fn run(
+        self,
+        mut queue: mpsc::Receiver<Work>,
+        closing: tokio_util::sync::CancellationToken,
+    ) {
         let mut waiting: Vec<Work> = Vec::new();
         loop {
             if waiting.is_empty() {
@@ -244,7 +272,11 @@ impl Writer {
         let mut c = self.source.acquire().await?;
         // Fails while a reader is inside the log; readers are short, so a few tries are enough.
         for _ in 0..20 {
-            let (busy,): (i64,) = c.q("pragma wal_checkpoint(truncate)").one::<(i64, i64, i64)>().await.map(|r| (r.0,))?;
+            let (busy,): (i64,) = c
+                .q("pragma wal_checkpoint(truncate)")
+                .one::<(i64, i64, i64)>()
+                .await
+                .map(|r| (r.0,))?;
             if busy == 0 {
                 return Ok(());
             }
@@ -257,7 +289,10 @@ impl Writer {
         match self.try_batch(&jobs).await {
             Ok(notices) => self.finish(jobs, notices),
             Err(Failed { unknown: None, .. }) => self.run_each(jobs).await,
-            Err(Failed { unknown: Some(proof), error }) => {
+            Err(Failed {
+                unknown: Some(proof),
+                error,
+            }) => {
                 self.settle(jobs, proof.as_ref(), error).await;
             }
         }
@@ -275,7 +310,11 @@ impl Writer {
     /// All jobs in one transaction. An error means that nothing was stored, or that this is unknown.
     async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<Notice>, Failed> {
         let mut c = self.source.acquire().await.map_err(Failed::before)?;
-        let begin = if self.engine == Engine::Sqlite { "begin immediate" } else { "begin" };
+        let begin = if self.engine == Engine::Sqlite {
+            "begin immediate"
+        } else {
+            "begin"
+        };
         c.control(begin).await.map_err(Failed::before)?;
         for job in jobs {
             let (writes, notices) = (c.writes, c.notices.len());
@@ -284,26 +323,32 @@ impl Writer {
             }
             let harmless = c.writes == writes && !c.failed;
             if !harmless {
-                return Err(self.roll_back(&mut c).await);
+                self.roll_back(&mut c).await;
+                return Err(Failed {
+                    unknown: None,
+                    error: None,
+                });
             }
             c.notices.truncate(notices);
         }
         failpoint!("before_commit");
         if let Err(e) = c.control("commit").await {
             let proof = c.proof.take();
-            let failed = self.roll_back(&mut c).await;
+            self.roll_back(&mut c).await;
             let unknown = (self.engine == Engine::Postgres).then_some(proof);
-            return Err(Failed { unknown, error: Some(e), ..failed });
+            return Err(Failed {
+                unknown,
+                error: Some(e),
+            });
         }
         failpoint!("after_commit");
         Ok(std::mem::take(&mut c.notices))
     }
 
-    async fn roll_back(&self, c: &mut Conn) -> Failed {
+    async fn roll_back(&self, c: &mut Conn) {
         if let Err(e) = c.control("rollback").await {
             tracing::warn!(error = %e, "a transaction could not be rolled back; its connection is given up");
         }
-        Failed { unknown: None, error: None }
     }
 
     /// Each job in a transaction of its own, so that one that fails does not touch its neighbours.
@@ -339,7 +384,11 @@ impl Writer {
 
     async fn try_one(&self, job: &dyn Job) -> Result<Vec<Notice>, OneFailed> {
         let mut c = self.source.acquire().await.map_err(OneFailed::Retry)?;
-        let begin = if self.engine == Engine::Sqlite { "begin immediate" } else { "begin" };
+        let begin = if self.engine == Engine::Sqlite {
+            "begin immediate"
+        } else {
+            "begin"
+        };
         c.control(begin).await.map_err(OneFailed::Retry)?;
         if !job.run(&mut c).await {
             let retryable = c.retryable;
@@ -417,7 +466,10 @@ struct Failed {
 
 impl Failed {
     fn before(error: DbError) -> Self {
-        Self { unknown: None, error: Some(error) }
+        Self {
+            unknown: None,
+            error: Some(error),
+        }
     }
 }
 
@@ -428,7 +480,10 @@ enum OneFailed {
     Unknown(Option<Proof>, DbError),
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a batch has at most 64 commands")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has at most 64 commands"
+)]
 fn f64_from(n: usize) -> f64 {
     n as f64
 }

@@ -27,10 +27,18 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
             if e.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
                 ApiError::body_too_large()
             } else {
-                ApiError::invalid("invalid_body", "the request's body could not be read".to_owned(), "")
+                ApiError::invalid(
+                    "invalid_body",
+                    "the request's body could not be read".to_owned(),
+                    "",
+                )
             }
         })?;
-        let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
+        let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
+            b"{}"
+        } else {
+            &bytes
+        };
         parse_json(text).map(Self)
     }
 }
@@ -38,6 +46,13 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
 /// # Errors
 /// 400 for what is no JSON or of another shape, 422 for an id of another kind.
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
+    if holds_nul(text) {
+        return Err(ApiError::invalid(
+            "invalid_field",
+            "a text holds a NUL character: remove it".to_owned(),
+            "",
+        ));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|e| {
         let path = e.path().to_string();
@@ -49,11 +64,34 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         } else if inner.is_data() {
             ApiError::invalid("invalid_field", message, param)
         } else {
-            ApiError::invalid("invalid_json", format!("the body is not JSON: {message}"), param)
+            ApiError::invalid(
+                "invalid_json",
+                format!("the body is not JSON: {message}"),
+                param,
+            )
         }
     })?;
-    deserializer.end().map_err(|e| ApiError::invalid("invalid_json", format!("the body is not JSON: {e}"), ""))?;
+    deserializer
+        .end()
+        .map_err(|e| ApiError::invalid("invalid_json", format!("the body is not JSON: {e}"), ""))?;
     Ok(value)
+}
+
+/// Whether a string in the JSON holds the character NUL, which PostgreSQL cannot store and nobody means.
+fn holds_nul(json: &[u8]) -> bool {
+    fn inside(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::String(text) => text.contains('\0'),
+            serde_json::Value::Array(list) => list.iter().any(inside),
+            serde_json::Value::Object(map) => map
+                .iter()
+                .any(|(key, value)| key.contains('\0') || inside(value)),
+            _ => false,
+        }
+    }
+    // Only an escape can make one: a bare NUL is no JSON.
+    json.windows(6).any(|w| w == b"\\u0000")
+        && serde_json::from_slice(json).is_ok_and(|value| inside(&value))
 }
 
 /// The parameters of a path.
@@ -85,7 +123,9 @@ impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
 }
 
 /// Tells an absent field (`None`) from `null` (`Some(None)`).
-pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<Option<T>>, D::Error> {
+pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(d).map(Some)
 }
 
@@ -94,9 +134,15 @@ pub fn token_of(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let text = value.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
-        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned()).filter(|t| t.starts_with("ov_"));
+        return scheme
+            .eq_ignore_ascii_case("bearer")
+            .then(|| token.trim().to_owned())
+            .filter(|t| t.starts_with("ov_"));
     }
-    let cookie = CookieJar::from_headers(headers).get(auth::SESSION_COOKIE)?.value().to_owned();
+    let cookie = CookieJar::from_headers(headers)
+        .get(auth::SESSION_COOKIE)?
+        .value()
+        .to_owned();
     (!cookie.is_empty() && !cookie.starts_with("ov_")).then_some(cookie)
 }
 
@@ -113,7 +159,11 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
         let credential = found.caller.credential.clone();
         let db = state.db.clone();
         state.tracker.spawn(async move {
-            let noted = db.write(uuid::Uuid::nil(), async move |c: &mut crate::db::Conn| auth::touch(c, &credential).await).await;
+            let noted = db
+                .write(uuid::Uuid::nil(), async move |c: &mut crate::db::Conn| {
+                    auth::touch(c, &credential).await
+                })
+                .await;
             if let Err(e) = noted {
                 tracing::warn!(error = %e, "the use of a session could not be noted");
             }
@@ -134,11 +184,17 @@ impl FromRequestParts<State> for Caller {
 ///
 /// # Errors
 /// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 for a header that is no id.
-pub async fn workspace_of(state: &State, headers: &HeaderMap, caller: &Caller) -> Result<WorkspaceId, ApiError> {
+pub async fn workspace_of(
+    state: &State,
+    headers: &HeaderMap,
+    caller: &Caller,
+) -> Result<WorkspaceId, ApiError> {
     let named = match headers.get("x-workspace-id") {
         Some(value) => {
             let text = value.to_str().unwrap_or_default();
-            let id = text.parse().map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), "X-Workspace-Id"))?;
+            let id = text.parse().map_err(|e: IdError| {
+                ApiError::invalid("invalid_id", e.to_string(), "X-Workspace-Id")
+            })?;
             Some(id)
         }
         None => None,
@@ -187,7 +243,11 @@ impl FromRequestParts<State> for Address {
             return Ok(Self(peer));
         }
         // The nearest hop that is not one of ours.
-        let forwarded = parts.headers.get("x-forwarded-for").and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let forwarded = parts
+            .headers
+            .get("x-forwarded-for")
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default();
         let hop = forwarded
             .rsplit(',')
             .filter_map(|hop| hop.trim().parse::<IpAddr>().ok())
@@ -203,12 +263,21 @@ impl FromRequestParts<State> for IfMatch {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &State) -> Result<Self, ApiError> {
-        let Some(value) = parts.headers.get(header::IF_MATCH) else { return Ok(Self(None)) };
+        let Some(value) = parts.headers.get(header::IF_MATCH) else {
+            return Ok(Self(None));
+        };
         let text = value.to_str().unwrap_or_default().trim();
-        let number = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+        let number = text
+            .strip_prefix('"')
+            .and_then(|t| t.strip_suffix('"'))
+            .unwrap_or(text);
         match number.parse::<i64>() {
             Ok(n) if n >= 0 => Ok(Self(Some(n))),
-            _ => Err(ApiError::invalid("invalid_if_match", format!("If-Match takes a version such as \"3\", not `{text}`"), "If-Match")),
+            _ => Err(ApiError::invalid(
+                "invalid_if_match",
+                format!("If-Match takes a version such as \"3\", not `{text}`"),
+                "If-Match",
+            )),
         }
     }
 }

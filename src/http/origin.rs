@@ -16,7 +16,11 @@ fn authority(text: &str, default_port: u16) -> Option<(String, u16)> {
         Some((host, port)) if !port.contains(']') => (host.to_owned(), port.parse().ok()?),
         _ => (text, default_port),
     };
-    let host = if matches!(host.as_str(), "127.0.0.1" | "[::1]") { "localhost".to_owned() } else { host };
+    let host = if matches!(host.as_str(), "127.0.0.1" | "[::1]") {
+        "localhost".to_owned()
+    } else {
+        host
+    };
     (!host.is_empty()).then_some((host, port))
 }
 
@@ -33,11 +37,18 @@ fn origin_authority(origin: &str) -> Option<((String, u16), u16)> {
 
 /// Whether the headers say that one of our own pages made the request.
 pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
-    let text = |name| headers.get(name).and_then(|v: &axum::http::HeaderValue| v.to_str().ok());
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|v: &axum::http::HeaderValue| v.to_str().ok())
+    };
     if let Some(origin) = text(header::ORIGIN) {
-        let Some((from, default_port)) = origin_authority(origin) else { return false };
+        let Some((from, default_port)) = origin_authority(origin) else {
+            return false;
+        };
         let host = text(header::HOST).and_then(|host| authority(host, default_port));
-        return host.as_ref() == Some(&from) || origin_authority(public_url).is_some_and(|(own, _)| own == from);
+        return host.as_ref() == Some(&from)
+            || origin_authority(public_url).is_some_and(|(own, _)| own == from);
     }
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
@@ -47,9 +58,14 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
     let headers = request.headers();
     let with_key = headers.contains_key(header::AUTHORIZATION);
     let with_cookie = !with_key
-        && axum_extra::extract::CookieJar::from_headers(headers).get(crate::auth::SESSION_COOKIE).is_some();
+        && axum_extra::extract::CookieJar::from_headers(headers)
+            .get(crate::auth::SESSION_COOKIE)
+            .is_some();
     let path = request.uri().path();
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let changes = !matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    );
     let opens = path == "/v1/ws";
     let begins_session = changes && matches!(path, "/v1/auth/login" | "/v1/auth/signup");
     let guarded = begins_session || (with_cookie && (changes || opens));
@@ -64,26 +80,79 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(k, v)| (header::HeaderName::from_static(k), v.parse().unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| (header::HeaderName::from_static(k), v.parse().unwrap()))
+            .collect()
     }
 
     #[test]
     fn only_our_own_pages_count() {
         let cases: &[(&[(&str, &str)], bool)] = &[
-            (&[("host", "127.0.0.1:8080"), ("origin", "http://localhost:8080")], true),
-            (&[("host", "[::1]:8080"), ("origin", "http://127.0.0.1:8080")], true),
-            (&[("host", "inner:8080"), ("origin", "https://chat.example")], true),
-            (&[("host", "chat.example"), ("origin", "https://chat.example:443")], true),
-            (&[("host", "127.0.0.1:8080"), ("origin", "http://localhost:8081")], false),
-            (&[("host", "127.0.0.1:8080"), ("origin", "http://evil.example")], false),
+            (
+                &[
+                    ("host", "127.0.0.1:8080"),
+                    ("origin", "http://localhost:8080"),
+                ],
+                true,
+            ),
+            (
+                &[("host", "[::1]:8080"), ("origin", "http://127.0.0.1:8080")],
+                true,
+            ),
+            (
+                &[("host", "inner:8080"), ("origin", "https://chat.example")],
+                true,
+            ),
+            (
+                &[
+                    ("host", "chat.example"),
+                    ("origin", "https://chat.example:443"),
+                ],
+                true,
+            ),
+            (
+                &[
+                    ("host", "127.0.0.1:8080"),
+                    ("origin", "http://localhost:8081"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    ("host", "127.0.0.1:8080"),
+                    ("origin", "http://evil.example"),
+                ],
+                false,
+            ),
             (&[("host", "127.0.0.1:8080"), ("origin", "null")], false),
             (&[("host", "127.0.0.1:8080")], false),
-            (&[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-origin")], true),
-            (&[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-site")], false),
-            (&[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")], false),
+            (
+                &[
+                    ("host", "127.0.0.1:8080"),
+                    ("sec-fetch-site", "same-origin"),
+                ],
+                true,
+            ),
+            (
+                &[("host", "127.0.0.1:8080"), ("sec-fetch-site", "same-site")],
+                false,
+            ),
+            (
+                &[
+                    ("host", "127.0.0.1:8080"),
+                    ("sec-fetch-site", "same-origin"),
+                    ("origin", "http://evil.example"),
+                ],
+                false,
+            ),
         ];
         for (pairs, expected) in cases {
-            assert_eq!(is_same_origin(&headers(pairs), "https://chat.example"), *expected, "{pairs:?}");
+            assert_eq!(
+                is_same_origin(&headers(pairs), "https://chat.example"),
+                *expected,
+                "{pairs:?}"
+            );
         }
     }
 }

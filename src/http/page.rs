@@ -36,7 +36,11 @@ pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
         None => Ok(default),
         Some(text) => match text.parse::<i64>() {
             Ok(n @ 1..=LIMIT_MAX) => Ok(n),
-            _ => Err(ApiError::invalid("invalid_limit", format!("limit is a number from 1 to {LIMIT_MAX}, not `{text}`"), "limit")),
+            _ => Err(ApiError::invalid(
+                "invalid_limit",
+                format!("limit is a number from 1 to {LIMIT_MAX}, not `{text}`"),
+                "limit",
+            )),
         },
     }
 }
@@ -45,23 +49,36 @@ pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
 ///
 /// # Errors
 /// 400 when it does not parse.
-pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(text: Option<&str>, param: &'static str) -> Result<Option<Id>, ApiError> {
+pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(
+    text: Option<&str>,
+    param: &'static str,
+) -> Result<Option<Id>, ApiError> {
     text.filter(|t| !t.is_empty())
-        .map(|t| t.parse().map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), param)))
+        .map(|t| {
+            t.parse()
+                .map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), param))
+        })
         .transpose()
 }
 
 impl PageQuery {
     /// # Errors
     /// 400 for a bad limit or id, and for `after` together with `before`.
-    pub fn parse<Id: std::str::FromStr<Err = IdError>>(&self, default_limit: i64) -> Result<Page<Id>, ApiError> {
+    pub fn parse<Id: std::str::FromStr<Err = IdError>>(
+        &self,
+        default_limit: i64,
+    ) -> Result<Page<Id>, ApiError> {
         let page = Page {
             limit: parse_limit(self.limit.as_deref(), default_limit)?,
             after: parse_id(self.after.as_deref(), "after")?,
             before: parse_id(self.before.as_deref(), "before")?,
         };
         if page.after.is_some() && page.before.is_some() {
-            return Err(ApiError::invalid("invalid_cursor", "give `after` or `before`, not both".to_owned(), "before"));
+            return Err(ApiError::invalid(
+                "invalid_cursor",
+                "give `after` or `before`, not both".to_owned(),
+                "before",
+            ));
         }
         Ok(page)
     }
@@ -94,6 +111,13 @@ impl<T> List<T> {
         rows.truncate(limit);
         let first_id = rows.first().map(&id);
         let last_id = rows.last().map(&id);
-        Self { object: "list", data: rows, has_more, first_id, last_id, next_cursor: None }
+        Self {
+            object: "list",
+            data: rows,
+            has_more,
+            first_id,
+            last_id,
+            next_cursor: None,
+        }
     }
 }

@@ -127,6 +127,22 @@ pub struct ModelSettings {
     pub models_file: Option<PathBuf>,
 }
 
+impl std::fmt::Debug for ModelSettings {
+    /// Shows which keys are set, never what they are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let key = |value: &Option<String>| if value.is_some() { "[hidden]" } else { "none" };
+        f.debug_struct("ModelSettings")
+            .field("base_url", &self.base_url)
+            .field("api_key", &key(&self.api_key))
+            .field("anthropic_api_key", &key(&self.anthropic_api_key))
+            .field("openai_api_key", &key(&self.openai_api_key))
+            .field("model", &self.model)
+            .field("utility_model", &self.utility_model)
+            .field("models_file", &self.models_file)
+            .finish()
+    }
+}
+
 /// Why no provider can be made of the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {

@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::log::{Access, Audience, Envelope};
-use crate::ids::{ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId};
+use crate::ids::{
+    ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
+};
 
 /// Frames that wait for a socket; beyond that it is closed with 4008.
 const SOCKET_QUEUE_MAX: usize = 1024;
@@ -76,7 +78,10 @@ pub struct Socket {
 impl Socket {
     /// Asks the socket's task to close it; the first reason counts.
     pub fn close(&self, why: Close) {
-        drop(self.code.compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst));
+        drop(
+            self.code
+                .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst),
+        );
         self.closed.cancel();
     }
 
@@ -85,7 +90,12 @@ impl Socket {
     }
 
     fn durable(&self, seq: i64, frame: &Utf8Bytes) {
-        if self.queue.try_send(Outgoing::Event(seq, frame.clone())).is_err() && !self.closed.is_cancelled() {
+        if self
+            .queue
+            .try_send(Outgoing::Event(seq, frame.clone()))
+            .is_err()
+            && !self.closed.is_cancelled()
+        {
             metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
             self.close(Close::TooSlow);
         }
@@ -93,7 +103,8 @@ impl Socket {
 
     /// False when it was dropped.
     fn droppable(&self, frame: &Utf8Bytes) -> bool {
-        self.queue.capacity() > SOCKET_QUEUE_RESERVE && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok()
+        self.queue.capacity() > SOCKET_QUEUE_RESERVE
+            && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok()
     }
 }
 
@@ -199,7 +210,11 @@ impl Room {
                 }
             }
             let also = event.also.and_then(|user| self.people.get(&user));
-            for id in also.into_iter().flatten().filter(|id| allowed.is_none_or(|a| !a.contains(id))) {
+            for id in also
+                .into_iter()
+                .flatten()
+                .filter(|id| allowed.is_none_or(|a| !a.contains(id)))
+            {
                 if let Some(socket) = self.sockets.get(id) {
                     socket.durable(event.seq, &event.frame);
                 }
@@ -241,7 +256,13 @@ struct PresenceFrame {
 }
 
 fn presence(user_id: UserId, status: &'static str) -> Utf8Bytes {
-    serde_json::to_string(&PresenceFrame { r#type: "presence", user_id, status }).unwrap_or_default().into()
+    serde_json::to_string(&PresenceFrame {
+        r#type: "presence",
+        user_id,
+        status,
+    })
+    .unwrap_or_default()
+    .into()
 }
 
 impl Hub {
@@ -338,7 +359,9 @@ impl Hub {
 
     /// Gives a committed event to those who may see it. Called in commit order.
     pub fn publish(&self, event: &Envelope) {
-        let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else { return };
+        let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else {
+            return;
+        };
         let mut room = lock(&room);
         if let Some(access) = &event.access {
             room.apply(access);
@@ -380,7 +403,10 @@ impl Hub {
     }
 
     pub fn online(&self, workspace: WorkspaceId) -> Vec<UserId> {
-        self.rooms.get(&workspace).map(|room| lock(&room).people.keys().copied().collect()).unwrap_or_default()
+        self.rooms
+            .get(&workspace)
+            .map(|room| lock(&room).people.keys().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Watches a place and sends what is being written there so far. False when the socket watches too many.
@@ -392,8 +418,15 @@ impl Hub {
             return false;
         }
         watched.insert(spot.id());
-        room.watchers.entry(spot.id()).or_default().insert(socket.id);
-        for (task, stream) in room.streams.iter().filter(|(_, stream)| stream.spot == spot) {
+        room.watchers
+            .entry(spot.id())
+            .or_default()
+            .insert(socket.id);
+        for (task, stream) in room
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.spot == spot)
+        {
             socket.droppable(&stream.frame(*task, 0, &stream.text[..stream.sent_bytes]));
         }
         true
@@ -417,13 +450,17 @@ impl Hub {
     pub fn is_watching(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
         let room = self.room(workspace);
         let room = lock(&room);
-        room.watched.get(&socket.id).is_some_and(|places| places.contains(&spot.id()))
+        room.watched
+            .get(&socket.id)
+            .is_some_and(|places| places.contains(&spot.id()))
     }
 
     /// Tells the place's watchers, but not `user`'s own sockets, that `user` is typing.
     pub fn typing(&self, workspace: WorkspaceId, spot: Spot, user: UserId) {
         let frame = match spot {
-            Spot::Thread(id) => serde_json::json!({"type": "typing", "thread_id": id, "user_id": user}),
+            Spot::Thread(id) => {
+                serde_json::json!({"type": "typing", "thread_id": id, "user_id": user})
+            }
             Spot::Fork(id) => serde_json::json!({"type": "typing", "fork_id": id, "user_id": user}),
         };
         let room = self.room(workspace);
@@ -444,8 +481,22 @@ impl Hub {
     }
 
     /// Begins a streamed reply, or a new attempt at it; deltas begin again at 0.
-    pub fn open_stream(&self, workspace: WorkspaceId, task: TaskId, spot: Spot, message: MessageId, attempt: i64) {
-        let stream = Stream { spot, message, attempt, text: String::new(), sent_bytes: 0, sent_units: 0 };
+    pub fn open_stream(
+        &self,
+        workspace: WorkspaceId,
+        task: TaskId,
+        spot: Spot,
+        message: MessageId,
+        attempt: i64,
+    ) {
+        let stream = Stream {
+            spot,
+            message,
+            attempt,
+            text: String::new(),
+            sent_bytes: 0,
+            sent_units: 0,
+        };
         lock(&self.room(workspace)).streams.insert(task, stream);
     }
 
@@ -459,7 +510,9 @@ impl Hub {
     pub fn flush_stream(&self, workspace: WorkspaceId, task: TaskId) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
-        let Some(stream) = room.streams.get_mut(&task) else { return false };
+        let Some(stream) = room.streams.get_mut(&task) else {
+            return false;
+        };
         let fresh = &stream.text[stream.sent_bytes..];
         if fresh.is_empty() {
             return false;
@@ -472,9 +525,16 @@ impl Hub {
         true
     }
 
-    /// Ends a stream; its text as far as it was written here.
-    pub fn close_stream(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
-        lock(&self.room(workspace)).streams.remove(&task).map(|stream| stream.text)
+    /// The text of a stream as far as it was written here.
+    pub fn stream_text(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
+        lock(&self.room(workspace))
+            .streams
+            .get(&task)
+            .map(|stream| stream.text.clone())
+    }
+
+    pub fn close_stream(&self, workspace: WorkspaceId, task: TaskId) {
+        lock(&self.room(workspace)).streams.remove(&task);
     }
 }
 
@@ -491,7 +551,14 @@ mod tests {
     }
 
     fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
-        Envelope { workspace, seq, audience, also: None, access: None, frame: format!("event {seq}").into() }
+        Envelope {
+            workspace,
+            seq,
+            audience,
+            also: None,
+            access: None,
+            frame: format!("event {seq}").into(),
+        }
     }
 
     #[test]
@@ -514,10 +581,16 @@ mod tests {
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
         let (socket, mut receive) = hub.register(ws, user, None, None).unwrap();
         let mut grant = event(ws, 1, Audience::Members(gained));
-        grant.access = Some(Access::Granted { channel: gained, users: vec![user] });
+        grant.access = Some(Access::Granted {
+            channel: gained,
+            users: vec![user],
+        });
         hub.publish(&grant);
         let mut revoke = event(ws, 2, Audience::Members(lost));
-        revoke.access = Some(Access::Revoked { channel: lost, user });
+        revoke.access = Some(Access::Revoked {
+            channel: lost,
+            user,
+        });
         hub.publish(&revoke);
         hub.admit(ws, &socket, vec![lost]);
         texts(&mut receive);
@@ -539,7 +612,12 @@ mod tests {
 
     #[test]
     fn a_late_watcher_gets_the_text_so_far_and_then_what_follows() {
-        let (hub, ws, spot, task) = (Hub::default(), WorkspaceId::new(), Spot::Thread(ThreadId::new()), TaskId::new());
+        let (hub, ws, spot, task) = (
+            Hub::default(),
+            WorkspaceId::new(),
+            Spot::Thread(ThreadId::new()),
+            TaskId::new(),
+        );
         let (socket, mut receive) = hub.register(ws, UserId::new(), None, None).unwrap();
         hub.open_stream(ws, task, spot, MessageId::new(), 1);
         hub.push_stream(ws, task, "Grüße 👋");
@@ -548,8 +626,10 @@ mod tests {
         texts(&mut receive);
         assert!(hub.watch(ws, &socket, spot));
         hub.flush_stream(ws, task);
-        let frames: Vec<serde_json::Value> =
-            texts(&mut receive).iter().map(|t| serde_json::from_str(t).unwrap()).collect();
+        let frames: Vec<serde_json::Value> = texts(&mut receive)
+            .iter()
+            .map(|t| serde_json::from_str(t).unwrap())
+            .collect();
         assert_eq!(frames[0]["text"], "Grüße 👋");
         assert_eq!(frames[0]["offset"], 0);
         assert_eq!(frames[1]["text"], " und");

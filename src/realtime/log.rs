@@ -3,7 +3,6 @@
 use axum::extract::ws::Utf8Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 use crate::{
     db::{Conn, DbError, Proof, now},
@@ -12,6 +11,8 @@ use crate::{
 
 /// Events in one answer of the log, at most.
 pub const EVENTS_PAGE_MAX: i64 = 500;
+/// Events removed in one transaction, so that others do not wait long.
+const PRUNED_AT_ONCE: i64 = 1000;
 
 /// Who may see an event. Decided by present membership when it is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,18 @@ impl Audience {
 /// What an event changes about who sees what; applied before the event is delivered.
 #[derive(Debug, Clone)]
 pub enum Access {
-    Granted { channel: ChannelId, users: Vec<UserId> },
-    Revoked { channel: ChannelId, user: UserId },
+    Granted {
+        channel: ChannelId,
+        users: Vec<UserId>,
+    },
+    Revoked {
+        channel: ChannelId,
+        user: UserId,
+    },
     /// The person is no longer in the workspace.
-    Expelled { user: UserId },
+    Expelled {
+        user: UserId,
+    },
 }
 
 /// An event that is to be appended; `data` is already JSON.
@@ -63,7 +72,12 @@ impl NewEvent {
     ///
     /// # Errors
     /// When `data` cannot be JSON.
-    pub fn new(seq: i64, kind: &'static str, audience: Audience, data: &impl Serialize) -> Result<Self, DbError> {
+    pub fn new(
+        seq: i64,
+        kind: &'static str,
+        audience: Audience,
+        data: &impl Serialize,
+    ) -> Result<Self, DbError> {
         Ok(Self {
             seq,
             kind,
@@ -154,19 +168,25 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         data: &event.data,
     })
     .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
-    c.q("insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8)")
-        .bind(workspace)
-        .bind(event.seq)
-        .bind(event.kind)
-        .bind(event.audience.channel())
-        .bind(event.also)
-        .bind(event.message)
-        .bind(frame.clone())
-        .bind(ts)
-        .run()
-        .await?;
-    c.prove(Proof { workspace: workspace.0, seq: event.seq, ts });
+    c.q(
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(workspace)
+    .bind(event.seq)
+    .bind(event.kind)
+    .bind(event.audience.channel())
+    .bind(event.also)
+    .bind(event.message)
+    .bind(frame.clone())
+    .bind(ts)
+    .run()
+    .await?;
+    c.prove(Proof {
+        workspace: workspace.0,
+        seq: event.seq,
+        ts,
+    });
     c.notify(Box::new(Envelope {
         workspace,
         seq: event.seq,
@@ -193,7 +213,10 @@ pub async fn append_one(
 
 /// Newest number, and the newest that is no longer kept.
 pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), DbError> {
-    c.q("select seq, pruned_seq from workspaces where id = $1").bind(workspace).one().await
+    c.q("select seq, pruned_seq from workspaces where id = $1")
+        .bind(workspace)
+        .one()
+        .await
 }
 
 /// Events after `after` up to `until` that `user` may see now, oldest first, at most `limit`: number and frame.
@@ -234,7 +257,9 @@ pub async fn blank_message(
         .all()
         .await?;
     for (seq, frame) in rows {
-        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&frame) else { continue };
+        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&frame) else {
+            continue;
+        };
         blank(&mut value);
         c.q("update events set frame = $3 where workspace_id = $1 and seq = $2")
             .bind(workspace)
@@ -246,19 +271,28 @@ pub async fn blank_message(
     Ok(())
 }
 
-/// Removes events older than `before`; the log then begins after the newest of them.
-pub async fn prune(c: &mut Conn, workspace: Uuid, before: chrono::DateTime<chrono::Utc>) -> Result<u64, DbError> {
-    let newest: (Option<i64>,) = c
-        .q("select max(seq) from events where workspace_id = $1 and ts < $2")
+/// Removes up to `PRUNED_AT_ONCE` events older than `before`, oldest first; how many there were.
+pub async fn prune(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    before: chrono::DateTime<chrono::Utc>,
+) -> Result<u64, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(seq) from (select seq from events where workspace_id = $1 and ts < $2 order by seq limit $3) old")
         .bind(workspace)
         .bind(before)
-        .one()
+        .bind(PRUNED_AT_ONCE)
+        .value()
         .await?;
-    let Some(newest) = newest.0 else { return Ok(0) };
+    let Some(newest) = newest else { return Ok(0) };
     c.q("update workspaces set pruned_seq = $2 where id = $1 and pruned_seq < $2")
         .bind(workspace)
         .bind(newest)
         .run()
         .await?;
-    c.q("delete from events where workspace_id = $1 and seq <= $2").bind(workspace).bind(newest).run().await
+    c.q("delete from events where workspace_id = $1 and seq <= $2")
+        .bind(workspace)
+        .bind(newest)
+        .run()
+        .await
 }

@@ -85,13 +85,20 @@ pub enum LeaseLost {
 }
 
 pub async fn queued_count(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued'").bind(workspace).value().await
+    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued'")
+        .bind(workspace)
+        .value()
+        .await
 }
 
 /// Inserts a task, queued; or failed with `queue_full` when `full`. The caller appends its event.
 ///
 /// `None` when `retry_of` has been retried already.
-pub async fn insert(c: &mut Conn, new: &NewTask, full: Option<&TaskError>) -> Result<Option<Task>, DbError> {
+pub async fn insert(
+    c: &mut Conn,
+    new: &NewTask,
+    full: Option<&TaskError>,
+) -> Result<Option<Task>, DbError> {
     let id = TaskId::new();
     let at = now();
     let place = new.fork.map_or(new.thread.0, |fork| fork.0);
@@ -129,15 +136,21 @@ pub async fn insert(c: &mut Conn, new: &NewTask, full: Option<&TaskError>) -> Re
 }
 
 pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError> {
-    c.q(task_sql!("select", "from tasks where id = $1")).bind(id).opt().await
+    c.q(task_sql!("select", "from tasks where id = $1"))
+        .bind(id)
+        .opt()
+        .await
 }
 
 /// Tasks that a message asked for, in the order of its mentions.
 pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
-    c.q(task_sql!("select", "from tasks where trigger_message_id = $1 and retry_of is null order by id limit 16"))
-        .bind(message)
-        .all()
-        .await
+    c.q(task_sql!(
+        "select",
+        "from tasks where trigger_message_id = $1 and retry_of is null order by id limit 16"
+    ))
+    .bind(message)
+    .all()
+    .await
 }
 
 /// Which tasks to list.
@@ -195,7 +208,11 @@ pub async fn list(
 }
 
 /// Queued and running tasks that `user` may see, oldest first, at most 500.
-pub async fn active(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<Vec<Task>, DbError> {
+pub async fn active(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
         "from tasks where workspace_id = $1 and status in ('queued', 'running') \
@@ -210,7 +227,12 @@ pub async fn active(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Resul
 }
 
 /// Active tasks of the threads of a channel whose `last_seq` lies between two numbers.
-pub async fn active_in_threads(c: &mut Conn, channel: ChannelId, low: i64, high: i64) -> Result<Vec<Task>, DbError> {
+pub async fn active_in_threads(
+    c: &mut Conn,
+    channel: ChannelId,
+    low: i64,
+    high: i64,
+) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
         "from tasks where status in ('queued', 'running') and channel_id = $1 \
@@ -224,7 +246,12 @@ pub async fn active_in_threads(c: &mut Conn, channel: ChannelId, low: i64, high:
 }
 
 /// Appends the task's present state under the number `seq`.
-pub async fn announce_as(c: &mut Conn, seq: i64, task: &Task, audience: Audience) -> Result<(), DbError> {
+pub async fn announce_as(
+    c: &mut Conn,
+    seq: i64,
+    task: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
     let event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
         .in_place(task.thread_id, task.fork_id)
         .about(task.trigger_message_id);
@@ -261,17 +288,31 @@ pub async fn due(c: &mut Conn, limit: i64) -> Result<Vec<Due>, DbError> {
 
 /// When the next waiting task becomes due.
 pub async fn next_due_at(c: &mut Conn) -> Result<Option<DateTime<Utc>>, DbError> {
-    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at is not null").value().await
+    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at is not null")
+        .value()
+        .await
 }
 
 /// Where the events of a task's place go.
 pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
-    let kind: String = c.q("select kind from channels where id = $1").bind(channel).value().await?;
-    Ok(if kind == "public" { Audience::Public(channel) } else { Audience::Members(channel) })
+    let kind: String = c
+        .q("select kind from channels where id = $1")
+        .bind(channel)
+        .value()
+        .await?;
+    Ok(if kind == "public" {
+        Audience::Public(channel)
+    } else {
+        Audience::Members(channel)
+    })
 }
 
 /// Takes a due task for `worker`; `None` when another was faster or it is no longer due.
-pub async fn claim(c: &mut Conn, due: &Due, worker: Uuid) -> Result<Option<(Task, Lease)>, DbError> {
+pub async fn claim(
+    c: &mut Conn,
+    due: &Due,
+    worker: Uuid,
+) -> Result<Option<(Task, Lease)>, DbError> {
     crate::db::dialect::lock_workspace(c, due.workspace_id.0).await?;
     let at = now();
     let token = Uuid::now_v7();
@@ -300,7 +341,12 @@ pub async fn claim(c: &mut Conn, due: &Due, worker: Uuid) -> Result<Option<(Task
         .await?;
     let audience = audience_of(c, task.channel_id).await?;
     announce(c, &task, audience).await?;
-    let lease = Lease { workspace: task.workspace_id, task: task.id, token, audience };
+    let lease = Lease {
+        workspace: task.workspace_id,
+        task: task.id,
+        token,
+        audience,
+    };
     Ok(Some((task, lease)))
 }
 
@@ -325,25 +371,40 @@ pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
 /// `Gone` when the task is no longer this worker's.
 pub async fn hold(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
-    c.q(task_sql!("select", "from tasks where id = $1 and lease_token = $2 and status = 'running'"))
-        .bind(lease.task)
-        .bind(lease.token)
-        .opt()
-        .await?
-        .ok_or(LeaseLost::Gone)
+    c.q(task_sql!(
+        "select",
+        "from tasks where id = $1 and lease_token = $2 and status = 'running'"
+    ))
+    .bind(lease.task)
+    .bind(lease.token)
+    .opt()
+    .await?
+    .ok_or(LeaseLost::Gone)
 }
 
 /// How a running task ends.
 #[derive(Debug, Clone)]
 pub enum End {
-    Completed { output: TaskOutput, usage: TokenUsage },
-    Failed { error: TaskError, notice: Option<MessageId> },
+    Completed {
+        output: TaskOutput,
+        usage: TokenUsage,
+    },
+    Failed {
+        error: TaskError,
+        notice: Option<MessageId>,
+    },
 }
 
 /// Ends a running task and appends the event. The caller has checked the lease in this transaction.
 pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
     let (status, output, usage, error, notice) = match end {
-        End::Completed { output, usage } => ("completed", Some(Json(output.clone())), Some(Json(usage.clone())), None, None),
+        End::Completed { output, usage } => (
+            "completed",
+            Some(Json(output.clone())),
+            Some(Json(usage.clone())),
+            None,
+            None,
+        ),
         End::Failed { error, notice } => ("failed", None, None, Some(Json(error.clone())), *notice),
     };
     let task: Task = c
@@ -417,7 +478,11 @@ pub async fn hand_over(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbEr
 }
 
 /// Notes that another model call begins within this run.
-pub async fn next_attempt(c: &mut Conn, lease: &Lease, counts: serde_json::Value) -> Result<i64, LeaseLost> {
+pub async fn next_attempt(
+    c: &mut Conn,
+    lease: &Lease,
+    counts: serde_json::Value,
+) -> Result<i64, LeaseLost> {
     let row: Option<(i64,)> = c
         .q("update tasks set attempt = attempt + 1, counts = $3 where id = $1 and lease_token = $2 and status = 'running' returning attempt")
         .bind(lease.task)
@@ -430,12 +495,20 @@ pub async fn next_attempt(c: &mut Conn, lease: &Lease, counts: serde_json::Value
 
 /// What has been counted for the task so far: the JSON that `put_back` was given.
 pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
-    let counts: Json<serde_json::Value> = c.q("select counts from tasks where id = $1").bind(task).value().await?;
+    let counts: Json<serde_json::Value> = c
+        .q("select counts from tasks where id = $1")
+        .bind(task)
+        .value()
+        .await?;
     Ok(counts.0)
 }
 
 /// Cancels a task that has not ended. `None` when it has; then nothing is changed. Appends the event.
-pub async fn cancel(c: &mut Conn, task: TaskId, audience: Audience) -> Result<Option<Task>, DbError> {
+pub async fn cancel(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
     let task: Option<Task> = c
         .q(task_sql!(
             "update tasks set status = 'cancelled', completed_at = $2, holds_place = FALSE, retry_at = null, wait_reason = null, \
@@ -483,8 +556,14 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
         .bind(now())
         .opt()
         .await?;
-    let Some((Json(mut counts),)) = row else { return Err(LeaseLost::Gone) };
-    let lost = counts.get("lost").and_then(serde_json::Value::as_i64).unwrap_or(0) + 1;
+    let Some((Json(mut counts),)) = row else {
+        return Err(LeaseLost::Gone);
+    };
+    let lost = counts
+        .get("lost")
+        .and_then(serde_json::Value::as_i64)
+        .unwrap_or(0)
+        + 1;
     counts["lost"] = lost.into();
     if lost >= LOST_MAX {
         return Ok(false);
@@ -507,17 +586,31 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
 
 /// Notes which message is the task's reply.
 pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
-    c.q("update tasks set reply_message_id = $2 where id = $1").bind(task).bind(message).run().await?;
+    c.q("update tasks set reply_message_id = $2 where id = $1")
+        .bind(task)
+        .bind(message)
+        .run()
+        .await?;
     Ok(())
 }
 
 /// Reply and notice that a task left.
-pub async fn left_behind(c: &mut Conn, task: TaskId) -> Result<(Option<MessageId>, Option<MessageId>, Option<TaskId>), DbError> {
-    c.q("select reply_message_id, notice_message_id, retry_of from tasks where id = $1").bind(task).one().await
+pub async fn left_behind(
+    c: &mut Conn,
+    task: TaskId,
+) -> Result<(Option<MessageId>, Option<MessageId>, Option<TaskId>), DbError> {
+    c.q("select reply_message_id, notice_message_id, retry_of from tasks where id = $1")
+        .bind(task)
+        .one()
+        .await
 }
 
 pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
-    c.q("update tasks set notice_message_id = $2 where id = $1").bind(task).bind(message).run().await?;
+    c.q("update tasks set notice_message_id = $2 where id = $1")
+        .bind(task)
+        .bind(message)
+        .run()
+        .await?;
     Ok(())
 }
 
@@ -525,7 +618,9 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
 pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbError> {
     c.q("update tasks set input = $2 where trigger_message_id = $1")
         .bind(trigger)
-        .bind(Json(TaskInput { prompt: String::new() }))
+        .bind(Json(TaskInput {
+            prompt: String::new(),
+        }))
         .run()
         .await?;
     Ok(())
@@ -540,7 +635,11 @@ pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<T
 }
 
 /// The running or queued task whose reply the message is.
-pub async fn active_of_reply(c: &mut Conn, thread: ThreadId, reply: MessageId) -> Result<Option<Task>, DbError> {
+pub async fn active_of_reply(
+    c: &mut Conn,
+    thread: ThreadId,
+    reply: MessageId,
+) -> Result<Option<Task>, DbError> {
     c.q(task_sql!("select", "from tasks where thread_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
         .bind(thread)
         .bind(reply)
@@ -550,7 +649,10 @@ pub async fn active_of_reply(c: &mut Conn, thread: ThreadId, reply: MessageId) -
 
 /// Where the database belongs to this process alone: whatever was running when it starts has lost its worker.
 pub async fn expire_leases(c: &mut Conn) -> Result<u64, DbError> {
-    c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1").bind(now()).run().await
+    c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1")
+        .bind(now())
+        .run()
+        .await
 }
 
 /// A piece of work that was done on behalf of a task and is over.
@@ -563,7 +665,12 @@ pub struct Done {
 }
 
 /// Records work done for `parent` as a task of its own, and appends its one event.
-pub async fn record(c: &mut Conn, parent: &Task, audience: Audience, done: &Done) -> Result<(), DbError> {
+pub async fn record(
+    c: &mut Conn,
+    parent: &Task,
+    audience: Audience,
+    done: &Done,
+) -> Result<(), DbError> {
     let task: Task = c
         .q(task_sql!(
             "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \

@@ -44,7 +44,8 @@ impl Worker {
         let places = Arc::new(Semaphore::new(self.places));
         let this = Arc::new(self);
         let reaper = Arc::clone(&this);
-        this.tracker.spawn(async move { reaper.reap_forever().await });
+        this.tracker
+            .spawn(async move { reaper.reap_forever().await });
         loop {
             let wait = this.claim_what_is_due(id, &places).await;
             tokio::select! {
@@ -56,7 +57,11 @@ impl Worker {
     }
 
     /// Fills the free places; how long there is nothing to do.
-    async fn claim_what_is_due(self: &Arc<Self>, worker: Uuid, places: &Arc<Semaphore>) -> Duration {
+    async fn claim_what_is_due(
+        self: &Arc<Self>,
+        worker: Uuid,
+        places: &Arc<Semaphore>,
+    ) -> Duration {
         loop {
             let free = places.available_permits();
             if free == 0 || self.shutdown.is_cancelled() {
@@ -76,13 +81,21 @@ impl Worker {
     async fn until_next(&self) -> Duration {
         let next = async { queue::next_due_at(&mut self.db.read().await?).await }.await;
         match next {
-            Ok(Some(at)) => (at - now()).to_std().unwrap_or(Duration::from_millis(5)).clamp(Duration::from_millis(5), POLL),
+            Ok(Some(at)) => (at - now())
+                .to_std()
+                .unwrap_or(Duration::from_millis(5))
+                .clamp(Duration::from_millis(5), POLL),
             _ => POLL,
         }
     }
 
     /// Whether anything was claimed.
-    async fn claim_some(self: &Arc<Self>, worker: Uuid, places: &Arc<Semaphore>, free: usize) -> Result<bool, DbError> {
+    async fn claim_some(
+        self: &Arc<Self>,
+        worker: Uuid,
+        places: &Arc<Semaphore>,
+        free: usize,
+    ) -> Result<bool, DbError> {
         // A few turns at a time, so that a workspace with many tasks takes no more than its turn.
         let limit = i64::try_from(free.min(4)).unwrap_or(1);
         let due = queue::due(&mut self.db.read().await?, limit).await?;
@@ -93,9 +106,16 @@ impl Worker {
                 continue;
             }
             workspaces.push(due.workspace_id);
-            let Ok(place) = Arc::clone(places).try_acquire_owned() else { break };
+            let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+                break;
+            };
             let key = due.workspace_id.0;
-            let found = self.db.write(key, async move |c: &mut Conn| queue::claim(c, &due, worker).await).await?;
+            let found = self
+                .db
+                .write(key, async move |c: &mut Conn| {
+                    queue::claim(c, &due, worker).await
+                })
+                .await?;
             let Some((task, lease)) = found else { continue };
             claimed = true;
             let this = Arc::clone(self);
@@ -125,7 +145,12 @@ impl Worker {
         self.queue.running.remove(&id);
         metrics::histogram!("openvibe_task_run_seconds").record(started.elapsed());
         if self.shutdown.is_cancelled() {
-            let back = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::hand_over(c, &lease).await).await;
+            let back = self
+                .db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::hand_over(c, &lease).await
+                })
+                .await;
             if let Err(e) = back {
                 tracing::warn!(task.id = %id, error = %e, "a task could not be put back at shutdown; its lease will run out");
             }
@@ -134,15 +159,20 @@ impl Worker {
 
     /// Renews the lease until it is lost.
     async fn keep_lease(&self, lease: Lease) {
-        let mut good_until = tokio::time::Instant::now() + Duration::from_secs(LEASE_S.unsigned_abs());
+        let mut good_until =
+            tokio::time::Instant::now() + Duration::from_secs(LEASE_S.unsigned_abs());
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
             let asked = tokio::time::Instant::now();
-            let renewal = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::renew(c, &lease).await);
+            let renewal = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::renew(c, &lease).await
+            });
             match tokio::time::timeout_at(good_until, renewal).await {
                 Ok(Ok(())) => good_until = asked + Duration::from_secs(LEASE_S.unsigned_abs()),
                 Ok(Err(LeaseLost::Gone)) => return,
-                Ok(Err(LeaseLost::Db(e))) => tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed"),
+                Ok(Err(LeaseLost::Db(e))) => {
+                    tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed")
+                }
                 Err(_) => return,
             }
             if tokio::time::Instant::now() >= good_until {
@@ -170,13 +200,23 @@ impl Worker {
         let mut leases = Vec::new();
         for lost in &lost {
             let audience = queue::audience_of(&mut c, lost.channel_id).await?;
-            leases.push(Lease { workspace: lost.workspace_id, task: lost.id, token: lost.lease_token, audience });
+            leases.push(Lease {
+                workspace: lost.workspace_id,
+                task: lost.id,
+                token: lost.lease_token,
+                audience,
+            });
         }
         drop(c);
         for lease in leases {
             tracing::warn!(task.id = %lease.task, "a task lost its worker");
             self.queue.stop(lease.task);
-            let back = self.db.write(lease.workspace.0, async move |c: &mut Conn| queue::recover(c, &lease).await).await;
+            let back = self
+                .db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::recover(c, &lease).await
+                })
+                .await;
             match back {
                 Ok(true) | Err(LeaseLost::Gone) => {}
                 Ok(false) => {

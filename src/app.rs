@@ -1,0 +1,370 @@
+//! The server as a whole: built from its settings, run until told to stop.
+
+use std::{
+    collections::HashMap,
+    io::Write,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use crate::{
+    agents::{retry::RetryPolicy, turn::Turns},
+    auth::{self, Hasher, LoginLimits},
+    config::{Config, Signup},
+    db::{Conn, Db, DbError, Engine, Notice, Place, now},
+    http::{State, router, state::Inner},
+    ids::WorkspaceId,
+    model,
+    realtime::{Envelope, Hub, log},
+    tasks::{
+        Queue,
+        queue::{self, Wake},
+        worker::{Handler, Worker},
+    },
+};
+
+/// Committed notices that wait for the hub; beyond that writers wait.
+const NOTICES_MAX: usize = 4096;
+/// How long open work may take to end.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(9);
+const TIDY_EVERY_MAX: Duration = Duration::from_secs(60);
+
+pub struct App {
+    state: State,
+    listener: TcpListener,
+    address: SocketAddr,
+    worker: Worker,
+    /// Held as long as the server runs: the data belongs to this process.
+    _lock: DataLock,
+}
+
+/// The lock on a data directory; the system lets go of it when the process ends, however it ends.
+struct DataLock(
+    #[expect(dead_code, reason = "held, not used")] Option<std::fs::File>,
+    #[expect(dead_code, reason = "held, not used")] Option<Conn>,
+);
+
+fn lock_directory(dir: &Path) -> anyhow::Result<std::fs::File> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("the data directory {} cannot be made", dir.display()))?;
+    let path = dir.join("openvibe.lock");
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("the lock file {} cannot be opened", path.display()))?;
+    if file.try_lock().is_err() {
+        let owner = std::fs::read_to_string(&path).unwrap_or_default();
+        anyhow::bail!(
+            "the data directory {} is in use by another OpenVibe (process {}): stop that one, or set OPENVIBE_DATA_DIR",
+            dir.display(),
+            owner.trim()
+        );
+    }
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())?;
+    Ok(file)
+}
+
+fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    if let Some(handle) = HANDLE.get() {
+        return Ok(handle.clone());
+    }
+    match PrometheusBuilder::new().install_recorder() {
+        Ok(handle) => Ok(HANDLE.get_or_init(|| handle).clone()),
+        // Another thread was faster.
+        Err(e) => HANDLE.get().cloned().context(e.to_string()),
+    }
+}
+
+/// Hands what was committed to hub and queue, in commit order, from a thread of its own: writers do not wait for sockets.
+fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
+    let (send, receive) = std::sync::mpsc::sync_channel::<Vec<Notice>>(NOTICES_MAX);
+    let started = std::thread::Builder::new()
+        .name("dispatch".to_owned())
+        .spawn(move || {
+            for notices in receive {
+                for notice in notices {
+                    match notice.downcast::<Envelope>() {
+                        Ok(event) => hub.publish(&event),
+                        Err(other) if other.is::<Wake>() => queue.wake.notify_one(),
+                        Err(_) => {}
+                    }
+                }
+            }
+        });
+    if let Err(e) = started {
+        tracing::error!(error = %e, "the dispatch thread could not start");
+    }
+    Arc::new(move |notices| {
+        if send.send(notices).is_err() {
+            tracing::error!(
+                "committed events could not be delivered; clients will read them from the log"
+            );
+        }
+    })
+}
+
+async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
+    db.write(Uuid::nil(), async |c: &mut Conn| {
+        c.q("insert into meta (key, value) values ('epoch', $1) on conflict (key) do nothing")
+            .bind(Uuid::now_v7().simple().to_string())
+            .run()
+            .await?;
+        c.q("select value from meta where key = 'epoch'")
+            .value::<String>()
+            .await
+    })
+    .await
+}
+
+/// On PostgreSQL a second process would deliver no events to the first one's sockets, so it must not start.
+async fn lock_database(db: &Db) -> anyhow::Result<Option<Conn>> {
+    if db.engine() == Engine::Sqlite {
+        return Ok(None);
+    }
+    let mut c = db.read().await?;
+    let free: bool = c
+        .q("select pg_try_advisory_lock(7310579, 1)")
+        .value()
+        .await?;
+    anyhow::ensure!(
+        free,
+        "the database is in use by another OpenVibe: stop that one first"
+    );
+    Ok(Some(c))
+}
+
+impl App {
+    /// Binds the port, opens the database, and gets everything ready.
+    ///
+    /// # Errors
+    /// What is wrong and what to do, as a sentence for the operator.
+    pub async fn build(config: Config) -> anyhow::Result<Self> {
+        // Fails only when another part of the process was faster.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let metrics = metrics_handle()?;
+        let file = lock_directory(&config.data_dir)?;
+        let hub = Arc::new(Hub::default());
+        let queue = Arc::new(Queue::default());
+        let db = open_database(
+            &config.database,
+            dispatch(Arc::clone(&hub), Arc::clone(&queue)),
+        )
+        .await?;
+        let lock = DataLock(Some(file), lock_database(&db).await?);
+        db.write(Uuid::nil(), async |c: &mut Conn| {
+            queue::expire_leases(c).await
+        })
+        .await?;
+        let epoch = read_or_make_epoch(&db).await?;
+        let provider = model::from_settings(config.model.clone())?;
+
+        let listener = TcpListener::bind(&config.listen).await.with_context(|| {
+            format!(
+                "cannot listen on {}: set OPENVIBE_LISTEN to a free HOST:PORT",
+                config.listen
+            )
+        })?;
+        let address = listener.local_addr()?;
+        let public_url = config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| default_url(address));
+        let setup_token =
+            (!address.ip().is_loopback() && config.signup != Signup::Invite).then(auth::new_token);
+
+        let tracker = TaskTracker::new();
+        let shutdown = CancellationToken::new();
+        let turns: Arc<dyn Handler> = Arc::new(Turns {
+            db: db.clone(),
+            hub: Arc::clone(&hub),
+            provider: Arc::clone(&provider),
+            policy: RetryPolicy {
+                delays: config.retry_delays.clone(),
+                ..RetryPolicy::default()
+            },
+            task_timeout: config.task_timeout,
+            attempt_max: config.attempt_max,
+            tracker: tracker.clone(),
+        });
+        let worker = Worker {
+            db: db.clone(),
+            queue: Arc::clone(&queue),
+            handlers: HashMap::from([("reply", turns)]),
+            places: config.workers,
+            tracker: tracker.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let login_limits = Arc::new(LoginLimits::new(config.rate_limits));
+        let state = State(Arc::new(Inner {
+            db,
+            public_url,
+            epoch,
+            setup_token,
+            hub,
+            queue,
+            provider,
+            hasher: Hasher::default(),
+            login_limits,
+            metrics,
+            tracker,
+            shutdown,
+            config,
+        }));
+        Ok(Self {
+            state,
+            listener,
+            address,
+            worker,
+            _lock: lock,
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn public_url(&self) -> &str {
+        &self.state.public_url
+    }
+
+    /// The link for the first account, where it needs one.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn setup_link(&self) -> anyhow::Result<Option<String>> {
+        let Some(token) = &self.state.setup_token else {
+            return Ok(None);
+        };
+        let known = auth::any_account(&mut self.state.db.read().await?).await?;
+        Ok((!known).then(|| format!("{}/setup?setup_token={token}", self.state.public_url)))
+    }
+
+    /// Serves until `stop` is done, then ends open work within 10 s.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
+        let Self {
+            state,
+            listener,
+            worker,
+            ..
+        } = self;
+        let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
+        tracker.spawn(worker.run());
+        tracker.spawn(tidy_forever(state.clone()));
+        let router =
+            router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
+        let stopping = shutdown.clone();
+        let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
+            // Frames are small and wait for nobody.
+            if let Err(e) = tcp.set_nodelay(true) {
+                tracing::debug!(error = %e, "TCP_NODELAY could not be set");
+            }
+        });
+        let serve = axum::serve(listener, router).with_graceful_shutdown(async move {
+            stop.await;
+            tracing::info!("stopping");
+            stopping.cancel();
+        });
+        let serving = tokio::spawn(async move { serve.await });
+        shutdown.cancelled().await;
+        let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
+            tracker.close();
+            tracker.wait().await;
+            serving.await
+        })
+        .await;
+        match drained {
+            Ok(served) => served??,
+            Err(_) => tracing::warn!("some connections did not end in time"),
+        }
+        state.db.close().await;
+        Ok(())
+    }
+}
+
+async fn open_database(place: &Place, listener: crate::db::Listener) -> anyhow::Result<Db> {
+    if let Place::Sqlite(path) = place
+        && let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    }
+    Db::open(place, listener)
+        .await
+        .with_context(|| match place {
+            Place::Sqlite(path) => format!("the database {} cannot be opened", path.display()),
+            Place::Postgres(_) => "the PostgreSQL database cannot be opened".to_owned(),
+        })
+}
+
+fn default_url(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("http://localhost:{}", address.port())
+    } else {
+        format!("http://{address}")
+    }
+}
+
+/// Removes what has run out: old events, sessions, counters of log-in attempts.
+async fn tidy_forever(state: State) {
+    let retention = state.config.event_retention;
+    let every = (retention / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        if let Err(e) = tidy(&state, retention).await {
+            tracing::warn!(error = %e, "old rows could not be removed; trying again later");
+        }
+    }
+}
+
+async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
+    state.metrics.run_upkeep();
+    state.login_limits.tidy();
+    let before = now() - chrono::Duration::from_std(retention).unwrap_or(chrono::Duration::days(7));
+    let workspaces: Vec<(WorkspaceId,)> = state
+        .db
+        .read()
+        .await?
+        .q("select id from workspaces w where exists (select 1 from events e where e.workspace_id = w.id and e.seq = w.pruned_seq + 1 and e.ts < $1) \
+            order by id limit 10000")
+        .bind(before)
+        .all()
+        .await?;
+    for (workspace,) in workspaces {
+        while !state.shutdown.is_cancelled() {
+            let removed: u64 = state
+                .db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    log::prune(c, workspace, before).await
+                })
+                .await?;
+            if removed == 0 {
+                break;
+            }
+        }
+    }
+    state
+        .db
+        .write(Uuid::nil(), async |c: &mut Conn| {
+            auth::tidy_sessions(c).await
+        })
+        .await
+}

@@ -1,0 +1,192 @@
+//! The commands of the program.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    app::App,
+    auth::{self, Hasher},
+    config::{Config, LogFormat},
+    db::Db,
+    http::openapi,
+};
+
+/// Team chat in which AI agents are teammates.
+#[derive(Parser)]
+#[command(name = "openvibe", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// HOST:PORT to listen on; port 0 picks a free one
+    #[arg(long, global = true)]
+    listen: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server (the default)
+    Serve,
+    /// Bring the database up to date and stop
+    Migrate,
+    /// Print the OpenAPI document
+    Openapi,
+    /// Accounts, from the server's own machine
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum UserCommand {
+    /// Make an account, whatever the sign-up rule
+    Create {
+        #[arg(long)]
+        email: String,
+        #[arg(long)]
+        name: String,
+        /// Without it one is made and printed
+        #[arg(long)]
+        password: Option<String>,
+    },
+    /// Set a password; every session of the account ends
+    ResetPassword {
+        #[arg(long)]
+        email: String,
+        /// Without it one is made and printed
+        #[arg(long)]
+        password: Option<String>,
+    },
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            say_error(&format!("openvibe: {e:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn say(line: &str) {
+    // Nobody may be reading; the server works all the same.
+    drop(writeln!(std::io::stdout(), "{line}"));
+}
+
+fn say_error(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+fn start_logging(config: &Config) {
+    let filter = EnvFilter::try_new(&config.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    // Fails only when logging was started before.
+    drop(match config.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    });
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
+    if matches!(arguments.command, Some(Command::Openapi)) {
+        say(&openapi::document().to_pretty_json()?);
+        return Ok(());
+    }
+    let config = Config::load(arguments.listen)?;
+    start_logging(&config);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        match arguments.command.unwrap_or(Command::Serve) {
+            Command::Serve | Command::Openapi => serve(config).await,
+            Command::Migrate => {
+                open(&config).await?.close().await;
+                say("the database is up to date");
+                Ok(())
+            }
+            Command::User { command } => user(&config, command).await,
+        }
+    })
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    let app = App::build(config).await?;
+    if let Some(link) = app.setup_link().await? {
+        say(&format!("set-up link: {link}"));
+    }
+    let listening = format!("listening on http://{}", app.address());
+    say(&listening);
+    if app.public_url() != format!("http://{}", app.address()) {
+        say(&format!("open {}", app.public_url()));
+    }
+    app.run(stop_signal()).await
+}
+
+async fn stop_signal() {
+    let mut terminate =
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(signal) => signal,
+            Err(e) => {
+                tracing::error!(error = %e, "SIGTERM cannot be waited for");
+                return std::future::pending().await;
+            }
+        };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+async fn open(config: &Config) -> anyhow::Result<Db> {
+    if matches!(config.database, crate::db::Place::Sqlite(_)) {
+        std::fs::create_dir_all(&config.data_dir).with_context(|| {
+            format!(
+                "the data directory {} cannot be made",
+                config.data_dir.display()
+            )
+        })?;
+    }
+    Ok(Db::open(&config.database, std::sync::Arc::new(|_| {})).await?)
+}
+
+async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
+    let db = open(config).await?;
+    let hasher = Hasher::default();
+    let given = |password: Option<String>| {
+        let made = password.is_none();
+        (password.unwrap_or_else(auth::new_token), made)
+    };
+    match command {
+        UserCommand::Create {
+            email,
+            name,
+            password,
+        } => {
+            let (password, made) = given(password);
+            let user = auth::create_account(&db, &hasher, &email, &name, password.clone()).await?;
+            say(&format!("made the account of {}", user.email));
+            if made {
+                say(&format!("password: {password}"));
+            }
+        }
+        UserCommand::ResetPassword { email, password } => {
+            let (password, made) = given(password);
+            auth::reset_password(&db, &hasher, &email, password.clone()).await?;
+            say("the password is set; every session of the account has ended");
+            if made {
+                say(&format!("password: {password}"));
+            }
+        }
+    }
+    db.close().await;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The web client, inside the binary.
+
+use axum::{
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+
+use super::ApiError;
+
+include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+/// Only our own scripts and styles; nothing calls out (UI.md §5).
+const CSP: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
+                   connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+fn find(path: &str) -> Option<&'static Asset> {
+    ASSETS
+        .binary_search_by(|asset| asset.path.cmp(path))
+        .ok()
+        .map(|i| &ASSETS[i])
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "woff2" => "font/woff2",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "json" | "webmanifest" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+/// An asset, or the page for an address of the client's own.
+pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> Response {
+    let path = uri.path().trim_start_matches('/');
+    if path.starts_with("v1/") || path == "v1" {
+        return ApiError::no_route().into_response();
+    }
+    if !matches!(method, Method::GET | Method::HEAD) {
+        return ApiError::wrong_method().into_response();
+    }
+    let asset = match path {
+        "docs" => find("docs.html"),
+        path => find(path),
+    };
+    // What looks like a file and is none is missing; every other address is a page of the client.
+    let is_file = path.starts_with("assets/")
+        || path
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name.contains('.'));
+    match asset.or_else(|| if is_file { None } else { find("index.html") }) {
+        Some(asset) => answer(asset, &headers),
+        None => ApiError::no_route().into_response(),
+    }
+}
+
+fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
+    let accepts_gzip = headers
+        .get(header::ACCEPT_ENCODING)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|text| {
+            text.split(',')
+                .any(|part| part.trim().split(';').next() == Some("gzip"))
+        });
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|v| v.to_str().ok());
+    let mut response =
+        if known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == asset.etag)) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            match asset.gzip.filter(|_| accepts_gzip) {
+                Some(gzip) => ([(header::CONTENT_ENCODING, "gzip")], gzip).into_response(),
+                None => asset.bytes.into_response(),
+            }
+        };
+    let out = response.headers_mut();
+    out.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(content_type(asset.path)),
+    );
+    out.insert(header::ETAG, HeaderValue::from_static(asset.etag));
+    out.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    // Names under assets/ carry a hash of their content.
+    let cache = if asset.path.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    if asset.path.ends_with(".html") {
+        out.insert(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(CSP),
+        );
+    }
+    response
+}

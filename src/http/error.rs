@@ -1,0 +1,318 @@
+//! The only place that knows statuses: what went wrong, as `{"error":{type,code,message,param?}}`.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+
+use crate::{agents::AgentError, auth::AuthError, chat::ChatError, db::DbError};
+
+/// A refusal as clients see it.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    code: &'static str,
+    message: String,
+    param: Option<String>,
+    retry_after_s: Option<u64>,
+    /// Of a stale `If-Match`: the object as it is.
+    current: Option<Value>,
+}
+
+/// The shape of every error.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub struct ErrorBody {
+    pub error: ErrorDetail,
+}
+
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub struct ErrorDetail {
+    /// One of `invalid_request`, `unauthenticated`, `permission_denied`, `not_found`, `conflict`, `payload_too_large`,
+    /// `unprocessable_entity`, `precondition_required`, `rate_limited`, `internal`, `unavailable`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What exactly, for programs.
+    pub code: String,
+    /// What was wrong and what to do, for people.
+    pub message: String,
+    /// The field, parameter or header that is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub param: Option<String>,
+    /// With 409 of a stale `If-Match`: the object as it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub current: Option<Value>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: String) -> Self {
+        let kind = match status {
+            StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => "invalid_request",
+            StatusCode::UNAUTHORIZED => "unauthenticated",
+            StatusCode::FORBIDDEN => "permission_denied",
+            StatusCode::NOT_FOUND => "not_found",
+            StatusCode::CONFLICT => "conflict",
+            StatusCode::PAYLOAD_TOO_LARGE => "payload_too_large",
+            StatusCode::UNPROCESSABLE_ENTITY => "unprocessable_entity",
+            StatusCode::PRECONDITION_REQUIRED => "precondition_required",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+            StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+            _ => "internal",
+        };
+        Self {
+            status,
+            kind,
+            code,
+            message,
+            param: None,
+            retry_after_s: None,
+            current: None,
+        }
+    }
+
+    #[must_use]
+    pub fn param(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into()).filter(|p| !p.is_empty());
+        self
+    }
+
+    /// 400
+    pub fn invalid(code: &'static str, message: String, param: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message).param(param)
+    }
+
+    /// 422
+    pub fn unprocessable(code: &'static str, message: String) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+    }
+
+    pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message.into())
+    }
+
+    pub fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, message.into())
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            message.into(),
+        )
+    }
+
+    pub fn no_route() -> Self {
+        Self::not_found(
+            "route_not_found",
+            "there is nothing at this address: see /openapi.json",
+        )
+    }
+
+    pub fn wrong_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this address does not take this method: see /openapi.json".to_owned(),
+        )
+    }
+
+    pub fn body_too_large() -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            "the request's body is larger than 1 MiB: send less".to_owned(),
+        )
+    }
+
+    pub fn cross_origin() -> Self {
+        Self::forbidden(
+            "cross_origin",
+            "the request comes from another site: use this server's own pages, or an API key",
+        )
+    }
+
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something went wrong here; it was logged. Try again".to_owned(),
+        )
+    }
+
+    /// The value under `error`.
+    pub fn body(&self) -> Value {
+        let mut error = json!({"type": self.kind, "code": self.code, "message": self.message});
+        if let Some(param) = &self.param {
+            error["param"] = param.as_str().into();
+        }
+        if let Some(current) = &self.current {
+            error["current"] = current.clone();
+        }
+        error
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({"error": self.body()}))).into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<DbError> for ApiError {
+    fn from(e: DbError) -> Self {
+        match e {
+            DbError::Closed => {
+                Self::unavailable("the server is shutting down: try again in a moment")
+            }
+            DbError::Sql(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)) => {
+                tracing::error!(error = %e, "the database does not answer");
+                Self::unavailable("the database does not answer: try again in a moment")
+            }
+            e => {
+                tracing::error!(error = %e, "a request failed");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(e: AuthError) -> Self {
+        use AuthError as E;
+        let text = e.to_string();
+        let make = |status, code| Self::new(status, code, text);
+        match e {
+            E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, "not_signed_in"),
+            E::WrongPassword => make(StatusCode::UNAUTHORIZED, "wrong_credentials"),
+            E::WrongCurrentPassword => {
+                make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")
+            }
+            E::TooManyAttempts(seconds) => {
+                let mut error = make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts");
+                error.retry_after_s = Some(seconds);
+                error
+            }
+            E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
+            E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
+            E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, "role_too_low"),
+            E::WorkspaceNotFound | E::NoWorkspace => {
+                make(StatusCode::NOT_FOUND, "workspace_not_found")
+            }
+            E::WorkspaceRequired => {
+                make(StatusCode::BAD_REQUEST, "workspace_required").param("X-Workspace-Id")
+            }
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::EmailTaken => make(StatusCode::CONFLICT, "email_taken").param("email"),
+            E::HandleTaken(_) => make(StatusCode::CONFLICT, "handle_taken").param("handle"),
+            E::SlugTaken(_) => make(StatusCode::CONFLICT, "slug_taken").param("slug"),
+            E::SignupClosed(_) => make(StatusCode::FORBIDDEN, "signup_closed"),
+            E::SetupToken => {
+                make(StatusCode::FORBIDDEN, "setup_token_required").param("setup_token")
+            }
+            E::WorkspaceCreationClosed => make(StatusCode::FORBIDDEN, "workspace_creation_closed"),
+            E::InviteNotFound => make(StatusCode::NOT_FOUND, "invite_not_found"),
+            E::InviteForAnother => make(StatusCode::FORBIDDEN, "invite_for_another"),
+            E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
+            E::Hash => {
+                tracing::error!("a password could not be hashed");
+                Self::internal()
+            }
+            E::Db(e) => e.into(),
+        }
+    }
+}
+
+impl From<AgentError> for ApiError {
+    fn from(e: AgentError) -> Self {
+        use AgentError as E;
+        let text = e.to_string();
+        let make = |status, code| Self::new(status, code, text);
+        match e {
+            E::NotFound => make(StatusCode::NOT_FOUND, "agent_not_found"),
+            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InstructionsTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
+            }
+            E::Stale(agent) => {
+                let mut error = make(StatusCode::CONFLICT, "version_conflict");
+                error.current = serde_json::to_value(agent).ok();
+                error
+            }
+            E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
+            E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}
+
+impl From<ChatError> for ApiError {
+    fn from(e: ChatError) -> Self {
+        use ChatError as E;
+        let text = e.to_string();
+        let make = |status, code| Self::new(status, code, text);
+        match e {
+            E::ChannelNotFound => make(StatusCode::NOT_FOUND, "channel_not_found"),
+            E::ThreadNotFound => make(StatusCode::NOT_FOUND, "thread_not_found"),
+            E::MessageNotFound => make(StatusCode::NOT_FOUND, "message_not_found"),
+            E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
+            E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::NoSuchAgent(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("agent_id"),
+            E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
+            E::Invalid(_, "cursor") => {
+                make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
+            }
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::MessageTooLong(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "message_too_long").param("content")
+            }
+            E::TooManyAgents(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_agents").param("content")
+            }
+            E::ChannelArchived => make(StatusCode::CONFLICT, "channel_archived"),
+            E::ThreadArchived => make(StatusCode::CONFLICT, "thread_archived"),
+            E::ClientIdReused => make(StatusCode::CONFLICT, "client_id_reused").param("client_id"),
+            E::NotYours | E::NotYoursToDelete | E::NotYoursToRetry => {
+                make(StatusCode::FORBIDDEN, "not_yours")
+            }
+            E::MessageDeleted | E::TriggerDeleted => make(StatusCode::CONFLICT, "message_deleted"),
+            E::NotEditable => make(StatusCode::CONFLICT, "not_editable"),
+            E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
+            E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
+            E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
+            E::Auth(e) => e.into(),
+            E::Agent(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}
+
+impl From<crate::ids::IdError> for ApiError {
+    fn from(e: crate::ids::IdError) -> Self {
+        Self::invalid("invalid_id", e.to_string(), "")
+    }
+}

@@ -1,0 +1,102 @@
+//! Joins the routes of every capability.
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, WebSocketUpgrade},
+    http::{HeaderMap, HeaderName, HeaderValue},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    set_header::SetResponseHeaderLayer,
+    trace::{DefaultOnFailure, TraceLayer},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{ApiError, State, assets, health, openapi, origin};
+use crate::{agents, auth, auth::Caller, chat, realtime::socket};
+
+/// A request's body (PROTOCOL §1).
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Every route that the document shows.
+pub(super) fn routes() -> OpenApiRouter<State> {
+    OpenApiRouter::with_openapi(openapi::empty())
+        .merge(health::router())
+        .merge(auth::routes::router())
+        .merge(chat::routes::router())
+        .merge(agents::routes::router())
+        .routes(routes!(open_socket))
+}
+
+/// Live events: a WebSocket
+#[utoipa::path(get, path = "/v1/ws", tag = "boot", responses((status = 101, description = "The connection is now a WebSocket")))]
+async fn open_socket(
+    axum::extract::State(state): axum::extract::State<State>,
+    headers: HeaderMap,
+    caller: Caller,
+    ws: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let ws = ws.map_err(|e| {
+        ApiError::invalid(
+            "upgrade_required",
+            format!("this address takes WebSockets only: {e}"),
+            "",
+        )
+    })?;
+    Ok(socket::upgrade(ws, state, headers, caller))
+}
+
+pub fn build(state: State) -> Router {
+    let (router, _) = routes().split_for_parts();
+    let header = |name: &'static str, value: &'static str| {
+        SetResponseHeaderLayer::if_not_present(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    };
+    router
+        .route("/openapi.json", get(openapi::serve))
+        .fallback(assets::serve)
+        .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .layer(middleware::from_fn_with_state(state.clone(), origin::guard))
+        .layer(middleware::from_fn(refuse_nul))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(CatchPanicLayer::custom(
+            |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
+        ))
+        .layer(header("x-content-type-options", "nosniff"))
+        .layer(header("referrer-policy", "same-origin"))
+        .layer(header("cross-origin-opener-policy", "same-origin"))
+        .layer(header("cache-control", "no-store"))
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(span)
+                .on_failure(DefaultOnFailure::new().level(tracing::Level::DEBUG)),
+        )
+        .with_state(state)
+}
+
+/// The path names objects only, never secrets but an invite's token, which is left out with the rest of the address.
+fn span(request: &Request) -> tracing::Span {
+    let route = request
+        .extensions()
+        .get::<axum::extract::MatchedPath>()
+        .map_or("", |path| path.as_str());
+    tracing::debug_span!("request", method = %request.method(), route, id = %uuid::Uuid::now_v7())
+}
+
+/// A NUL in an address can be stored nowhere.
+async fn refuse_nul(request: Request, next: Next) -> Response {
+    if request.uri().to_string().contains("%00") {
+        return ApiError::invalid(
+            "invalid_address",
+            "the address holds a NUL character".to_owned(),
+            "",
+        )
+        .into_response();
+    }
+    next.run(request).await
+}
