@@ -35,7 +35,7 @@ use crate::{
 const NOTICES_MAX: usize = 4096;
 /// How long open work may take to end.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(9);
-const TIDY_EVERY_MAX: Duration = Duration::from_secs(60);
+const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 
 pub struct App {
     state: State,
@@ -129,7 +129,7 @@ async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
     .await
 }
 
-/// On PostgreSQL a second process would deliver no events to the first one's sockets, so it must not start.
+/// On `PostgreSQL` a second process would deliver no events to the first one's sockets, so it must not start.
 async fn lock_database(db: &Db) -> anyhow::Result<Option<Conn>> {
     if db.engine() == Engine::Sqlite {
         return Ok(None);
@@ -280,16 +280,18 @@ impl App {
             tracing::info!("stopping");
             stopping.cancel();
         });
-        let serving = tokio::spawn(async move { serve.await });
-        shutdown.cancelled().await;
+        // Not on the tracker, which it waits for.
+        let mut serving = std::pin::pin!(serve.into_future());
+        tokio::select! {
+            served = &mut serving => served?,
+            () = shutdown.cancelled() => {}
+        }
         let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
             tracker.close();
-            tracker.wait().await;
-            serving.await
-        })
-        .await;
-        match drained {
-            Ok(served) => served??,
+            tokio::join!(tracker.wait(), serving).1
+        });
+        match drained.await {
+            Ok(served) => served?,
             Err(_) => tracing::warn!("some connections did not end in time"),
         }
         state.db.close().await;
@@ -338,7 +340,7 @@ async fn tidy_forever(state: State) {
 async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
     state.metrics.run_upkeep();
     state.login_limits.tidy();
-    let before = now() - chrono::Duration::from_std(retention).unwrap_or(chrono::Duration::days(7));
+    let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db
         .read()

@@ -31,7 +31,7 @@ enum Command {
     Serve,
     /// Bring the database up to date and stop
     Migrate,
-    /// Print the OpenAPI document
+    /// Print the `OpenAPI` document
     Openapi,
     /// Accounts, from the server's own machine
     User {

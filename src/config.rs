@@ -269,11 +269,11 @@ impl Config {
                 ],
                 |t| t.split(',').map(parse_duration).collect(),
             )?,
-            task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_secs(120), parse_duration)?,
-            attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_secs(15 * 60), parse_duration)?,
+            task_timeout: s.parsed("TASK_TIMEOUT", Duration::from_mins(2), parse_duration)?,
+            attempt_max: s.parsed("ATTEMPT_MAX", Duration::from_mins(15), parse_duration)?,
             event_retention: s.parsed(
                 "EVENT_RETENTION",
-                Duration::from_secs(7 * 86_400),
+                Duration::from_hours(168),
                 parse_duration,
             )?,
             signup: s.parsed("SIGNUP", Signup::First, |t| {

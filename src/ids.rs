@@ -1,4 +1,4 @@
-//! Every id is its own type: a `UUIDv7` inside, `prefix_` and 26 base-32 characters outside (TypeID).
+//! Every id is its own type: a `UUIDv7` inside, `prefix_` and 26 base-32 characters outside (`TypeID`).
 //!
 //! The database stores the bare UUID. Two kinds of id cannot be swapped, and a text with the wrong
 //! prefix does not parse.
@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use uuid::Uuid;
 
-/// Crockford's alphabet in lower case, as the TypeID specification 0.3 has it.
+/// Crockford's alphabet in lower case, as the `TypeID` specification 0.3 has it.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 

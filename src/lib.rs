@@ -1,4 +1,4 @@
-//! OpenVibe: team chat in which AI agents are teammates.
+//! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
 //! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn ─► chat ─► agents::profiles, auth, tasks,
@@ -20,3 +20,4 @@ pub mod ids;
 pub mod model;
 pub mod realtime;
 pub mod tasks;
+pub mod time;

@@ -3,7 +3,7 @@
 //! The parts of the prompt are stored as they were sent, each with the message it came from, so that deleting a message can
 //! take its text out of here too.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::prompt::{Prompt, Source};
@@ -38,8 +38,8 @@ pub const DELETED: &str = "(deleted)";
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AttemptRecord {
     pub attempt: i64,
-    pub started_at: DateTime<Utc>,
-    pub ended_at: Option<DateTime<Utc>>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
     /// `running`, `completed`, `failed`, `cancelled` or `retry`.
     pub outcome: String,
     pub error: Option<AttemptError>,
@@ -95,7 +95,7 @@ pub async fn end_attempt(
     outcome: &str,
     error: Option<AttemptError>,
     waited_ms: i64,
-    at: DateTime<Utc>,
+    at: Timestamp,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
     let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) else {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -92,8 +92,8 @@ pub struct AgentSummary {
     /// One of `active`, `inactive`, `archived`.
     pub status: String,
     pub version: i64,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: DateTime<Utc>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 /// A whole agent.
@@ -128,8 +128,8 @@ struct Row {
     version: i64,
     profile: Json<Profile>,
     created_by: Option<UserId>,
-    created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     default_agent_id: Option<AgentId>,
 }
 
@@ -206,35 +206,33 @@ pub async fn find_by_handle(
     workspace: WorkspaceId,
     handle: &str,
 ) -> Result<Option<HandleOwner>, DbError> {
-    let row: Option<(
-        String,
-        Uuid,
-        Option<i64>,
-        Option<String>,
-        Option<bool>,
-        Option<bool>,
-    )> = c
-        .q(
-            "select h.owner_type, h.owner_id, a.version, a.status, a.mentionable, a.is_system \
+    let row: Option<HandleRow> = c
+        .q("select h.owner_type, h.owner_id, a.version, \
+            coalesce(a.status = 'active' and a.mentionable and not a.is_system, FALSE) as askable \
             from handles h left join agents a on h.owner_type = 'agent' and a.id = h.owner_id \
-            where h.workspace_id = $1 and h.handle = $2",
-        )
+            where h.workspace_id = $1 and h.handle = $2")
         .bind(workspace)
         .bind(handle.to_owned())
         .opt()
         .await?;
-    Ok(match row {
-        Some((kind, id, ..)) if kind == "user" => Some(HandleOwner::Person(UserId(id))),
-        Some((_, id, Some(version), Some(status), Some(true), Some(false)))
-            if status == "active" =>
-        {
-            Some(HandleOwner::Agent(Askable {
-                id: AgentId(id),
+    Ok(
+        row.and_then(|row| match (row.owner_type.as_str(), row.version) {
+            ("user", _) => Some(HandleOwner::Person(UserId(row.owner_id))),
+            (_, Some(version)) if row.askable => Some(HandleOwner::Agent(Askable {
+                id: AgentId(row.owner_id),
                 version,
-            }))
-        }
-        _ => None,
-    })
+            })),
+            _ => None,
+        }),
+    )
+}
+
+#[derive(sqlx::FromRow)]
+struct HandleRow {
+    owner_type: String,
+    owner_id: Uuid,
+    version: Option<i64>,
+    askable: bool,
 }
 
 /// An agent by id that can be asked; `None` when it is inactive, archived, or of another workspace.

@@ -713,7 +713,10 @@ impl<'a> Reply<'a> {
         }
         self.text.push_str(fresh);
         let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.lease.task);
-        if !self.opened {
+        if self.opened {
+            hub.push_stream(workspace, id, fresh);
+            self.has_unsent = true;
+        } else {
             let message = self.open().await?;
             let spot = self
                 .task
@@ -723,9 +726,6 @@ impl<'a> Reply<'a> {
             self.opened = true;
             hub.push_stream(workspace, id, fresh);
             self.flush();
-        } else {
-            hub.push_stream(workspace, id, fresh);
-            self.has_unsent = true;
         }
         self.checkpoint();
         Ok(())

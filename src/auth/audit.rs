@@ -1,6 +1,6 @@
 //! What was done with the powers of an admin.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ pub struct AuditEntry {
     pub target: Option<String>,
     #[schema(value_type = Object)]
     pub data: Json<serde_json::Value>,
-    pub created_at: DateTime<Utc>,
+    pub created_at: Timestamp,
 }
 
 pub async fn record(
@@ -44,7 +44,7 @@ pub async fn record(
 }
 
 /// Newest first.
-pub async fn list(
+pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
     after: Option<AuditEntryId>,

@@ -1,6 +1,8 @@
 //! Links that bring people into a workspace. No mail is sent.
 
-use chrono::{DateTime, Duration, Utc};
+use std::time::Duration;
+
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{Actor, AuthError, Member, Role, hash_token, members, new_token, users::parse_email};
@@ -26,11 +28,11 @@ pub struct Invite {
     pub max_uses: Option<i64>,
     pub uses: i64,
     pub created_by: UserId,
-    pub created_at: DateTime<Utc>,
-    pub expires_at: Option<DateTime<Utc>>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
 }
 
-pub struct NewInvite {
+pub(super) struct NewInvite {
     pub email: Option<String>,
     pub role: Role,
     pub max_uses: Option<i64>,
@@ -41,7 +43,7 @@ pub struct NewInvite {
 ///
 /// # Errors
 /// `Invalid`, or what `Actor::require` says.
-pub async fn create(
+pub(super) async fn create(
     c: &mut Conn,
     actor: &Actor,
     new: &NewInvite,
@@ -71,7 +73,7 @@ pub async fn create(
         uses: 0,
         created_by: actor.user,
         created_at: now(),
-        expires_at: Some(now() + Duration::seconds(lifetime)),
+        expires_at: Some(now() + Duration::from_secs(lifetime.unsigned_abs())),
     };
     c.q("insert into invites (id, workspace_id, token_hash, email, role, max_uses, uses, created_by, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)")
@@ -101,7 +103,7 @@ pub async fn create(
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.
-pub async fn find_open(
+pub(super) async fn find_open(
     c: &mut Conn,
     token: &str,
     email: Option<&str>,
@@ -128,7 +130,7 @@ pub async fn find_open(
 ///
 /// # Errors
 /// `InviteNotFound` when someone else was faster.
-pub async fn accept(
+pub(super) async fn accept(
     c: &mut Conn,
     invite: &Invite,
     user: UserId,
@@ -152,7 +154,7 @@ pub async fn accept(
 }
 
 /// In the order in which they were made, after `after` or before `before`.
-pub async fn list(
+pub(super) async fn list(
     c: &mut Conn,
     actor: &Actor,
     after: Option<InviteId>,
@@ -185,7 +187,7 @@ pub async fn list(
 
 /// # Errors
 /// `NotFound`, or what `Actor::require` says.
-pub async fn withdraw(c: &mut Conn, actor: &Actor, id: InviteId) -> Result<(), AuthError> {
+pub(super) async fn withdraw(c: &mut Conn, actor: &Actor, id: InviteId) -> Result<(), AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     let n = c
         .q("delete from invites where workspace_id = $1 and id = $2")

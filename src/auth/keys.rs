@@ -1,6 +1,8 @@
 //! API keys: a member's access for programs, with fewer scopes.
 
-use chrono::{DateTime, Duration, Utc};
+use std::time::Duration;
+
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{Actor, AuthError, Scope, Scopes, hash_token, new_token};
@@ -18,16 +20,16 @@ pub struct ApiKey {
     pub name: String,
     #[schema(value_type = Vec<Scope>)]
     pub scopes: Json<Scopes>,
-    pub created_at: DateTime<Utc>,
-    pub expires_at: Option<DateTime<Utc>>,
-    pub last_used_at: Option<DateTime<Utc>>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// The key's row and its secret, which is shown this once.
 ///
 /// # Errors
 /// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have.
-pub async fn create(
+pub(super) async fn create(
     c: &mut Conn,
     actor: &Actor,
     name: &str,
@@ -68,7 +70,7 @@ pub async fn create(
         name,
         scopes: Json(scopes),
         created_at: now(),
-        expires_at: expires_in_s.map(|s| now() + Duration::seconds(s)),
+        expires_at: expires_in_s.map(|s| now() + Duration::from_secs(s.unsigned_abs())),
         last_used_at: None,
     };
     c.q("insert into api_keys (id, workspace_id, user_id, name, token_hash, scopes, created_at, expires_at, last_used_at) \
@@ -95,7 +97,7 @@ pub async fn create(
 }
 
 /// The maker's own keys in this workspace, oldest first.
-pub async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
+pub(super) async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
     Ok(c.q(
         "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
             where workspace_id = $1 and user_id = $2 order by id limit 100",
@@ -110,7 +112,7 @@ pub async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError>
 ///
 /// # Errors
 /// `NotFound`.
-pub async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), AuthError> {
+pub(super) async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), AuthError> {
     let anyone = actor.scopes.has(Scope::WorkspaceAdmin);
     let n = c
         .q("delete from api_keys where workspace_id = $1 and id = $2 and (user_id = $3 or $4)")

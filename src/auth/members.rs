@@ -1,6 +1,6 @@
 //! Who is in a workspace, as what.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{Actor, AuthError, Role, handles};
@@ -18,7 +18,7 @@ pub struct Member {
     pub email: String,
     pub avatar_url: Option<String>,
     pub role: Role,
-    pub joined_at: DateTime<Utc>,
+    pub joined_at: Timestamp,
 }
 
 #[derive(sqlx::FromRow)]
@@ -29,7 +29,7 @@ pub(super) struct MemberRow {
     email: String,
     avatar_url: Option<String>,
     role: String,
-    joined_at: DateTime<Utc>,
+    joined_at: Timestamp,
 }
 
 impl From<MemberRow> for Member {
@@ -111,7 +111,7 @@ pub async fn list_members(
              order by m.joined_at, m.user_id limit $4",
             )
             .bind(workspace)
-            .bind(mark.unwrap_or(DateTime::UNIX_EPOCH))
+            .bind(mark.unwrap_or(Timestamp::EPOCH))
             .bind(after.unwrap_or(UserId(uuid::Uuid::nil())))
             .bind(limit)
             .all()
@@ -208,7 +208,7 @@ async fn is_last_admin(
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or what `Actor::require` says.
-pub async fn update(
+pub(super) async fn update(
     c: &mut Conn,
     actor: &Actor,
     user: UserId,
@@ -263,7 +263,7 @@ pub async fn update(
 ///
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, or what `Actor::require` says when it is someone else.
-pub async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), AuthError> {
+pub(super) async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
     if user != actor.user {

@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::AuthError;
 
-pub const NAME_UNITS_MAX: usize = 80;
+pub(super) const NAME_UNITS_MAX: usize = 80;
 
 /// A name as people see it. It cannot forge the labels by which models tell speakers apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::AuthError;
 
-pub const PASSWORD_CHARS_MIN: usize = 8;
-pub const PASSWORD_BYTES_MAX: usize = 1024;
+pub(super) const PASSWORD_CHARS_MIN: usize = 8;
+pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// The hash of no one's password: checked when an address is unknown, so that the answer takes as long.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -28,7 +28,7 @@ impl Default for Hasher {
 
 /// # Errors
 /// `Invalid` when it is too short or too long.
-pub fn check_password(password: &str) -> Result<(), AuthError> {
+pub(super) fn check_password(password: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
         let text =
             format!("the password is too short: use at least {PASSWORD_CHARS_MIN} characters");

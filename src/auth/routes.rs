@@ -90,7 +90,7 @@ async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
     })
 }
 
-fn cookie(state: &State, token: &str, max_age_s: i64) -> String {
+fn cookie(state: &State, token: &str, max_age_s: u64) -> String {
     let mut cookie = Cookie::new(super::SESSION_COOKIE, token.to_owned());
     cookie.set_http_only(true);
     cookie.set_same_site(SameSite::Lax);
@@ -122,7 +122,7 @@ async fn signed_in(
         })
         .await?;
     let account = account(&mut state.db.read().await?, user).await?;
-    let cookie = cookie(state, &token, sessions::SESSION_DAYS * 86_400);
+    let cookie = cookie(state, &token, sessions::SESSION_LIFETIME.as_secs());
     Ok((status, [(header::SET_COOKIE, cookie)], Json(account)).into_response())
 }
 
@@ -611,7 +611,7 @@ struct InvitePreview {
     workspace: InviteWorkspace,
     role: String,
     email: Option<String>,
-    expires_at: Option<chrono::DateTime<chrono::Utc>>,
+    expires_at: Option<crate::time::Timestamp>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]

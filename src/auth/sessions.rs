@@ -1,6 +1,8 @@
 //! Browser sessions, and finding out who a request comes from.
 
-use chrono::{DateTime, Duration, Utc};
+use std::time::Duration;
+
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{AuthError, Caller, Credential, Scopes, hash_token, new_token};
@@ -11,22 +13,22 @@ use crate::{
 
 pub const SESSION_COOKIE: &str = "openvibe_session";
 /// A session ends when it is not used for so long.
-pub const SESSION_DAYS: i64 = 30;
+pub(super) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// How stale `last_seen_at` may be: not every request writes.
-const SEEN_MINUTES: i64 = 10;
+const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Session {
     pub id: SessionId,
-    pub created_at: DateTime<Utc>,
-    pub last_seen_at: DateTime<Utc>,
-    pub expires_at: DateTime<Utc>,
+    pub created_at: Timestamp,
+    pub last_seen_at: Timestamp,
+    pub expires_at: Timestamp,
     pub user_agent: Option<String>,
     pub address: Option<String>,
 }
 
 /// Starts a session; the token for the cookie.
-pub async fn start(
+pub(super) async fn start(
     c: &mut Conn,
     user: UserId,
     user_agent: Option<String>,
@@ -41,7 +43,7 @@ pub async fn start(
         .bind(user_agent.map(|text| text.chars().take(200).collect::<String>()))
         .bind(address)
         .bind(now())
-        .bind(now() + Duration::days(SESSION_DAYS))
+        .bind(now() + SESSION_LIFETIME)
         .run()
         .await?;
     Ok(token)
@@ -52,8 +54,8 @@ struct SessionRow {
     id: SessionId,
     user_id: UserId,
     name: String,
-    last_seen_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
+    last_seen_at: Timestamp,
+    expires_at: Timestamp,
 }
 
 #[derive(sqlx::FromRow)]
@@ -63,8 +65,8 @@ struct KeyRow {
     name: String,
     workspace_id: WorkspaceId,
     scopes: Json<Scopes>,
-    expires_at: Option<DateTime<Utc>>,
-    last_used_at: Option<DateTime<Utc>>,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
 }
 
 /// Who a token stands for, and whether the time of use should be noted (`touch`).
@@ -91,7 +93,7 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
             .ok_or(AuthError::NotAuthenticated)?;
         let stale = row
             .last_used_at
-            .is_none_or(|at| at < now() - Duration::minutes(SEEN_MINUTES));
+            .is_none_or(|at| at < now() - SEEN_STALE_AFTER);
         let credential = Credential::Key {
             id: row.id,
             workspace: row.workspace_id,
@@ -117,7 +119,7 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
         let row = row
             .filter(|row| row.expires_at > now())
             .ok_or(AuthError::NotAuthenticated)?;
-        let stale = row.last_seen_at < now() - Duration::minutes(SEEN_MINUTES);
+        let stale = row.last_seen_at < now() - SEEN_STALE_AFTER;
         Ok(Found {
             caller: Caller {
                 user: row.user_id,
@@ -136,7 +138,7 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
             c.q("update sessions set last_seen_at = $2, expires_at = $3 where id = $1")
                 .bind(*id)
                 .bind(now())
-                .bind(now() + Duration::days(SESSION_DAYS))
+                .bind(now() + SESSION_LIFETIME)
                 .run()
                 .await?
         }
@@ -152,7 +154,7 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
 }
 
 /// Newest first.
-pub async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
+pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
     Ok(c.q(
         "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
             where user_id = $1 and expires_at > $2 order by id desc limit 100",
@@ -164,7 +166,7 @@ pub async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError>
 }
 
 /// False when there is no such session of this person.
-pub async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
+pub(super) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
     Ok(c.q("delete from sessions where user_id = $1 and id = $2")
         .bind(user)
         .bind(id)
@@ -173,7 +175,11 @@ pub async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, Auth
         == 1)
 }
 
-pub async fn end_others(c: &mut Conn, user: UserId, keep: SessionId) -> Result<(), AuthError> {
+pub(super) async fn end_others(
+    c: &mut Conn,
+    user: UserId,
+    keep: SessionId,
+) -> Result<(), AuthError> {
     c.q("delete from sessions where user_id = $1 and id <> $2")
         .bind(user)
         .bind(keep)

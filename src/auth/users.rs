@@ -1,6 +1,6 @@
 //! Accounts of people.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{AuthError, DisplayName, Hasher, invites, password::check_password, workspaces};
@@ -17,7 +17,7 @@ pub struct User {
     pub email: String,
     pub name: String,
     pub avatar_url: Option<String>,
-    pub created_at: DateTime<Utc>,
+    pub created_at: Timestamp,
 }
 
 /// What signing up gave.
@@ -29,7 +29,7 @@ pub struct NewAccount {
 
 /// # Errors
 /// `Invalid` when it cannot be an address.
-pub fn parse_email(text: &str) -> Result<String, AuthError> {
+pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
     let email = text.trim().to_lowercase();
     let well_formed = email.len() <= 254
         && !email.chars().any(|c| c.is_whitespace() || c.is_control())
@@ -50,7 +50,7 @@ pub fn parse_email(text: &str) -> Result<String, AuthError> {
     }
 }
 
-pub async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
+pub(super) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
     c.q("select id, email, name, avatar_url, created_at from users where id = $1")
         .bind(id)
         .opt()
@@ -59,7 +59,7 @@ pub async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError> {
 }
 
 /// Id and password hash of the account with that address.
-pub async fn find_password(
+pub(super) async fn find_password(
     c: &mut Conn,
     email: &str,
 ) -> Result<Option<(UserId, String)>, AuthError> {
@@ -216,7 +216,7 @@ pub async fn reset_password(
     .await
 }
 
-pub async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
+pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), AuthError> {
     c.q("update users set password_hash = $2 where id = $1")
         .bind(user)
         .bind(hash.to_owned())
@@ -226,7 +226,11 @@ pub async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Result<(), 
 }
 
 /// Renames the person; every workspace they are in is told.
-pub async fn rename(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<User, AuthError> {
+pub(super) async fn rename(
+    c: &mut Conn,
+    user: UserId,
+    name: &DisplayName,
+) -> Result<User, AuthError> {
     c.q("update users set name = $2 where id = $1")
         .bind(user)
         .bind(name.0.clone())

@@ -1,6 +1,6 @@
 //! Workspaces: a team's own space, invisible to others.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{Actor, AuthError, DisplayName, Role, handles, slugify};
@@ -24,7 +24,7 @@ pub struct Workspace {
     pub slug: String,
     /// The agent that answers where none is named.
     pub default_agent_id: Option<AgentId>,
-    pub created_at: DateTime<Utc>,
+    pub created_at: Timestamp,
 }
 
 /// A workspace as one of its members lists it.
@@ -77,7 +77,7 @@ pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, A
 
 /// # Errors
 /// `Invalid` when it is no slug.
-pub fn parse_slug(text: &str) -> Result<String, AuthError> {
+pub(super) fn parse_slug(text: &str) -> Result<String, AuthError> {
     if text.is_empty() || slugify(text, SLUG_CHARS_MAX) != text {
         let problem = "a slug is 1 to 48 of a-z, 0-9, `-` and `_`, and begins and ends with a letter or digit";
         return Err(AuthError::Invalid(problem.to_owned(), "slug"));
@@ -122,7 +122,8 @@ pub async fn create_workspace(
     } else {
         let mut base = slugify(&name.0, SLUG_CHARS_MAX - 8);
         if base.is_empty() || RESERVED_SLUGS.contains(&base.as_str()) {
-            base = format!("team-{base}").trim_end_matches('-').to_owned();
+            let mended = format!("team-{base}");
+            mended.trim_end_matches('-').clone_into(&mut base);
         }
         let mut n = 1_u64;
         while !insert(
@@ -178,7 +179,7 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 ///
 /// # Errors
 /// `SlugTaken`.
-pub async fn update(
+pub(super) async fn update(
     c: &mut Conn,
     actor: &Actor,
     name: Option<&DisplayName>,

@@ -2,7 +2,7 @@
 //!
 //! A place in another workspace, or in a private channel that the person is not in, is not found.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 
 use super::ChatError;
 use crate::{
@@ -36,7 +36,7 @@ struct ChannelRow {
     id: ChannelId,
     workspace_id: WorkspaceId,
     kind: String,
-    archived_at: Option<DateTime<Utc>>,
+    archived_at: Option<Timestamp>,
     role: String,
     joined: Option<UserId>,
 }

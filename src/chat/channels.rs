@@ -1,6 +1,6 @@
 //! Channels: public, private and direct.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -34,8 +34,8 @@ pub struct Channel {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_ids: Option<Vec<UserId>>,
     pub created_by: Option<UserId>,
-    pub created_at: DateTime<Utc>,
-    pub archived_at: Option<DateTime<Utc>>,
+    pub created_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
 }
 
 /// A channel as one person sees it.
@@ -60,8 +60,8 @@ struct Row {
     direct_key: Option<String>,
     agent_id: Option<AgentId>,
     created_by: Option<UserId>,
-    created_at: DateTime<Utc>,
-    archived_at: Option<DateTime<Utc>>,
+    created_at: Timestamp,
+    archived_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -662,7 +662,7 @@ impl AuthNotFound {
 #[derive(sqlx::FromRow)]
 struct ChannelMemberRow {
     user_id: UserId,
-    joined_at: DateTime<Utc>,
+    joined_at: Timestamp,
 }
 
 /// In the order in which they joined the channel.
@@ -672,7 +672,7 @@ pub async fn list_members(
     (after, before): (Option<UserId>, Option<UserId>),
     limit: i64,
 ) -> Result<Vec<Member>, ChatError> {
-    let mark: Option<(DateTime<Utc>,)> = match after.or(before) {
+    let mark: Option<(Timestamp,)> = match after.or(before) {
         Some(user) => Some(
             c.q("select joined_at from channel_members where channel_id = $1 and user_id = $2")
                 .bind(access.channel)
@@ -692,7 +692,7 @@ pub async fn list_members(
     };
     let mut rows: Vec<ChannelMemberRow> = q
         .bind(access.channel)
-        .bind(mark.map_or(DateTime::UNIX_EPOCH, |mark| mark.0))
+        .bind(mark.map_or(Timestamp::EPOCH, |mark| mark.0))
         .bind(after.or(before).unwrap_or(UserId(Uuid::nil())))
         .bind(limit)
         .all()

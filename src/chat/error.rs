@@ -1,7 +1,7 @@
 use crate::{agents::AgentError, auth::AuthError, db::DbError};
 
 /// UTF-8 bytes of a message (PROTOCOL §1).
-pub const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {

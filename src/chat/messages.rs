@@ -1,6 +1,6 @@
 //! Messages as clients see them, and reading, editing and reacting to them. Posting is in `post`, deleting in `remove`.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -92,9 +92,9 @@ pub struct Message {
     pub attachments: [(); 0],
     pub metadata: MessageMetadata,
     pub client_id: Option<String>,
-    pub created_at: DateTime<Utc>,
-    pub edited_at: Option<DateTime<Utc>>,
-    pub deleted_at: Option<DateTime<Utc>>,
+    pub created_at: Timestamp,
+    pub edited_at: Option<Timestamp>,
+    pub deleted_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -118,9 +118,9 @@ pub(super) struct Row {
     reactions: Json<Vec<Reaction>>,
     metadata: Json<MessageMetadata>,
     client_id: Option<String>,
-    created_at: DateTime<Utc>,
-    edited_at: Option<DateTime<Utc>>,
-    deleted_at: Option<DateTime<Utc>>,
+    created_at: Timestamp,
+    edited_at: Option<Timestamp>,
+    deleted_at: Option<Timestamp>,
 }
 
 impl From<Row> for Message {

@@ -168,7 +168,7 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
     }
     queue::blank_prompt(c, id).await?;
     manifest::blank_message(c, message.thread_id, id).await?;
-    log::blank_message(c, message.workspace_id, id, |frame| blank(frame)).await?;
+    log::blank_message(c, message.workspace_id, id, blank).await?;
     let tombstone = messages::find_message(c, id)
         .await?
         .ok_or(sqlx::Error::RowNotFound)?;

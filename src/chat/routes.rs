@@ -58,7 +58,7 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(retry_task))
 }
 
-/// The workspace of an object is only known inside its command, and every workspace has one writer; on SQLite there is one in all.
+/// The workspace of an object is only known inside its command, and every workspace has one writer; on `SQLite` there is one in all.
 async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, ApiError> {
     let row: Option<(uuid::Uuid,)> = match sql {
         WhichObject::Channel(id) => {

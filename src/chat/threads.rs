@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::time::Timestamp;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -54,11 +54,11 @@ pub struct Thread {
     /// Messages after the first; notices do not count.
     pub reply_count: i64,
     pub participants: Vec<Participant>,
-    pub last_activity_at: DateTime<Utc>,
+    pub last_activity_at: Timestamp,
     /// The newest message's; a channel's list is sorted by it.
     pub last_seq: i64,
     pub created_by: UserId,
-    pub created_at: DateTime<Utc>,
+    pub created_at: Timestamp,
 }
 
 /// A thread as one person sees it.
@@ -89,10 +89,10 @@ struct Row {
     root_message_id: MessageId,
     reply_count: i64,
     participants: Json<Vec<Participant>>,
-    last_activity_at: DateTime<Utc>,
+    last_activity_at: Timestamp,
     last_seq: i64,
     created_by: UserId,
-    created_at: DateTime<Utc>,
+    created_at: Timestamp,
 }
 
 impl From<Row> for Thread {

@@ -1,6 +1,6 @@
 //! One connection type over both engines.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use sqlx::{
     Arguments, Encode, FromRow, Postgres, Sqlite, Transaction, Type,
     pool::PoolConnection,
@@ -43,14 +43,14 @@ enum Link {
 pub struct Proof {
     pub workspace: Uuid,
     pub seq: i64,
-    pub ts: DateTime<Utc>,
+    pub ts: Timestamp,
 }
 
 pub struct Conn {
     link: Link,
     /// Statements run so far that may have changed something.
     pub(super) writes: u64,
-    /// A statement failed, so PostgreSQL refuses all further ones in this transaction.
+    /// A statement failed, so `PostgreSQL` refuses all further ones in this transaction.
     pub(super) failed: bool,
     /// It failed for a reason that running the command again can mend.
     pub(super) retryable: bool,

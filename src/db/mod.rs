@@ -1,4 +1,4 @@
-//! The database: one SQL text for SQLite and PostgreSQL.
+//! The database: one SQL text for `SQLite` and `PostgreSQL`.
 //!
 //! `Conn` wraps a connection of either engine; repository functions are plain `async fn(c: &mut Conn, …)`
 //! that compose in any transaction. Reads take a pooled connection (`Db::read`) or a consistent snapshot
@@ -20,13 +20,14 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+use crate::time::Timestamp;
 pub use conn::{Bind, Conn, Proof, Q, Record};
 pub use writer::Notice;
 use writer::Writers;
 
-/// Readers of the SQLite file beside the one writer.
+/// Readers of the `SQLite` file beside the one writer.
 const SQLITE_READERS: u32 = 4;
-/// PostgreSQL connections for reading, beside those of the writers.
+/// `PostgreSQL` connections for reading, beside those of the writers.
 const POSTGRES_READERS: u32 = 12;
 
 pub use sqlx::types::Json;
@@ -197,7 +198,7 @@ impl Db {
         self.writers.write(key, command).await
     }
 
-    /// Removes what was deleted from the write-ahead log too. On PostgreSQL there is nothing to do.
+    /// Removes what was deleted from the write-ahead log too. On `PostgreSQL` there is nothing to do.
     pub async fn scrub(&self) -> Result<(), DbError> {
         self.writers.checkpoint().await
     }
@@ -212,8 +213,7 @@ impl Db {
     }
 }
 
-/// The present time, as both engines store it: microseconds.
-pub fn now() -> chrono::DateTime<chrono::Utc> {
-    use chrono::SubsecRound;
-    chrono::Utc::now().trunc_subsecs(6)
+/// The present.
+pub fn now() -> Timestamp {
+    Timestamp::now()
 }

@@ -8,7 +8,7 @@
 //! A batch runs without savepoints. A command that fails before it changed anything is simply answered; when
 //! one fails later, the whole batch is rolled back and its commands run again, one transaction each. That is
 //! why commands must be callable again; it also mends serialisation failures, deadlocks and lost connections.
-//! SQLite has one writer. PostgreSQL has several, workspaces spread over them by hash, and a batch holds one
+//! `SQLite` has one writer. `PostgreSQL` has several, workspaces spread over them by hash, and a batch holds one
 //! workspace's commands only, so that the locks of two batches never cross.
 
 use std::{any::Any, cell::RefCell, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -109,7 +109,7 @@ pub(super) struct Writers {
 
 impl Writers {
     pub(super) fn sqlite(pool: SqlitePool, listener: Listener) -> Result<Self, DbError> {
-        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, listener)
+        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, &listener)
     }
 
     pub(super) async fn postgres(url: &str, listener: Listener) -> Result<Self, DbError> {
@@ -122,10 +122,10 @@ impl Writers {
                 .await?;
             sources.push(Source::Pg(pool));
         }
-        Self::start(sources, Engine::Postgres, listener)
+        Self::start(sources, Engine::Postgres, &listener)
     }
 
-    fn start(sources: Vec<Source>, engine: Engine, listener: Listener) -> Result<Self, DbError> {
+    fn start(sources: Vec<Source>, engine: Engine, listener: &Listener) -> Result<Self, DbError> {
         let closing = tokio_util::sync::CancellationToken::new();
         let mut queues = Vec::new();
         let mut threads = Vec::new();
@@ -136,7 +136,7 @@ impl Writers {
             let writer = Writer {
                 source,
                 engine,
-                listener: Arc::clone(&listener),
+                listener: Arc::clone(listener),
             };
             let (runtime, closing) = (runtime.clone(), closing.clone());
             let thread = std::thread::Builder::new()

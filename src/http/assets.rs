@@ -93,7 +93,7 @@ fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
         "no-cache"
     };
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    if asset.path.ends_with(".html") {
+    if content_type(asset.path).starts_with("text/html") {
         out.insert(
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(CSP),

@@ -19,7 +19,7 @@ pub struct ApiError {
     param: Option<String>,
     retry_after_s: Option<u64>,
     /// Of a stale `If-Match`: the object as it is.
-    current: Option<Value>,
+    current: Option<Box<Value>>,
 }
 
 /// The shape of every error.
@@ -150,7 +150,7 @@ impl ApiError {
             error["param"] = param.as_str().into();
         }
         if let Some(current) = &self.current {
-            error["current"] = current.clone();
+            error["current"] = (**current).clone();
         }
         error
     }
@@ -257,7 +257,7 @@ impl From<AgentError> for ApiError {
             }
             E::Stale(agent) => {
                 let mut error = make(StatusCode::CONFLICT, "version_conflict");
-                error.current = serde_json::to_value(agent).ok();
+                error.current = serde_json::to_value(agent).ok().map(Box::new);
                 error
             }
             E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),

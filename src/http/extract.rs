@@ -77,7 +77,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// Whether a string in the JSON holds the character NUL, which PostgreSQL cannot store and nobody means.
+/// Whether a string in the JSON holds the character NUL, which `PostgreSQL` cannot store and nobody means.
 fn holds_nul(json: &[u8]) -> bool {
     fn inside(value: &serde_json::Value) -> bool {
         match value {

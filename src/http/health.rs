@@ -104,11 +104,11 @@ async fn metrics(
         ));
     }
     let mut c = state.db.read().await?;
-    let (queued, oldest): (i64, Option<chrono::DateTime<chrono::Utc>>) = c
+    let (queued, oldest): (i64, Option<crate::time::Timestamp>) = c
         .q("select count(*), min(queued_at) from tasks where status = 'queued'")
         .one()
         .await?;
-    let age = oldest.map_or(0.0, |at| (crate::db::now() - at).as_seconds_f64().max(0.0));
+    let age = oldest.map_or(0.0, |at| crate::db::now().since(at).as_secs_f64());
     #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
     ::metrics::gauge!("openvibe_tasks_queued").set(queued as f64);
     ::metrics::gauge!("openvibe_tasks_queued_oldest_seconds").set(age);

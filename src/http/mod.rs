@@ -1,4 +1,4 @@
-//! HTTP: the router, and what every handler shares: one error mapping, extractors, pages, the OpenAPI document.
+//! HTTP: the router, and what every handler shares: one error mapping, extractors, pages, the `OpenAPI` document.
 
 pub mod assets;
 pub mod error;

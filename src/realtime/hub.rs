@@ -78,10 +78,10 @@ pub struct Socket {
 impl Socket {
     /// Asks the socket's task to close it; the first reason counts.
     pub fn close(&self, why: Close) {
-        drop(
-            self.code
-                .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst),
-        );
+        // Fails when there is a reason already, which is as it should be.
+        let _first = self
+            .code
+            .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
         self.closed.cancel();
     }
 

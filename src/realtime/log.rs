@@ -161,7 +161,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     let frame = serde_json::to_string(&Frame {
         r#type: event.kind,
         seq: event.seq,
-        ts: ts.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        ts: ts.to_text(),
         channel_id: event.audience.channel(),
         thread_id: event.thread,
         fork_id: event.fork,
@@ -275,7 +275,7 @@ pub async fn blank_message(
 pub async fn prune(
     c: &mut Conn,
     workspace: WorkspaceId,
-    before: chrono::DateTime<chrono::Utc>,
+    before: crate::time::Timestamp,
 ) -> Result<u64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from (select seq from events where workspace_id = $1 and ts < $2 order by seq limit $3) old")

@@ -1,6 +1,8 @@
 //! The statements of the queue. Every state change appends its `task.status_changed` in the same transaction.
 
-use chrono::{DateTime, Utc};
+use std::time::Duration;
+
+use crate::time::Timestamp;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -14,7 +16,7 @@ use crate::{
 /// With so many queued in a workspace, further ones fail at once (PROTOCOL §5).
 pub const QUEUED_MAX: i64 = 200;
 /// How long a worker may be silent before its task is given to another (PROTOCOL §5).
-pub const LEASE_S: i64 = 15;
+pub const LEASE: Duration = Duration::from_secs(15);
 /// A task whose worker was lost so often fails.
 pub const LOST_MAX: i64 = 3;
 
@@ -287,7 +289,7 @@ pub async fn due(c: &mut Conn, limit: i64) -> Result<Vec<Due>, DbError> {
 }
 
 /// When the next waiting task becomes due.
-pub async fn next_due_at(c: &mut Conn) -> Result<Option<DateTime<Utc>>, DbError> {
+pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
     c.q("select min(retry_at) from tasks where status = 'queued' and retry_at is not null")
         .value()
         .await
@@ -330,7 +332,7 @@ pub async fn claim(
         .bind(due.id)
         .bind(worker)
         .bind(token)
-        .bind(at + chrono::Duration::seconds(LEASE_S))
+        .bind(at + LEASE)
         .bind(at)
         .opt()
         .await?;
@@ -359,7 +361,7 @@ pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
         .q("update tasks set lease_until = $3 where id = $1 and lease_token = $2 and status = 'running'")
         .bind(lease.task)
         .bind(lease.token)
-        .bind(now() + chrono::Duration::seconds(LEASE_S))
+        .bind(now() + LEASE)
         .run()
         .await?;
     if n == 1 { Ok(()) } else { Err(LeaseLost::Gone) }
@@ -434,7 +436,7 @@ pub async fn put_back(
     c: &mut Conn,
     lease: &Lease,
     counts: serde_json::Value,
-    retry_at: DateTime<Utc>,
+    retry_at: Timestamp,
     reason: &'static str,
     keeps_place: bool,
 ) -> Result<Task, DbError> {
@@ -661,7 +663,7 @@ pub struct Done {
     pub kind: &'static str,
     pub usage: Option<TokenUsage>,
     pub error: Option<TaskError>,
-    pub started_at: DateTime<Utc>,
+    pub started_at: Timestamp,
 }
 
 /// Records work done for `parent` as a task of its own, and appends its one event.

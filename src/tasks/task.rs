@@ -1,6 +1,6 @@
 //! A task as clients see it.
 
-use chrono::{DateTime, Utc};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -64,7 +64,7 @@ pub struct Task {
     /// The number of the model call that runs, or is next.
     pub attempt: i64,
     /// While a queued task waits: until when.
-    pub retry_at: Option<DateTime<Utc>>,
+    pub retry_at: Option<Timestamp>,
     /// While a queued task waits: `rate_limited` or `unavailable`.
     pub wait_reason: Option<String>,
     #[schema(value_type = TaskInput)]
@@ -75,9 +75,9 @@ pub struct Task {
     pub token_usage: Option<Json<TokenUsage>>,
     #[schema(value_type = Option<TaskError>)]
     pub error: Option<Json<TaskError>>,
-    pub queued_at: DateTime<Utc>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub completed_at: Option<DateTime<Utc>>,
+    pub queued_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
 }
 
 impl Task {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     Lease, LeaseLost, Queue, Task,
-    queue::{self, LEASE_S},
+    queue::{self, LEASE},
 };
 use crate::db::{Conn, Db, DbError, now};
 
@@ -81,10 +81,7 @@ impl Worker {
     async fn until_next(&self) -> Duration {
         let next = async { queue::next_due_at(&mut self.db.read().await?).await }.await;
         match next {
-            Ok(Some(at)) => (at - now())
-                .to_std()
-                .unwrap_or(Duration::from_millis(5))
-                .clamp(Duration::from_millis(5), POLL),
+            Ok(Some(at)) => at.since(now()).clamp(Duration::from_millis(5), POLL),
             _ => POLL,
         }
     }
@@ -159,8 +156,7 @@ impl Worker {
 
     /// Renews the lease until it is lost.
     async fn keep_lease(&self, lease: Lease) {
-        let mut good_until =
-            tokio::time::Instant::now() + Duration::from_secs(LEASE_S.unsigned_abs());
+        let mut good_until = tokio::time::Instant::now() + LEASE;
         loop {
             tokio::time::sleep(RENEW_EVERY).await;
             let asked = tokio::time::Instant::now();
@@ -168,12 +164,11 @@ impl Worker {
                 queue::renew(c, &lease).await
             });
             match tokio::time::timeout_at(good_until, renewal).await {
-                Ok(Ok(())) => good_until = asked + Duration::from_secs(LEASE_S.unsigned_abs()),
-                Ok(Err(LeaseLost::Gone)) => return,
+                Ok(Ok(())) => good_until = asked + LEASE,
+                Ok(Err(LeaseLost::Gone)) | Err(_) => return,
                 Ok(Err(LeaseLost::Db(e))) => {
-                    tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed")
+                    tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed");
                 }
-                Err(_) => return,
             }
             if tokio::time::Instant::now() >= good_until {
                 return;

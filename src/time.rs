@@ -1,0 +1,89 @@
+//! Moments, as both engines store them (microseconds) and clients see them (milliseconds).
+
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A moment in UTC. Its text is RFC 3339 with three decimals and `Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
+#[sqlx(transparent)]
+pub struct Timestamp(DateTime<Utc>);
+
+impl Timestamp {
+    pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
+
+    /// The present, cut to what both engines store.
+    pub fn now() -> Self {
+        Self(Utc::now().trunc_subsecs(6))
+    }
+
+    pub fn to_text(self) -> String {
+        self.0.to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+
+    /// How long from `earlier` to this; zero when it is the other way round.
+    pub fn since(self, earlier: Self) -> Duration {
+        (self.0 - earlier.0).to_std().unwrap_or_default()
+    }
+}
+
+fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::days(36_500))
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+    fn add(self, duration: Duration) -> Self {
+        Self((self.0 + delta(duration)).trunc_subsecs(6))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+    fn sub(self, duration: Duration) -> Self {
+        Self((self.0 - delta(duration)).trunc_subsecs(6))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&self.to_text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        DateTime::<Utc>::deserialize(d).map(Self)
+    }
+}
+
+impl utoipa::PartialSchema for Timestamp {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Timestamp {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_always_has_three_decimals() {
+        let whole: Timestamp = serde_json::from_str("\"2026-01-02T03:04:05Z\"").unwrap();
+        assert_eq!(whole.to_text(), "2026-01-02T03:04:05.000Z");
+        assert_eq!(
+            (whole + Duration::from_micros(1999)).to_text(),
+            "2026-01-02T03:04:05.001Z"
+        );
+    }
+}
