@@ -141,6 +141,18 @@ test('being back online does not wait for the back-off', () => {
   expect(wires).toHaveLength(2);
 });
 
+test('a connection that died with the network is found out when it is back', () => {
+  open().says(ready(10), { type: 'live', seq: 10 });
+  socket.retryNow();
+  expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
+  wire().says({ type: 'ack', id: '1' });
+  vi.advanceTimersByTime(10_000);
+  expect(states.at(-1)).toBe('live');
+  socket.retryNow();
+  vi.advanceTimersByTime(4000);
+  expect(states.at(-1)).toBe('down');
+});
+
 test('too slow (4008) reconnects at once; not signed in (4001) does not', () => {
   open().says(ready(10), { type: 'live', seq: 10 });
   wire().drops(4008);

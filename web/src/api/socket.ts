@@ -37,6 +37,7 @@ export interface Position {
 
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
 const GIVE_UP_OPENING_MS = 10_000;
+const PROBE_MS = 4000;
 
 const browser: SocketWorld = {
   open: (url) => new WebSocket(url) as Wire,
@@ -104,7 +105,8 @@ export class Socket {
   }
   /** The network may be back: do not wait for the back-off to end. */
   retryNow(): void {
-    if (this.#stopped || this.#wire) return;
+    if (this.#stopped) return;
+    if (this.#wire) return this.#probe();
     this.#failures = 0;
     this.#open();
   }
@@ -197,6 +199,12 @@ export class Socket {
     }
   }
 
+  /** A connection may have died with the network, unheard: what does not answer soon is dropped. */
+  #probe(): void {
+    if (this.#state !== 'live') return;
+    this.#request({ type: 'ping' });
+    this.#watch(PROBE_MS);
+  }
   #ready(frame: ReadyFrame): void {
     this.#silenceMs = frame.heartbeat_ms * 2.5;
     if (frame.resync || frame.epoch !== this.#at.epoch) {

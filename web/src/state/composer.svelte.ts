@@ -15,6 +15,14 @@ export class Completion {
   readonly open = $derived(this.hits.length > 0);
   readonly picked = $derived(this.hits[this.index]);
 
+  /** The name is written out already behind other words: Enter sends, there is nothing to complete. */
+  readonly typed = $derived(
+    this.trigger !== null &&
+      this.trigger.sigil !== ':' &&
+      this.trigger.start > 0 &&
+      this.picked?.handle === this.trigger.query,
+  );
+
   constructor(ws: WorkspaceState) {
     this.#ws = ws;
   }

@@ -69,6 +69,8 @@ export class WorkspaceState {
   #open = new Map<string, ThreadState>();
   #lists = new Map<string, ChannelState>();
   #asked = new Map<string, number>();
+  /** The read mark that this window set last, by thread. */
+  #marked = new Map<string, number>();
   #stopped = false;
 
   constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
@@ -253,6 +255,7 @@ export class WorkspaceState {
       case 'presence':
         return this.people.seen(f);
       case 'read.updated': {
+        if (this.#marked.get(f.thread_id) === f.seq) return; // my own, told back to me
         this.#open.get(f.thread_id)?.readElsewhere(f.seq);
         const channel = this.threads.map.get(f.thread_id)?.channel_id;
         if (channel) void this.#recount(channel, f.thread_id);
@@ -351,6 +354,7 @@ export class WorkspaceState {
     return thread.id;
   }
   async readTo(thread: string, seq: number): Promise<void> {
+    this.#marked.set(thread, seq);
     try {
       const now = await this.api.markRead(thread, seq);
       this.#setUnread(thread, now.unread_count, now.mention_count);

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  reply,
+  setUp,
+  startThread,
+} from './lib/browser.mjs';
+import { Model } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+let cy;
+const composer = (p) => box(p.page, 'Reply, or @mention an agent');
+const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({
+    OPENVIBE_MODEL_BASE_URL: model.base,
+    OPENVIBE_RETRY_DELAYS: '2s,2s,2s',
+  }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('a mention says before it is sent who will answer', async () => {
+  await startThread(ada.page, 'Friday or Monday for the launch?');
+  await composer(ada).fill('@vibe a long answer, and hold it, please');
+  await ada.page.getByText('Vibe will answer here').waitFor();
+});
+
+test('the answer streams to everyone who looks', async () => {
+  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await composer(ada).press('Enter');
+  for (const p of [ada, bo]) {
+    await answers(p, 'Vibe').getByText('last-write-wins for each field is enough').waitFor();
+    await answers(p, 'Vibe')
+      .getByText(/Writing \d+ s/)
+      .waitFor();
+    assert.equal(await p.page.locator('[aria-busy=true]').count(), 1);
+  }
+});
+
+test('who comes late gets the text so far', async () => {
+  const link = await inviteLink(ada.page);
+  cy = await person(browser, server.base);
+  await joinBy(cy.page, link, { name: 'Cy Twombly', email: 'cy@example.com' });
+  await cy.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await answers(cy, 'Vibe').getByText('last-write-wins for each field is enough').waitFor();
+  assert.equal(await cy.page.locator('[aria-busy=true]').count(), 1);
+});
+
+test('it ends the same for all, with time and What it saw', async () => {
+  model.release();
+  for (const p of [ada, bo, cy]) {
+    await answers(p, 'Vibe').getByText('two quiet days before the fair').waitFor();
+    await answers(p, 'Vibe')
+      .getByRole('button', { name: /What it saw/ })
+      .waitFor();
+    await p.page.waitForFunction(() => document.querySelectorAll('[aria-busy=true]').length === 0);
+  }
+  const [a, b, c] = await Promise.all(
+    [ada, bo, cy].map((p) => answers(p, 'Vibe').locator('.prose').innerText()),
+  );
+  assert.equal(a, b);
+  assert.equal(b, c);
+  await ada.page.reload();
+  await answers(ada, 'Vibe').getByText('two quiet days before the fair').waitFor();
+  assert.equal(await answers(ada, 'Vibe').locator('figure.code').count(), 1);
+});
+
+test('What it saw shows what the model was sent', async () => {
+  await answers(ada, 'Vibe')
+    .getByRole('button', { name: /What it saw/ })
+    .click();
+  const panel = ada.page.getByRole('region', { name: 'What Vibe saw' });
+  await panel.getByText('Friday or Monday for the launch?').first().waitFor();
+  await panel.getByText('Conversation, word for word').click();
+  const sent = model.asked.find((b) => b.stream && /hold it/.test(b.messages.at(-1).content));
+  await panel.getByText('The person asking is Ada Lovelace (role: admin).').first().waitFor();
+  const shown = await panel.locator('pre').allInnerTexts();
+  for (const m of sent.messages.filter((m) => m.role !== 'system')) {
+    assert.ok(
+      shown.some((t) => t.trim() === m.content.trim()),
+      `not shown: ${m.content}`,
+    );
+  }
+  await ada.page.goBack();
+  await panel.waitFor({ state: 'detached' });
+});
+
+test('two agents in one message give two answers', async () => {
+  await reply(bo.page, '@vibe and @coder, are we ready?');
+  await answers(ada, 'Coder').getByText('The build is green.').waitFor();
+  await ada.page.waitForFunction(
+    () =>
+      [...document.querySelectorAll('article')].filter((a) => a.ariaLabel.startsWith('Vibe, ')).length === 2,
+  );
+});
+
+test('Stop keeps what is written, for everyone, and Retry asks again', async () => {
+  await reply(ada.page, '@coder a long one, hold');
+  const mine = answers(ada, 'Coder').last();
+  await mine.getByText(/Writing/).waitFor();
+  await mine.getByText('last-write-wins').waitFor();
+  await ada.page.locator('.composer').getByRole('button', { name: 'Stop' }).click();
+  for (const p of [ada, bo]) {
+    await answers(p, 'Coder').last().getByText('Cut off here. What was written is kept.').waitFor();
+    await answers(p, 'Coder').last().getByText('last-write-wins').waitFor();
+  }
+  assert.equal(
+    await bo.page.getByRole('button', { name: 'Retry' }).count(),
+    0,
+    'only the asker or an admin retries',
+  );
+  await mine.getByRole('button', { name: 'Retry' }).click();
+  await answers(bo, 'Coder')
+    .last()
+    .getByText(/Writing/)
+    .waitFor();
+  model.release();
+  for (const p of [ada, bo]) {
+    await p.page.getByText('Cut off here').waitFor({ state: 'detached' });
+    await answers(p, 'Coder').last().getByText('two quiet days before the fair').waitFor();
+  }
+});
+
+test('a model that is down for a moment is asked again, with a countdown', async () => {
+  await reply(ada.page, '@vibe flaky');
+  await answers(bo, 'Vibe')
+    .getByText(/Retrying/)
+    .waitFor();
+  await answers(bo, 'Vibe').getByText('Nothing is lost').waitFor();
+  await answers(bo, 'Vibe').last().getByText('Monday: two quiet days before the fair.').waitFor();
+});
+
+test('a failure says in the thread what happened and what to do, and can be retried', async () => {
+  await reply(ada.page, '@vibe refuse this');
+  for (const p of [ada, bo])
+    await p.page.getByRole('article').filter({ hasText: 'Failed' }).filter({ hasText: 'Vibe' }).waitFor();
+  await ada.page
+    .getByRole('article')
+    .filter({ hasText: 'Failed' })
+    .getByRole('button', { name: 'Retry' })
+    .waitFor();
+});
+
+test('a direct channel with an agent: it answers everything, without being named', async () => {
+  await ada.page
+    .getByRole('navigation', { name: 'Workspace' })
+    .getByRole('button', { name: 'Coder' })
+    .click();
+  await button(ada.page, 'Message Coder').click();
+  const write = box(ada.page, 'Message Coder');
+  await write.fill('Is the fair on Wednesday?');
+  await ada.page.getByText('Coder will answer here').waitFor();
+  await ada.page.keyboard.press('Enter');
+  await answers(ada, 'Coder').getByText('Monday: two quiet days').waitFor();
+  await write.fill('And the build?');
+  await ada.page.keyboard.press('Enter');
+  await ada.page.waitForFunction(
+    () =>
+      [...document.querySelectorAll('article')].filter(
+        (a) => a.ariaLabel.startsWith('Coder, ') && a.textContent.includes('Monday'),
+      ).length === 2,
+  );
+});
+
+test('an admin changes what an agent is told; a member reads it and cannot', async () => {
+  await ada.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
+  const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
+  await panel.getByRole('button', { name: 'Edit' }).click();
+  await panel.getByLabel('Instructions').fill('You are Vibe. Rhyme.');
+  await panel.getByRole('button', { name: 'Save' }).click();
+  await panel.getByText('You are Vibe. Rhyme.').waitFor();
+  await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
+  const theirs = bo.page.getByRole('region', { name: 'Agent', exact: true });
+  await theirs.getByText('You are Vibe. Rhyme.').waitFor();
+  assert.equal(await theirs.getByRole('button', { name: 'Edit' }).count(), 0);
+  await reply(bo.page, '@vibe say it');
+  await answers(bo, 'Vibe').last().getByText('Monday: two quiet days').waitFor();
+  assert.equal(model.asked.at(-1).messages[0].content.startsWith('You are Vibe. Rhyme.'), true);
+});
+
+test('switched off, an agent is plain text', async () => {
+  const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
+  await panel.getByRole('button', { name: 'Edit' }).click();
+  await panel.getByLabel('Answers when mentioned').uncheck();
+  await panel.getByRole('button', { name: 'Save' }).click();
+  await panel.getByText('Switched off').waitFor();
+  await composer(bo).fill('@vi');
+  await bo.page.waitForFunction(() => !document.querySelector('[role=option]')?.textContent.includes('Vibe'));
+  await composer(bo).fill('');
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors, ...cy.errors], []);
+});
+
+test('without a model the built-in responder answers, and says what it is', async () => {
+  const alone = await new Server().start();
+  const eve = await person(browser, alone.base);
+  try {
+    await setUp(eve.page, { name: 'Eve', email: 'eve@example.com' });
+    await startThread(eve.page, 'The fair is on Wednesday. @vibe when is the fair?');
+    await answers(eve, 'Vibe').getByText('Wednesday').waitFor();
+    await answers(eve, 'Vibe')
+      .getByRole('button', { name: /What it saw/ })
+      .waitFor();
+    assert.deepEqual(eve.errors, []);
+  } finally {
+    await alone.close();
+  }
+});

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  PHONE,
+  person,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+let link;
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('a fresh server leads to the set-up page, whatever the address', async () => {
+  await ada.page.goto('/northwind/c/general');
+  await box(ada.page, 'Workspace name').waitFor();
+  assert.equal(new URL(ada.page.url()).pathname, '/setup');
+  await accessible(ada.page, 'set-up');
+  await shot(ada.page, '01-setup-dark');
+});
+
+test('one form makes the account and the workspace, with #general, #random, Vibe and Coder', async () => {
+  await setUp(ada.page);
+  assert.equal(new URL(ada.page.url()).pathname, '/northwind/c/general');
+  const side = ada.page.getByRole('navigation', { name: 'Workspace' });
+  for (const name of ['general', 'random']) await side.getByRole('link', { name, exact: true }).waitFor();
+  for (const name of ['Vibe', 'Coder']) await side.getByRole('button', { name, exact: true }).waitFor();
+  await ada.page.getByText('Nothing here yet').waitFor();
+  await accessible(ada.page, 'an empty channel');
+});
+
+test('an invite link brings in the next person, who sees the same workspace', async () => {
+  link = await inviteLink(ada.page);
+  await bo.page.goto(new URL(link).pathname);
+  await ada.page.getByRole('heading', { name: 'general' }).waitFor();
+  await button(bo.page, 'Join Northwind').waitFor();
+  await accessible(bo.page, 'the invite page');
+  await joinBy(bo.page, link);
+  await startThread(ada.page, 'Welcome, @bo');
+  await bo.page.getByRole('link', { name: 'Welcome, @bo' }).click();
+  await message(bo.page, 'Welcome').waitFor();
+});
+
+test('who is signed in already joins by the same link with one click', async () => {
+  await button(ada.page, 'Workspace menu, Northwind').click();
+  await button(ada.page, 'New workspace').click();
+  await box(ada.page, 'Workspace name').fill('Fairground');
+  await accessible(ada.page, 'new workspace');
+  await button(ada.page, 'Create workspace').click();
+  await ada.page.waitForURL('**/fairground/c/general');
+  const second = await inviteLink(ada.page);
+  await bo.page.goto(new URL(second).pathname);
+  await button(bo.page, 'Join Fairground').click();
+  await bo.page.waitForURL('**/fairground/c/general');
+  await box(bo.page, 'Start a thread in #general').waitFor();
+});
+
+test('the switcher goes from one workspace to the other, and they share nothing', async () => {
+  await bo.page.getByText('Nothing here yet').waitFor();
+  await button(bo.page, 'Workspace menu, Fairground').click();
+  await bo.page.getByRole('button', { name: 'Northwind' }).click();
+  await bo.page.waitForURL('**/northwind/c/**');
+  await bo.page.getByRole('link', { name: 'Welcome, @bo' }).waitFor();
+  await bo.page.goto('/nowhere/c/general');
+  await bo.page.getByText('This page is not here').waitFor();
+  await accessible(bo.page, 'a page that is not here');
+});
+
+test('an invite that was taken back says so', async () => {
+  await bo.page.goto('/invite/not-a-token');
+  await bo.page.getByText('This invite does not work').waitFor();
+  await accessible(bo.page, 'a dead invite');
+});
+
+test('signing out leads to the log-in, which leads back to where one was', async () => {
+  await bo.page.goto('/northwind/settings/profile');
+  await button(bo.page, 'Sign out').click();
+  await box(bo.page, 'Email').waitFor();
+  await accessible(bo.page, 'log-in');
+  await bo.page.setViewportSize(PHONE);
+  await accessible(bo.page, 'log-in at 390 px');
+  await bo.page.goto('/northwind/c/random');
+  await box(bo.page, 'Email').fill('bo@example.com');
+  await bo.page.getByLabel('Password', { exact: true }).fill('wrong password');
+  await button(bo.page, 'Sign in').click();
+  await bo.page.getByRole('alert').waitFor();
+  await bo.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await button(bo.page, 'Sign in').click();
+  await bo.page.waitForURL('**/northwind/c/random');
+  await box(bo.page, 'Start a thread in #random').waitFor();
+});
+
+test('without an invite nobody else signs up', async () => {
+  const cy = await person(browser, server.base);
+  await cy.page.goto('/');
+  await cy.page.getByText('Ask someone in your team for an invite link').waitFor();
+  await cy.close();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
