@@ -242,12 +242,7 @@ async fn update_me(
         .transpose()?;
     let user = caller.user;
     if let Some(name) = name {
-        state
-            .db
-            .write(Uuid::nil(), async move |c: &mut Conn| {
-                users::rename(c, user, &name).await
-            })
-            .await?;
+        users::rename(&state.db, user, name).await?;
     }
     Ok(Json(account(&mut state.db.read().await?, user).await?))
 }
@@ -376,12 +371,12 @@ struct WorkspaceForm {
 }
 
 /// Make a workspace, with #general, #random and its first agents; its maker is admin
-#[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces", request_body = WorkspaceForm, responses((status = 201, body = MyWorkspace)))]
+#[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces", request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
 async fn create_workspace(
     axum::extract::State(state): St,
     caller: Caller,
     Body(form): Body<WorkspaceForm>,
-) -> Result<(StatusCode, Json<MyWorkspace>), ApiError> {
+) -> Result<(StatusCode, Json<WorkspaceAnswer>), ApiError> {
     caller.require_session()?;
     let name = DisplayName::parse(&form.name, "name")?;
     let slug = form
@@ -394,8 +389,14 @@ async fn create_workspace(
     {
         return Err(AuthError::WorkspaceCreationClosed.into());
     }
-    let made = found_workspace(&state.db, caller.user, caller.name, name, slug).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    let workspace = found_workspace(&state.db, caller.user, caller.name, name, slug).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(WorkspaceAnswer {
+            workspace,
+            role: Role::Admin,
+        }),
+    ))
 }
 
 /// A workspace as one of its members sees it.

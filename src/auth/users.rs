@@ -111,13 +111,20 @@ pub async fn sign_up(
     let name = DisplayName::parse(&form.name, "name")?;
     check_password(&form.password)?;
     // Refuse before the costly hash where the answer is clear already.
-    {
-        let mut c = db.read().await?;
-        may_sign_up(&mut c, mode, setup_token.as_deref(), &form, &email).await?;
-    }
+    let invite = may_sign_up(
+        &mut db.read().await?,
+        mode,
+        setup_token.as_deref(),
+        &form,
+        &email,
+    )
+    .await?;
+    // Sign-ups without an invite go through one writer, so that only one can be the first.
+    let key = invite
+        .map(|invite| invite.workspace_id.0)
+        .unwrap_or_default();
     let hash = hasher.hash(form.password.clone()).await?;
-    // All sign-ups go through one writer, so that only one can be the first.
-    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+    db.write(key, async move |c: &mut Conn| {
         let invite = may_sign_up(c, mode, setup_token.as_deref(), &form, &email).await?;
         let user = insert_user(c, &email, &name.0, &hash).await?;
         let workspace = match invite {
@@ -226,18 +233,27 @@ pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
 }
 
 /// Renames the person; every workspace they are in is told.
-pub(super) async fn rename(
-    c: &mut Conn,
-    user: UserId,
-    name: &DisplayName,
-) -> Result<User, AuthError> {
+pub(super) async fn rename(db: &Db, user: UserId, name: DisplayName) -> Result<(), AuthError> {
+    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+        set_name(c, user, &name).await
+    })
+    .await?;
+    // Each workspace's events go through its own writer, so that they keep their order.
+    let workspaces = workspaces::ids_of(&mut db.read().await?, user).await?;
+    for workspace in workspaces {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            super::members::announce(c, workspace, user, "member.updated").await
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn set_name(c: &mut Conn, user: UserId, name: &DisplayName) -> Result<(), AuthError> {
     c.q("update users set name = $2 where id = $1")
         .bind(user)
         .bind(name.0.clone())
         .run()
         .await?;
-    for workspace in workspaces::ids_of(c, user).await? {
-        super::members::announce(c, workspace, user, "member.updated").await?;
-    }
-    get_user(c, user).await
+    Ok(())
 }

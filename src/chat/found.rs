@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     agents::seeds,
-    auth::{self, DisplayName, MyWorkspace, Role},
+    auth::{self, DisplayName, Workspace},
     db::{Conn, Db},
     ids::{UserId, WorkspaceId},
 };
@@ -19,7 +19,7 @@ pub async fn found_workspace(
     maker_name: String,
     name: DisplayName,
     slug: Option<String>,
-) -> Result<MyWorkspace, ChatError> {
+) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
     db.write(id.0, async move |c: &mut Conn| {
         auth::create_workspace(c, id, &name, slug.as_deref()).await?;
@@ -43,13 +43,7 @@ pub async fn found_workspace(
             };
             channels::insert(c, &new).await?;
         }
-        let workspace = auth::get_workspace(c, id).await?;
-        Ok(MyWorkspace {
-            id,
-            name: workspace.name,
-            slug: workspace.slug,
-            role: Role::Admin,
-        })
+        Ok(auth::get_workspace(c, id).await?)
     })
     .await
 }

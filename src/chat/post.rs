@@ -334,7 +334,12 @@ struct Asked {
 }
 
 /// Whom a message asks: those that it mentions, else the agent that the place is bound to.
-async fn asked(c: &mut Conn, thread: ThreadId, found: &Found) -> Result<Vec<Asked>, ChatError> {
+async fn asked(
+    c: &mut Conn,
+    actor: &Actor,
+    thread: ThreadId,
+    found: &Found,
+) -> Result<Vec<Asked>, ChatError> {
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
     }
@@ -356,7 +361,7 @@ async fn asked(c: &mut Conn, thread: ThreadId, found: &Found) -> Result<Vec<Aske
             .collect());
     }
     Ok(bound
-        .filter(|b| b.auto_reply && b.is_active)
+        .filter(|b| b.auto_reply && b.is_active && actor.scopes.has(Scope::AgentsUse))
         .map(|b| Asked {
             agent: b.agent,
             version: b.version,
@@ -385,7 +390,7 @@ async fn say(
     let actor = &said.place.actor;
     let audience = said.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
-    let asked = asked(c, said.thread, &found).await?;
+    let asked = asked(c, actor, said.thread, &found).await?;
     let queued = if asked.is_empty() {
         0
     } else {
@@ -619,11 +624,10 @@ pub async fn start_thread(
         .bind(channel)
         .value()
         .await?;
-    let wanted = new.agent.or(direct_agent);
-    if wanted.is_some() {
+    if new.agent.is_some() {
         place.actor.require(Scope::AgentsUse)?;
     }
-    let agent = match wanted {
+    let agent = match new.agent.or(direct_agent) {
         Some(id) => {
             let askable = profiles::find_askable(c, place.actor.workspace, id).await?;
             if askable.is_none() && new.agent.is_some() {

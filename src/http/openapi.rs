@@ -77,11 +77,28 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
         ];
         for (operation, changes) in operations {
             if let Some(operation) = operation {
+                describe(operation);
                 add_errors(path, operation, changes);
             }
         }
     }
     api
+}
+
+/// Every answer has a description, as the specification asks.
+fn describe(operation: &mut Operation) {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            let text = match status.as_str() {
+                "201" => "Made",
+                "204" => "Done",
+                _ => "The answer",
+            };
+            text.clone_into(&mut response.description);
+        }
+    }
 }
 
 fn add_errors(path: &str, operation: &mut Operation, changes: bool) {

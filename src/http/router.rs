@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
 async fn open_socket(
     axum::extract::State(state): axum::extract::State<State>,
     headers: HeaderMap,
-    caller: Caller,
+    caller: Result<Caller, ApiError>,
     ws: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let ws = ws.map_err(|e| {
@@ -46,7 +46,11 @@ async fn open_socket(
             "",
         )
     })?;
-    Ok(socket::upgrade(ws, state, headers, caller))
+    // A browser sees no status of a refused upgrade, so who is not signed in is told by the close code.
+    Ok(match caller {
+        Ok(caller) => socket::upgrade(ws, state, headers, caller),
+        Err(_) => socket::refuse(ws),
+    })
 }
 
 pub fn build(state: State) -> Router {

@@ -154,7 +154,8 @@ struct Room {
     joining: HashMap<u64, Vec<Access>>,
     /// Sockets that watch a place.
     watchers: HashMap<Uuid, HashSet<u64>>,
-    watched: HashMap<u64, HashSet<Uuid>>,
+    /// Places that a socket watches, each with its channel.
+    watched: HashMap<u64, HashMap<Uuid, ChannelId>>,
     streams: HashMap<TaskId, Stream>,
     /// The newest event given to sockets.
     last_seq: i64,
@@ -177,6 +178,9 @@ impl Room {
                 if let Some(sockets) = self.private.get_mut(channel) {
                     sockets.retain(|id| !own.contains(id));
                 }
+                for socket in own {
+                    self.unwatch(socket, |of| of == *channel);
+                }
             }
             Access::Expelled { user } => {
                 for id in self.people.get(user).cloned().unwrap_or_default() {
@@ -190,7 +194,16 @@ impl Room {
     }
 
     fn unwatch_all(&mut self, socket: u64) {
-        for place in self.watched.remove(&socket).unwrap_or_default() {
+        self.unwatch(socket, |_| true);
+        self.watched.remove(&socket);
+    }
+
+    /// Ends the watching of places whose channel is meant.
+    fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
+        let Some(places) = self.watched.get_mut(&socket) else {
+            return;
+        };
+        for (place, _) in places.extract_if(|_, channel| is_meant(*channel)) {
             if let Some(sockets) = self.watchers.get_mut(&place) {
                 sockets.remove(&socket);
                 if sockets.is_empty() {
@@ -410,14 +423,20 @@ impl Hub {
     }
 
     /// Watches a place and sends what is being written there so far. False when the socket watches too many.
-    pub fn watch(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
+    pub fn watch(
+        &self,
+        workspace: WorkspaceId,
+        channel: ChannelId,
+        socket: &Socket,
+        spot: Spot,
+    ) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
         let watched = room.watched.entry(socket.id).or_default();
-        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains(&spot.id()) {
+        if watched.len() >= SUBSCRIPTIONS_MAX && !watched.contains_key(&spot.id()) {
             return false;
         }
-        watched.insert(spot.id());
+        watched.insert(spot.id(), channel);
         room.watchers
             .entry(spot.id())
             .or_default()
@@ -452,7 +471,7 @@ impl Hub {
         let room = lock(&room);
         room.watched
             .get(&socket.id)
-            .is_some_and(|places| places.contains(&spot.id()))
+            .is_some_and(|places| places.contains_key(&spot.id()))
     }
 
     /// Tells the place's watchers, but not `user`'s own sockets, that `user` is typing.
@@ -624,7 +643,7 @@ mod tests {
         hub.flush_stream(ws, task);
         hub.push_stream(ws, task, " und");
         texts(&mut receive);
-        assert!(hub.watch(ws, &socket, spot));
+        assert!(hub.watch(ws, ChannelId::new(), &socket, spot));
         hub.flush_stream(ws, task);
         let frames: Vec<serde_json::Value> = texts(&mut receive)
             .iter()

@@ -112,6 +112,11 @@ pub fn upgrade(ws: WebSocketUpgrade, state: State, headers: HeaderMap, caller: C
         })
 }
 
+/// Opens the socket only to close it with 4001.
+pub fn refuse(ws: WebSocketUpgrade) -> Response {
+    ws.on_upgrade(async |mut socket| close(&mut socket, NOT_AUTHENTICATED).await)
+}
+
 async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Caller) {
     let code = match greet(&mut ws, &state, &headers, &caller).await {
         Ok((hello, actor)) => {
@@ -300,6 +305,10 @@ impl Connection {
                     if !self.is_still_allowed().await {
                         return NOT_AUTHENTICATED;
                     }
+                    // Every client library answers a ping, so only who is gone stays silent.
+                    if timeout(WRITE_WITHIN, self.ws.send(Frame::Ping(axum::body::Bytes::new()))).await.is_err() {
+                        return super::Close::TooSlow as u16;
+                    }
                     self.state.hub.heartbeat(self.actor.workspace, &self.socket, self.cursor);
                 }
             }
@@ -426,8 +435,13 @@ impl Connection {
     }
 
     async fn on_malformed(&mut self, error: &ApiError) -> Result<(), u16> {
+        self.on_misfit(&Value::Null, error).await
+    }
+
+    /// Answers a frame that is no request, and closes after too many in a row.
+    async fn on_misfit(&mut self, id: &Value, error: &ApiError) -> Result<(), u16> {
         self.malformed += 1;
-        let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
+        let frame = json!({"type": "error", "id": id, "error": error.body()}).to_string();
         self.answer(frame).await?;
         if self.malformed >= MALFORMED_MAX {
             Err(POLICY_VIOLATION)
@@ -485,26 +499,17 @@ impl Connection {
             kind.as_str(),
             "message.send" | "subscribe" | "unsubscribe" | "read" | "ping"
         );
-        let id = match id {
-            Some(id @ (Value::String(_) | Value::Number(_))) if known => id,
-            _ if known => {
-                return self
-                    .on_malformed(&ApiError::invalid(
-                        "id_missing",
-                        "a request carries an `id`".to_owned(),
-                        "id",
-                    ))
-                    .await;
-            }
-            _ => {
-                let text = format!(
-                    "`{}` is no type of frame that a client sends",
-                    kind.chars().take(40).collect::<String>()
-                );
-                return self
-                    .on_malformed(&ApiError::invalid("unknown_type", text, "type"))
-                    .await;
-            }
+        let id = id.filter(|id| id.is_string() || id.is_number());
+        if !known {
+            let kind: String = kind.chars().take(40).collect();
+            let text = format!("`{kind}` is no type of frame that a client sends");
+            let error = ApiError::invalid("unknown_type", text, "type");
+            return self.on_misfit(&id.unwrap_or_default(), &error).await;
+        }
+        let Some(id) = id else {
+            let error =
+                ApiError::invalid("id_missing", "a request carries an `id`".to_owned(), "id");
+            return self.on_malformed(&error).await;
         };
         self.malformed = 0;
         let outcome = match request {
@@ -533,17 +538,42 @@ impl Connection {
         }
     }
 
-    /// A place of this socket's workspace.
-    async fn check_thread(&mut self, thread: ThreadId) -> Result<(), ApiError> {
+    /// The channel of a thread of this socket's workspace.
+    async fn channel_of(&mut self, thread: ThreadId) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
-        let access = access::thread(&mut c, &self.caller, thread)
+        let place = access::thread(&mut c, &self.caller, thread)
             .await?
-            .reading()?;
-        if access.place.actor.workspace == self.actor.workspace {
-            Ok(())
+            .reading()?
+            .place;
+        if place.actor.workspace == self.actor.workspace {
+            Ok(place.channel)
         } else {
             Err(ChatError::ThreadNotFound.into())
         }
+    }
+
+    async fn subscribe(&mut self, thread: ThreadId) -> Result<(), ApiError> {
+        let (state, workspace, spot) = (
+            self.state.clone(),
+            self.actor.workspace,
+            Spot::Thread(thread),
+        );
+        let channel = self.channel_of(thread).await?;
+        if !state.hub.watch(workspace, channel, &self.socket, spot) {
+            return Err(ApiError::unprocessable(
+                "too_many_subscriptions",
+                format!(
+                    "a socket watches at most {} places: unsubscribe from some",
+                    super::hub::SUBSCRIPTIONS_MAX
+                ),
+            ));
+        }
+        // Who lost the channel between the look and the watching must not stay.
+        if let Err(e) = self.channel_of(thread).await {
+            state.hub.unwatch(workspace, &self.socket, spot);
+            return Err(e);
+        }
+        Ok(())
     }
 
     async fn perform(&mut self, request: Request) -> Result<Value, ApiError> {
@@ -595,21 +625,8 @@ impl Connection {
                 }
             }
             Request::Subscribe { thread_id } => {
-                self.check_thread(thread_id).await?;
-                if state
-                    .hub
-                    .watch(self.actor.workspace, &self.socket, Spot::Thread(thread_id))
-                {
-                    Ok(json!({}))
-                } else {
-                    Err(ApiError::unprocessable(
-                        "too_many_subscriptions",
-                        format!(
-                            "a socket watches at most {} places: unsubscribe from some",
-                            super::hub::SUBSCRIPTIONS_MAX
-                        ),
-                    ))
-                }
+                self.subscribe(thread_id).await?;
+                Ok(json!({}))
             }
             Request::Unsubscribe { thread_id } => {
                 state
