@@ -1,0 +1,35 @@
+//! The server through HTTP and WebSocket, as its clients use it, beside a scripted model server.
+//!
+//! `OPENVIBE_TEST_DATABASE=sqlite` (the default) or `postgres`; the latter with
+//! `scripts/with-postgres.sh cargo test --test api`.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "test helpers")]
+
+mod accounts;
+mod agents;
+mod bad_input;
+mod cancel_retry;
+mod channels;
+mod context;
+mod deletion;
+mod events;
+mod failures;
+mod faults;
+mod health;
+mod invites;
+mod isolation;
+mod keys;
+mod mentions;
+mod messages;
+mod openapi;
+mod property;
+mod queue;
+mod resume;
+mod roles;
+mod shapes;
+mod socket;
+mod streams;
+mod support;
+mod tasks;
+mod threads;
+mod unread;
+mod workspaces;

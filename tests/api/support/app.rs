@@ -1,0 +1,147 @@
+//! The server in this process.
+
+use std::collections::BTreeMap;
+
+use openvibe::{app::App, config::Config};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{ModelServer, Person, Place, id, sign_up, text, within};
+
+pub struct TestApp {
+    pub base: String,
+    pub model: ModelServer,
+    pub place: Place,
+    settings: BTreeMap<String, String>,
+    stop: CancellationToken,
+    running: JoinSet<()>,
+}
+
+/// Settings of every test, names without the prefix.
+pub fn settings(
+    place: &Place,
+    model: &ModelServer,
+    others: &[(&str, &str)],
+) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = place.settings().into_iter().collect();
+    let fixed = [
+        ("LISTEN", "127.0.0.1:0"),
+        ("MODEL_BASE_URL", &model.url),
+        ("MODEL_API_KEY", "sk-test-key"),
+        ("RETRY_DELAYS", "10ms,20ms,30ms"),
+    ];
+    for (name, value) in fixed.iter().chain(others) {
+        settings.insert((*name).to_owned(), (*value).to_owned());
+    }
+    settings
+}
+
+impl TestApp {
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With other settings, named without the prefix; an empty value counts as none.
+    pub async fn with(others: &[(&str, &str)]) -> Self {
+        let place = Place::new().await;
+        let model = ModelServer::start().await;
+        let settings = settings(&place, &model, others);
+        let mut app = Self {
+            base: String::new(),
+            model,
+            place,
+            settings,
+            stop: CancellationToken::new(),
+            running: JoinSet::new(),
+        };
+        app.run().await;
+        app
+    }
+
+    async fn run(&mut self) {
+        let app = App::build(Config::from_values(self.settings.clone()).unwrap())
+            .await
+            .unwrap();
+        self.base = format!("http://{}", app.address());
+        self.stop = CancellationToken::new();
+        let stop = self.stop.clone();
+        self.running.spawn(async move {
+            app.run(async move { stop.cancelled().await })
+                .await
+                .unwrap()
+        });
+    }
+
+    /// Ends the server as SIGTERM does.
+    pub async fn stop(&mut self) {
+        self.stop.cancel();
+        while let Some(ended) = within("the server to stop", self.running.join_next()).await {
+            ended.unwrap();
+        }
+    }
+
+    /// Ends the server and starts it again on the same data, with other settings; its address changes.
+    pub async fn restart(&mut self, others: &[(&str, &str)]) {
+        self.stop().await;
+        for (name, value) in others {
+            self.settings
+                .insert((*name).to_owned(), (*value).to_owned());
+        }
+        self.run().await;
+    }
+
+    /// The first account and its workspace.
+    pub async fn founder(&self, name: &str) -> Person {
+        let mut person = sign_up(&self.base, name, None).await;
+        let workspace = person
+            .post("/v1/workspaces", json!({"name": format!("{name} Works")}))
+            .await
+            .is(201);
+        person.enter(&id(&workspace)).await;
+        person
+    }
+
+    /// Brings someone into the admin's workspace.
+    pub async fn join(&self, admin: &Person, name: &str, role: &str) -> Person {
+        let invite = admin
+            .post("/v1/invites", json!({"role": role}))
+            .await
+            .is(201);
+        sign_up(&self.base, name, Some(&text(&invite, "/token"))).await
+    }
+}
+
+/// A workspace with an admin, a member, and #general.
+pub struct Team {
+    pub app: TestApp,
+    /// Admin.
+    pub ada: Person,
+    /// Member.
+    pub bo: Person,
+    /// #general
+    pub general: String,
+}
+
+pub async fn team() -> Team {
+    team_with(&[]).await
+}
+
+pub async fn team_with(settings: &[(&str, &str)]) -> Team {
+    let app = TestApp::with(settings).await;
+    let ada = app.founder("Ada").await;
+    let bo = app.join(&ada, "Bo", "member").await;
+    let general = id(&ada.channel("general").await);
+    Team {
+        app,
+        ada,
+        bo,
+        general,
+    }
+}
+
+impl Team {
+    pub fn model(&self) -> &ModelServer {
+        &self.app.model
+    }
+}

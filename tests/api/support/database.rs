@@ -1,0 +1,122 @@
+//! A fresh place for the data of one test.
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use sqlx::{Connection, PgConnection};
+
+/// A directory that goes with the test, and the URL of a database that nobody else uses.
+pub struct Place {
+    pub dir: PathBuf,
+    /// `None`: the SQLite file in the directory.
+    pub postgres: Option<String>,
+}
+
+/// Whether the suite runs on PostgreSQL.
+fn wants_postgres() -> bool {
+    match std::env::var("OPENVIBE_TEST_DATABASE").as_deref() {
+        Ok("postgres") => true,
+        Ok("sqlite" | "") | Err(_) => false,
+        Ok(other) => panic!("OPENVIBE_TEST_DATABASE is sqlite or postgres, not {other}"),
+    }
+}
+
+/// The server's URL with another database in its path.
+fn with_database(url: &str, name: &str) -> String {
+    let (address, query) = url
+        .split_once('?')
+        .map_or((url, None), |(a, q)| (a, Some(q)));
+    let (server, _) = address.rsplit_once('/').unwrap();
+    query.map_or(format!("{server}/{name}"), |query| {
+        format!("{server}/{name}?{query}")
+    })
+}
+
+impl Place {
+    pub async fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let n = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openvibe_test_{}_{n}", std::process::id());
+        // Memory spares the disk; what a kill leaves behind is there all the same.
+        let memory = PathBuf::from("/dev/shm");
+        let parent = if memory.is_dir() {
+            memory
+        } else {
+            std::env::temp_dir()
+        };
+        let dir = parent.join(&name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let postgres = if wants_postgres() {
+            let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
+            let server = server.expect("run this by scripts/with-postgres.sh");
+            let mut c = PgConnection::connect(&server).await.unwrap();
+            let sql = sqlx::AssertSqlSafe(format!("create database {name}"));
+            sqlx::raw_sql(sql).execute(&mut c).await.unwrap();
+            c.close().await.unwrap();
+            Some(with_database(&server, &name))
+        } else {
+            None
+        };
+        Self { dir, postgres }
+    }
+
+    /// Settings that put a server here.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = vec![(
+            "DATA_DIR".to_owned(),
+            self.dir.join("data").to_str().unwrap().to_owned(),
+        )];
+        settings.extend(
+            self.postgres
+                .clone()
+                .map(|url| ("DATABASE_URL".to_owned(), url)),
+        );
+        settings
+    }
+
+    /// Where a text is stored: files of SQLite with every byte that was not overwritten, or tables of PostgreSQL.
+    pub async fn places_of(&self, needle: &str) -> Vec<String> {
+        let Some(url) = &self.postgres else {
+            let mut found = Vec::new();
+            for entry in std::fs::read_dir(self.dir.join("data")).unwrap() {
+                let path = entry.unwrap().path();
+                let bytes = std::fs::read(&path).unwrap();
+                if bytes
+                    .windows(needle.len())
+                    .any(|window| window == needle.as_bytes())
+                {
+                    found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+                }
+            }
+            return found;
+        };
+        let mut c = PgConnection::connect(url).await.unwrap();
+        let tables: Vec<String> =
+            sqlx::query_scalar("select tablename::text from pg_tables where schemaname = 'public'")
+                .fetch_all(&mut c)
+                .await
+                .unwrap();
+        let mut found = Vec::new();
+        for table in tables {
+            let sql = format!("select count(*) from {table} t where t::text like $1");
+            let n: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+                .bind(format!("%{needle}%"))
+                .fetch_one(&mut c)
+                .await
+                .unwrap();
+            if n > 0 {
+                found.push(table);
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Left behind at worst: the directory's name says whose it was.
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}

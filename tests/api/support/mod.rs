@@ -1,0 +1,72 @@
+//! What the tests stand on: the server (in this process, or as one that can be killed), people who use it over HTTP,
+//! their sockets, and the model server that they are answered from.
+
+mod app;
+mod database;
+mod model_server;
+mod person;
+mod process;
+mod socket;
+
+use std::time::Duration;
+
+pub use app::{Team, TestApp, team, team_with};
+pub use database::Place;
+pub use model_server::{Answer, Gate, ModelServer};
+pub use person::{Person, Reply, sign_up, visitor};
+pub use process::TestProcess;
+use serde_json::Value;
+pub use socket::Socket;
+
+/// How long a test waits for anything before it fails.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What `future` gives.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(DEADLINE, future).await;
+    waited.unwrap_or_else(|_| panic!("waited too long for {what}"))
+}
+
+/// The text at a JSON pointer.
+pub fn text(value: &Value, pointer: &str) -> String {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found
+        .unwrap_or_else(|| panic!("no text at {pointer} of {value}"))
+        .to_owned()
+}
+
+/// The number at a JSON pointer.
+pub fn number(value: &Value, pointer: &str) -> i64 {
+    let found = value.pointer(pointer).and_then(Value::as_i64);
+    found.unwrap_or_else(|| panic!("no number at {pointer} of {value}"))
+}
+
+/// The list at a JSON pointer.
+pub fn list(value: &Value, pointer: &str) -> Vec<Value> {
+    let found = value.pointer(pointer).and_then(Value::as_array);
+    found
+        .unwrap_or_else(|| panic!("no list at {pointer} of {value}"))
+        .clone()
+}
+
+/// The `id` of an object.
+pub fn id(value: &Value) -> String {
+    text(value, "/id")
+}
+
+/// UTF-16 code units, in which lengths and offsets are counted.
+pub fn units(text: &str) -> i64 {
+    i64::try_from(text.encode_utf16().count()).unwrap()
+}
+
+/// A well-formed id of that kind which nothing has.
+pub fn unknown_id(prefix: &str) -> String {
+    format!("{prefix}_01k5t00000e008000000000000")
+}
+
+/// What a system prompt of the seeds says; the model server tells agents apart by it.
+pub fn instructions_of(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().unwrap().to_uppercase();
+    format!("You are {first}{}, made for a test.", letters.as_str())
+}

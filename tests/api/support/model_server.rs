@@ -1,0 +1,418 @@
+//! A server that speaks chat completions and says what the test wrote down for it.
+//!
+//! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lower case
+//! (`vibe`, `coder`, an agent of `instructions_of`), or `summary` for the utility model's summaries. Who has no
+//! script left answers `Fine.`.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+    routing::{get, post},
+};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::within;
+
+/// A place in an answer at which the model waits for the test.
+#[derive(Clone, Default)]
+pub struct Gate {
+    reached: CancellationToken,
+    opened: CancellationToken,
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Until the model has said everything before the gate.
+    pub async fn reached(&self) {
+        within("the model to reach a gate", self.reached.cancelled()).await;
+    }
+
+    pub fn open(&self) {
+        self.opened.cancel();
+    }
+}
+
+#[derive(Clone)]
+enum Step {
+    Bytes(String),
+    Wait(Gate),
+    Pause(Duration),
+    /// The connection breaks.
+    Cut,
+    /// Nothing comes any more, and the connection stays.
+    Silence,
+}
+
+/// One answer of the model.
+#[derive(Clone)]
+pub struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    /// Before the status is sent.
+    before: Option<Gate>,
+    steps: Vec<Step>,
+}
+
+fn event(value: &Value) -> String {
+    format!("data: {value}\n\n")
+}
+
+impl Answer {
+    /// An event stream with nothing in it yet.
+    pub fn stream() -> Self {
+        let headers = vec![("content-type", "text/event-stream".to_owned())];
+        Self {
+            status: 200,
+            headers,
+            before: None,
+            steps: Vec::new(),
+        }
+    }
+
+    /// A whole answer in pieces, with usage.
+    pub fn pieces(pieces: &[&str]) -> Self {
+        pieces
+            .iter()
+            .fold(Self::stream(), |answer, piece| answer.piece(piece))
+            .end()
+    }
+
+    /// A whole answer in one piece, with usage.
+    pub fn text(text: &str) -> Self {
+        Self::pieces(&[text])
+    }
+
+    /// A refusal.
+    pub fn status(status: u16, body: &str) -> Self {
+        let content_type = if body.starts_with('{') {
+            "application/json"
+        } else {
+            "text/html"
+        };
+        let headers = vec![("content-type", content_type.to_owned())];
+        Self {
+            status,
+            headers,
+            before: None,
+            steps: vec![Step::Bytes(body.to_owned())],
+        }
+    }
+
+    /// A refusal because the prompt is too long.
+    pub fn too_large() -> Self {
+        Self::status(
+            400,
+            r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+        )
+    }
+
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    pub fn raw(self, bytes: &str) -> Self {
+        self.step(Step::Bytes(bytes.to_owned()))
+    }
+
+    pub fn piece(self, text: &str) -> Self {
+        let chunk =
+            json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+        self.raw(&event(&chunk))
+    }
+
+    pub fn finish(self, reason: &str) -> Self {
+        let chunk = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
+        self.raw(&event(&chunk))
+    }
+
+    pub fn usage(self, input: i64, output: i64) -> Self {
+        let usage = json!({"prompt_tokens": input, "completion_tokens": output});
+        self.raw(&event(&json!({"choices": [], "usage": usage})))
+    }
+
+    pub fn done(self) -> Self {
+        self.raw("data: [DONE]\n\n")
+    }
+
+    /// Finish reason, usage, `[DONE]`.
+    pub fn end(self) -> Self {
+        self.finish("stop").usage(11, 7).done()
+    }
+
+    pub fn wait(self, gate: &Gate) -> Self {
+        self.step(Step::Wait(gate.clone()))
+    }
+
+    /// Waits before even the status.
+    pub fn held(mut self, gate: &Gate) -> Self {
+        self.before = Some(gate.clone());
+        self
+    }
+
+    /// The model thinks so long.
+    pub fn pause(self, pause: Duration) -> Self {
+        self.step(Step::Pause(pause))
+    }
+
+    pub fn cut(self) -> Self {
+        self.step(Step::Cut)
+    }
+
+    pub fn silence(self) -> Self {
+        self.step(Step::Silence)
+    }
+}
+
+struct Shared {
+    scripts: Mutex<HashMap<String, VecDeque<Answer>>>,
+    requests: watch::Sender<Vec<Request>>,
+    /// Answers whose reader went away before their end.
+    dropped: watch::Sender<usize>,
+    models: Mutex<Vec<String>>,
+}
+
+/// What the server was asked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub speaker: String,
+    pub body: Value,
+    pub authorization: Option<String>,
+}
+
+impl Request {
+    /// The messages as `role: content`.
+    pub fn turns(&self) -> Vec<String> {
+        let messages = self.body["messages"].as_array().unwrap().iter();
+        messages
+            .filter(|m| m["role"] != "system")
+            .map(|m| {
+                format!(
+                    "{}: {}",
+                    m["role"].as_str().unwrap(),
+                    m["content"].as_str().unwrap()
+                )
+            })
+            .collect()
+    }
+
+    /// Everything that was sent, as one text.
+    pub fn all(&self) -> String {
+        self.body["messages"].to_string()
+    }
+}
+
+pub struct ModelServer {
+    pub url: String,
+    shared: Arc<Shared>,
+    _serving: JoinSet<()>,
+}
+
+impl ModelServer {
+    pub async fn start() -> Self {
+        let shared = Arc::new(Shared {
+            scripts: Mutex::default(),
+            requests: watch::channel(Vec::new()).0,
+            dropped: watch::channel(0).0,
+            models: Mutex::new(vec!["claude-sonnet-4-5".to_owned(), "tiny".to_owned()]),
+        });
+        let router = Router::new()
+            .route("/v1/models", get(models))
+            .route("/v1/chat/completions", post(complete))
+            .with_state(Arc::clone(&shared));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self {
+            url,
+            shared,
+            _serving: serving,
+        }
+    }
+
+    /// What the speaker says next, after what was scripted before.
+    pub fn script(&self, speaker: &str, answers: impl IntoIterator<Item = Answer>) {
+        let mut scripts = self.shared.scripts.lock().unwrap();
+        scripts
+            .entry(speaker.to_owned())
+            .or_default()
+            .extend(answers);
+    }
+
+    /// Which models the server says it has.
+    pub fn offer(&self, models: &[&str]) {
+        *self.shared.models.lock().unwrap() = models.iter().map(|m| (*m).to_owned()).collect();
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.requests.borrow().clone()
+    }
+
+    /// The requests for a speaker, once there are at least `n`.
+    pub async fn asked(&self, speaker: &str, n: usize) -> Vec<Request> {
+        let of = |all: &Vec<Request>| -> Vec<Request> {
+            all.iter()
+                .filter(|r| r.speaker == speaker)
+                .cloned()
+                .collect()
+        };
+        let mut seen = self.shared.requests.subscribe();
+        let what = format!("{n} requests for {speaker}");
+        let all = within(&what, seen.wait_for(|all| of(all).len() >= n))
+            .await
+            .unwrap();
+        of(&all)
+    }
+
+    /// The only request for a speaker.
+    pub async fn asked_once(&self, speaker: &str) -> Request {
+        let mut all = self.asked(speaker, 1).await;
+        assert_eq!(all.len(), 1, "{speaker} was asked more than once");
+        all.remove(0)
+    }
+
+    /// Until `n` answers were given up by their reader.
+    pub async fn given_up(&self, n: usize) {
+        let mut dropped = self.shared.dropped.subscribe();
+        within("an answer to be given up", dropped.wait_for(|d| *d >= n))
+            .await
+            .unwrap();
+    }
+}
+
+async fn models(State(shared): State<Arc<Shared>>) -> axum::Json<Value> {
+    let models = shared.models.lock().unwrap().clone();
+    let data: Vec<Value> = models
+        .iter()
+        .map(|id| json!({"id": id, "object": "model"}))
+        .collect();
+    axum::Json(json!({"object": "list", "data": data}))
+}
+
+fn speaker_of(body: &Value) -> String {
+    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
+    if system.starts_with("You condense") {
+        return "summary".to_owned();
+    }
+    let rest = system.split_once("You are ").map_or("", |(_, rest)| rest);
+    rest.chars()
+        .take_while(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// Counts an answer that was dropped before its end.
+struct Reader {
+    shared: Arc<Shared>,
+    ended: bool,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.dropped.send_modify(|n| *n += 1);
+        }
+    }
+}
+
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    axum::Json(body): axum::Json<Value>,
+) -> Response {
+    let speaker = speaker_of(&body);
+    let scripted = shared
+        .scripts
+        .lock()
+        .unwrap()
+        .get_mut(&speaker)
+        .and_then(VecDeque::pop_front);
+    let answer = scripted.unwrap_or_else(|| Answer::text("Fine."));
+    let authorization = headers
+        .get("authorization")
+        .and_then(|v| v.to_str().ok())
+        .map(str::to_owned);
+    shared.requests.send_modify(|all| {
+        all.push(Request {
+            speaker,
+            body,
+            authorization,
+        })
+    });
+    let mut reader = Reader {
+        shared,
+        ended: false,
+    };
+    if let Some(gate) = answer.before {
+        gate.reached.cancel();
+        gate.opened.cancelled().await;
+    }
+    let steps = VecDeque::from(answer.steps);
+    let status = StatusCode::from_u16(answer.status).unwrap();
+    let mut response = Response::builder().status(status);
+    for (name, value) in answer.headers {
+        response = response.header(name, value);
+    }
+    if status != StatusCode::OK {
+        reader.ended = true;
+        let whole: String = steps
+            .iter()
+            .filter_map(|step| {
+                if let Step::Bytes(bytes) = step {
+                    Some(bytes.as_str())
+                } else {
+                    None
+                }
+            })
+            .collect();
+        return response.body(Body::from(whole)).unwrap();
+    }
+    let bytes = futures::stream::unfold((steps, reader), |(mut steps, mut reader)| async move {
+        loop {
+            let Some(step) = steps.pop_front() else {
+                reader.ended = true;
+                return None;
+            };
+            match step {
+                Step::Bytes(bytes) => {
+                    reader.ended = steps.is_empty();
+                    return Some((Ok(Bytes::from(bytes)), (steps, reader)));
+                }
+                Step::Wait(gate) => {
+                    gate.reached.cancel();
+                    gate.opened.cancelled().await;
+                }
+                Step::Pause(pause) => tokio::time::sleep(pause).await,
+                Step::Cut => {
+                    reader.ended = true;
+                    // What was sent before has to arrive before the connection breaks.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    return Some((Err(std::io::Error::other("cut")), (VecDeque::new(), reader)));
+                }
+                Step::Silence => std::future::pending::<()>().await,
+            }
+        }
+    });
+    response.body(Body::from_stream(bytes.boxed())).unwrap()
+}

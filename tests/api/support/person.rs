@@ -1,0 +1,506 @@
+//! Someone who uses the server over HTTP: a person with a browser, or a program with a key.
+
+use std::sync::LazyLock;
+
+use reqwest::{Method, header::HeaderMap};
+use serde_json::{Value, json};
+
+use super::{Socket, id, list, number, text, within};
+
+static HTTP: LazyLock<()> = LazyLock::new(|| {
+    // Fails when the server in this process was faster.
+    drop(rustls::crypto::ring::default_provider().install_default());
+});
+
+fn client() -> reqwest::Client {
+    LazyLock::force(&HTTP);
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// An answer of the server.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub text: String,
+    what: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|_| panic!("{} answered no JSON: {:?}", self.what, self.text))
+    }
+
+    /// The object, when the status is this one.
+    #[track_caller]
+    pub fn is(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}: {}", self.what, self.text);
+        if self.text.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
+    }
+
+    /// The object, when the request was granted.
+    #[track_caller]
+    pub fn ok(self) -> Value {
+        assert!(
+            (200..300).contains(&self.status),
+            "{}: {} {}",
+            self.what,
+            self.status,
+            self.text
+        );
+        if self.text.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
+    }
+
+    /// The error's code, when the request was refused with this status in the one shape of errors.
+    #[track_caller]
+    pub fn refused(self, status: u16) -> String {
+        assert_eq!(self.status, status, "{}: {}", self.what, self.text);
+        let error = &self.json()["error"];
+        let kind = match status {
+            400 | 405 => "invalid_request",
+            401 => "unauthenticated",
+            403 => "permission_denied",
+            404 => "not_found",
+            409 => "conflict",
+            413 => "payload_too_large",
+            422 => "unprocessable_entity",
+            428 => "precondition_required",
+            429 => "rate_limited",
+            503 => "unavailable",
+            _ => panic!("{status} is no refusal"),
+        };
+        assert_eq!(error["type"], kind, "{}: {}", self.what, self.text);
+        assert!(!text(error, "/message").is_empty());
+        text(error, "/code")
+    }
+
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    /// The session that a sign-up or log-in began, as the cookie's `name=value`.
+    pub fn cookie(&self) -> String {
+        let cookie = self.header("set-cookie").expect("a cookie");
+        cookie.split(';').next().unwrap().to_owned()
+    }
+}
+
+/// Who sends requests, and what they show with them.
+#[derive(Clone, Debug)]
+pub struct Person {
+    http: reqwest::Client,
+    pub base: String,
+    pub cookie: Option<String>,
+    pub key: Option<String>,
+    /// What is sent as `Origin`; `None`: nothing.
+    pub origin: Option<String>,
+    /// Sent as `X-Workspace-Id` when set.
+    pub workspace_header: Option<String>,
+    /// `user_…`
+    pub id: String,
+    pub name: String,
+    pub email: String,
+    pub handle: String,
+    /// `ws_…`
+    pub workspace: String,
+}
+
+/// Someone without an account.
+pub fn visitor(base: &str) -> Person {
+    Person {
+        http: client(),
+        base: base.to_owned(),
+        cookie: None,
+        key: None,
+        origin: Some(base.to_owned()),
+        workspace_header: None,
+        id: String::new(),
+        name: String::new(),
+        email: String::new(),
+        handle: String::new(),
+        workspace: String::new(),
+    }
+}
+
+pub const PASSWORD: &str = "correct horse";
+
+/// Makes an account; `invite` is the token of a link.
+pub async fn sign_up(base: &str, name: &str, invite: Option<&str>) -> Person {
+    let email = format!("{}@example.org", name.to_lowercase().replace(' ', "."));
+    let mut form = json!({"email": email, "password": PASSWORD, "name": name});
+    if let Some(invite) = invite {
+        form["invite"] = invite.into();
+    }
+    let mut person = visitor(base);
+    let reply = person.post("/v1/auth/signup", form).await;
+    let cookie = (reply.status == 201).then(|| reply.cookie());
+    let account = reply.is(201);
+    person.cookie = cookie;
+    person.id = text(&account, "/user/id");
+    person.name = name.to_owned();
+    person.email = email;
+    if let Some(workspace) = account["workspaces"].get(0) {
+        person.enter(&id(workspace)).await;
+    }
+    person
+}
+
+impl Person {
+    /// Takes a workspace as one's own for what follows.
+    pub async fn enter(&mut self, workspace: &str) {
+        workspace.clone_into(&mut self.workspace);
+        let member = list(
+            &self
+                .in_workspace(workspace)
+                .get("/v1/members?limit=100")
+                .await
+                .ok(),
+            "/data",
+        )
+        .into_iter()
+        .find(|member| member["user_id"] == self.id.as_str());
+        self.handle = text(&member.expect("a member"), "/handle");
+    }
+
+    /// The same person naming a workspace in the header.
+    pub fn in_workspace(&self, workspace: &str) -> Self {
+        Self {
+            workspace_header: Some(workspace.to_owned()),
+            workspace: workspace.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The same person at a server that started again at another address.
+    pub fn at(&self, base: &str) -> Self {
+        Self {
+            base: base.to_owned(),
+            origin: Some(base.to_owned()),
+            http: client(),
+            ..self.clone()
+        }
+    }
+
+    /// The same person without what proves it.
+    pub fn signed_out(&self) -> Self {
+        Self {
+            cookie: None,
+            key: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same person as a program with a key.
+    pub fn with_key(&self, key: &str) -> Self {
+        Self {
+            cookie: None,
+            origin: None,
+            key: Some(key.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// A key of this person with these scopes, and its id.
+    pub async fn make_key(&self, scopes: &[&str]) -> (Self, String) {
+        let made = self
+            .post("/v1/api-keys", json!({"name": "robot", "scopes": scopes}))
+            .await
+            .is(201);
+        (self.with_key(&text(&made, "/key")), id(&made))
+    }
+
+    /// The same account in another browser.
+    pub async fn log_in(&self) -> Self {
+        let form = json!({"email": self.email, "password": PASSWORD});
+        let reply = visitor(&self.base).post("/v1/auth/login", form).await;
+        let cookie = reply.cookie();
+        reply.is(200);
+        Self {
+            cookie: Some(cookie),
+            ..self.clone()
+        }
+    }
+
+    /// Headers that say who one is.
+    pub fn credentials(&self) -> Vec<(&'static str, String)> {
+        let mut headers = Vec::new();
+        headers.extend(self.cookie.clone().map(|cookie| ("cookie", cookie)));
+        headers.extend(
+            self.key
+                .as_ref()
+                .map(|key| ("authorization", format!("Bearer {key}"))),
+        );
+        headers.extend(self.origin.clone().map(|origin| ("origin", origin)));
+        headers.extend(
+            self.workspace_header
+                .clone()
+                .map(|ws| ("x-workspace-id", ws)),
+        );
+        headers
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Reply {
+        let what = format!("{method} {path}");
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        for (name, value) in self.credentials() {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body);
+        }
+        let response = within(&what, request.send())
+            .await
+            .unwrap_or_else(|e| panic!("{what}: {e:?}"));
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = within(&what, response.text()).await.unwrap();
+        assert!(
+            status < 500 || status == 503,
+            "{what} failed: {status} {text}"
+        );
+        Reply {
+            status,
+            headers,
+            text,
+            what,
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path, &[], None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::POST, path, &[], Some(body.to_string().into_bytes()))
+            .await
+    }
+
+    /// A request with bytes that need not be JSON.
+    pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Reply {
+        self.send(Method::POST, path, &[], Some(body.into())).await
+    }
+
+    /// An action without fields.
+    pub async fn act(&self, path: &str) -> Reply {
+        self.send(Method::POST, path, &[], None).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Reply {
+        self.send(
+            Method::PATCH,
+            path,
+            &[],
+            Some(body.to_string().into_bytes()),
+        )
+        .await
+    }
+
+    pub async fn patch_if(&self, path: &str, version: &str, body: Value) -> Reply {
+        let body = Some(body.to_string().into_bytes());
+        self.send(Method::PATCH, path, &[("if-match", version)], body)
+            .await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::PUT, path, &[], Some(body.to_string().into_bytes()))
+            .await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, &[], None).await
+    }
+
+    /// The channel of that name.
+    pub async fn channel(&self, name: &str) -> Value {
+        let all = self.get("/v1/channels?limit=100").await.ok();
+        let found = list(&all, "/data")
+            .into_iter()
+            .find(|channel| channel["name"] == name);
+        found.unwrap_or_else(|| panic!("no channel {name} in {all}"))
+    }
+
+    /// The agent of that name.
+    pub async fn agent(&self, name: &str) -> Value {
+        let all = self.get(&format!("/v1/agents?name={name}")).await.ok();
+        all["data"]
+            .get(0)
+            .cloned()
+            .unwrap_or_else(|| panic!("no agent {name}"))
+    }
+
+    /// Makes an agent that the model server knows by its name.
+    pub async fn make_agent(&self, name: &str) -> Value {
+        let form = json!({"name": name, "display_name": name, "instructions": super::instructions_of(name),
+            "model": "claude-sonnet-4-5"});
+        self.post("/v1/agents", form).await.is(201)
+    }
+
+    /// Makes a private channel with these people in it.
+    pub async fn private_channel(&self, name: &str, others: &[&Self]) -> String {
+        let channel = id(&self
+            .post("/v1/channels", json!({"name": name, "private": true}))
+            .await
+            .is(201));
+        for other in others {
+            let path = format!("/v1/channels/{channel}/members");
+            self.post(&path, json!({"user_id": other.id})).await.is(201);
+        }
+        channel
+    }
+
+    /// Starts a thread: `{thread,message,tasks}`.
+    pub async fn start(&self, channel: &str, content: &str) -> Value {
+        self.post(
+            &format!("/v1/channels/{channel}/threads"),
+            json!({"content": content}),
+        )
+        .await
+        .is(201)
+    }
+
+    /// Starts a thread; its id.
+    pub async fn thread(&self, channel: &str, content: &str) -> String {
+        text(&self.start(channel, content).await, "/thread/id")
+    }
+
+    /// Posts to a thread: `{message,tasks}`.
+    pub async fn say(&self, thread: &str, content: &str) -> Value {
+        self.post(
+            &format!("/v1/threads/{thread}/messages"),
+            json!({"content": content}),
+        )
+        .await
+        .is(201)
+    }
+
+    /// Posts to a thread; the message's id.
+    pub async fn tell(&self, thread: &str, content: &str) -> String {
+        text(&self.say(thread, content).await, "/message/id")
+    }
+
+    /// Posts to a thread what asks one agent; the task's id.
+    pub async fn ask(&self, thread: &str, content: &str) -> String {
+        let posted = self.say(thread, content).await;
+        assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
+        text(&posted, "/tasks/0/id")
+    }
+
+    /// The newest messages of a thread.
+    pub async fn messages(&self, thread: &str) -> Vec<Value> {
+        list(
+            &self
+                .get(&format!("/v1/threads/{thread}/messages?limit=100"))
+                .await
+                .ok(),
+            "/data",
+        )
+    }
+
+    /// What stands in a thread, oldest first.
+    pub async fn contents(&self, thread: &str) -> Vec<String> {
+        self.messages(thread)
+            .await
+            .iter()
+            .map(|message| text(message, "/content"))
+            .collect()
+    }
+
+    pub async fn message(&self, message: &str) -> Value {
+        self.get(&format!("/v1/messages/{message}")).await.ok()
+    }
+
+    pub async fn task(&self, task: &str) -> Value {
+        self.get(&format!("/v1/tasks/{task}")).await.ok()
+    }
+
+    pub async fn task_context(&self, task: &str) -> Value {
+        self.get(&format!("/v1/tasks/{task}/context")).await.ok()
+    }
+
+    /// Every event of the log that one may see.
+    pub async fn events(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self
+                .get(&format!("/v1/events?after={after}&limit=100"))
+                .await
+                .ok();
+            let events = list(&page, "/data");
+            let Some(last) = events.last() else {
+                return all;
+            };
+            after = number(last, "/seq");
+            all.extend(events);
+        }
+    }
+
+    /// The first event, from the beginning of the log, for which `wanted` holds.
+    pub async fn event_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut socket = Socket::open(self, json!({"since": 0})).await;
+        socket.until(what, wanted).await
+    }
+
+    /// A task once it has that status; the object of the event.
+    pub async fn task_is(&self, task: &str, status: &str) -> Value {
+        let event = self
+            .event_where(&format!("task {task} to be {status}"), |event| {
+                event["data"]["task"]["id"] == task && event["data"]["task"]["status"] == status
+            })
+            .await;
+        event["data"]["task"].clone()
+    }
+
+    /// A task once it has ended, as it is then.
+    pub async fn ended(&self, task: &str) -> Value {
+        let event = self
+            .event_where(&format!("task {task} to end"), |event| {
+                let status = event["data"]["task"]["status"].as_str().unwrap_or_default();
+                event["data"]["task"]["id"] == task
+                    && matches!(status, "completed" | "failed" | "cancelled")
+            })
+            .await;
+        event["data"]["task"].clone()
+    }
+
+    /// A task once it is completed.
+    pub async fn completed(&self, task: &str) -> Value {
+        let ended = self.ended(task).await;
+        assert_eq!(ended["status"], "completed", "{ended}");
+        ended
+    }
+
+    /// A task once it has failed, and the code of its error.
+    pub async fn failed(&self, task: &str) -> (Value, String) {
+        let ended = self.ended(task).await;
+        assert_eq!(ended["status"], "failed", "{ended}");
+        let code = text(&ended, "/error/code");
+        (ended, code)
+    }
+
+    /// A socket that is live, with the events that come from now on.
+    pub async fn socket(&self) -> Socket {
+        Socket::open(self, json!({})).await
+    }
+}

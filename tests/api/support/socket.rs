@@ -1,0 +1,253 @@
+//! A WebSocket of one person.
+
+use std::collections::VecDeque;
+
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Error, Message, client::IntoClientRequest, http::HeaderValue},
+};
+
+use super::{Person, within};
+
+pub struct Socket {
+    ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    /// The frame that answered the hello.
+    pub ready: Value,
+    /// The highest `seq` of an event, `live` or heartbeat.
+    pub cursor: i64,
+    waiting: VecDeque<Value>,
+    requests: u64,
+}
+
+impl Socket {
+    /// The status with which an upgrade was refused.
+    pub async fn refused(person: &Person, headers: &[(&'static str, &str)]) -> u16 {
+        match Self::connect(person, headers).await {
+            Err(Error::Http(response)) => response.status().as_u16(),
+            Err(e) => panic!("{e}"),
+            Ok(_) => panic!("the upgrade was granted"),
+        }
+    }
+
+    async fn connect(
+        person: &Person,
+        headers: &[(&'static str, &str)],
+    ) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, Error> {
+        let url = format!("{}/v1/ws", person.base.replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        for (name, value) in person.credentials() {
+            request
+                .headers_mut()
+                .insert(name, HeaderValue::from_str(&value).unwrap());
+        }
+        for (name, value) in headers {
+            request
+                .headers_mut()
+                .insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        within("a socket to open", connect_async(request))
+            .await
+            .map(|(ws, _)| ws)
+    }
+
+    /// A socket that has said nothing yet.
+    pub async fn silent(person: &Person) -> Self {
+        let ws = Self::connect(person, &[]).await.unwrap();
+        Self {
+            ws,
+            ready: Value::Null,
+            cursor: 0,
+            waiting: VecDeque::new(),
+            requests: 0,
+        }
+    }
+
+    /// Says hello with these further fields and waits for `ready`, not for `live`.
+    pub async fn greet(person: &Person, fields: Value) -> Self {
+        let mut socket = Self::silent(person).await;
+        let mut hello = json!({"type": "hello", "protocol": 1});
+        if !person.workspace.is_empty() {
+            hello["workspace_id"] = person.workspace.as_str().into();
+        }
+        for (name, value) in fields.as_object().unwrap() {
+            hello[name] = value.clone();
+        }
+        socket.send(&hello).await;
+        let ready = socket.next().await;
+        assert_eq!(ready["type"], "ready", "{ready}");
+        socket.ready = ready;
+        socket
+    }
+
+    /// A socket after `live`; what was replayed before it is read by `next` and the like.
+    pub async fn open(person: &Person, fields: Value) -> Self {
+        let mut socket = Self::greet(person, fields).await;
+        let mut replayed = VecDeque::new();
+        loop {
+            let frame = socket.next().await;
+            if frame["type"] == "live" {
+                socket.waiting = replayed;
+                return socket;
+            }
+            replayed.push_back(frame);
+        }
+    }
+
+    /// Goes on after this socket's cursor.
+    pub async fn resume(person: &Person, cursor: i64, epoch: &str) -> Self {
+        Self::open(person, json!({"since": cursor, "epoch": epoch})).await
+    }
+
+    pub fn epoch(&self) -> String {
+        self.ready["epoch"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn send(&mut self, frame: &Value) {
+        self.send_text(&frame.to_string()).await;
+    }
+
+    pub async fn send_text(&mut self, text: &str) {
+        self.ws.send(Message::text(text)).await.unwrap();
+    }
+
+    pub async fn send_message(&mut self, message: Message) -> Result<(), Error> {
+        self.ws.send(message).await
+    }
+
+    /// The next frame from the network; the close code when there is none.
+    async fn receive(&mut self) -> Result<Value, u16> {
+        loop {
+            match within("a frame", self.ws.next()).await {
+                Some(Ok(Message::Text(text))) => {
+                    let frame: Value = serde_json::from_str(text.as_str()).unwrap();
+                    let counts = frame["data"].is_object() && frame["seq"].is_i64()
+                        || frame["type"] == "live"
+                        || frame["type"] == "heartbeat";
+                    if counts {
+                        self.cursor = self.cursor.max(frame["seq"].as_i64().unwrap());
+                    }
+                    return Ok(frame);
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    return Err(frame.map_or(1005, |frame| frame.code.into()));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(1006),
+            }
+        }
+    }
+
+    /// The next frame of any kind.
+    pub async fn next(&mut self) -> Value {
+        if let Some(frame) = self.waiting.pop_front() {
+            return frame;
+        }
+        match self.receive().await {
+            Ok(frame) => frame,
+            Err(code) => panic!("the socket was closed with {code}"),
+        }
+    }
+
+    /// The next durable event.
+    pub async fn event(&mut self) -> Value {
+        self.until("a durable event", |frame| {
+            frame["seq"].is_i64() && frame["data"].is_object()
+        })
+        .await
+    }
+
+    /// The next frame of that type; what comes before is passed over.
+    pub async fn of(&mut self, kind: &str) -> Value {
+        self.until(kind, |frame| frame["type"] == kind).await
+    }
+
+    /// The next frame for which `wanted` holds; what comes before is passed over.
+    pub async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let search = async {
+            loop {
+                let frame = self.next().await;
+                if wanted(&frame) {
+                    return frame;
+                }
+            }
+        };
+        within(what, search).await
+    }
+
+    /// Every frame up to and with the first for which `last` holds.
+    pub async fn through(&mut self, what: &str, last: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut all = Vec::new();
+        let collect = async {
+            loop {
+                let frame = self.next().await;
+                let ends = last(&frame);
+                all.push(frame);
+                if ends {
+                    break;
+                }
+            }
+        };
+        within(what, collect).await;
+        all
+    }
+
+    /// Durable events up to and with number `seq`, or up to the newest before it that one may see.
+    pub async fn events_through(
+        &mut self,
+        what: &str,
+        last: impl Fn(&Value) -> bool,
+    ) -> Vec<Value> {
+        let mut all = self.through(what, last).await;
+        all.retain(|frame| frame["seq"].is_i64() && frame["data"].is_object());
+        all
+    }
+
+    /// The one answer to a request; other frames are kept for later.
+    pub async fn request(&mut self, mut request: Value) -> Value {
+        self.requests += 1;
+        let id = format!("r{}", self.requests);
+        request["id"] = id.as_str().into();
+        self.send(&request).await;
+        loop {
+            let frame = match self.receive().await {
+                Ok(frame) => frame,
+                Err(code) => panic!("the socket was closed with {code}"),
+            };
+            if frame["id"] == id.as_str() {
+                return frame;
+            }
+            self.waiting.push_back(frame);
+        }
+    }
+
+    /// The data of the acknowledgement.
+    pub async fn ack(&mut self, request: Value) -> Value {
+        let frame = self.request(request).await;
+        assert_eq!(frame["type"], "ack", "{frame}");
+        frame["data"].clone()
+    }
+
+    pub async fn subscribe(&mut self, thread: &str) {
+        self.ack(json!({"type": "subscribe", "thread_id": thread}))
+            .await;
+    }
+
+    /// The code with which the server closes.
+    pub async fn closed(&mut self) -> u16 {
+        loop {
+            match self.receive().await {
+                Ok(frame) => self.waiting.push_back(frame),
+                Err(code) => return code,
+            }
+        }
+    }
+
+    /// A frame that proves that everything before it has arrived: after it, what was not seen did not come.
+    pub async fn settle(&mut self) -> Vec<Value> {
+        self.ack(json!({"type": "ping"})).await;
+        std::mem::take(&mut self.waiting).into()
+    }
+}
