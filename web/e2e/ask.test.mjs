@@ -196,19 +196,29 @@ test('an admin changes what an agent is told; a member reads it and cannot', asy
   const theirs = bo.page.getByRole('region', { name: 'Agent', exact: true });
   await theirs.getByText('You are Vibe. Rhyme.').waitFor();
   assert.equal(await theirs.getByRole('button', { name: 'Edit' }).count(), 0);
-  await reply(bo.page, '@vibe say it');
-  await answers(bo, 'Vibe').last().getByText('Monday: two quiet days').waitFor();
-  assert.equal(model.asked.at(-1).messages[0].content.startsWith('You are Vibe. Rhyme.'), true);
+  await reply(bo.page, '@vibe say it in verse');
+  const asked = await model.until((b) => /in verse/.test(b.messages.at(-1).content));
+  assert.ok(asked.messages[0].content.startsWith('You are Vibe. Rhyme.'), asked.messages[0].content);
 });
 
-test('switched off, an agent is plain text', async () => {
+test('switched off, an agent is plain text; the default one cannot be', async () => {
+  const side = ada.page.getByRole('navigation', { name: 'Workspace' });
   const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
-  await panel.getByRole('button', { name: 'Edit' }).click();
-  await panel.getByLabel('Answers when mentioned').uncheck();
-  await panel.getByRole('button', { name: 'Save' }).click();
+  const off = async () => {
+    await panel.getByRole('button', { name: 'Edit' }).click();
+    await panel.getByLabel('Answers when mentioned').uncheck();
+    await panel.getByRole('button', { name: 'Save' }).click();
+  };
+  await off();
+  await panel.getByRole('alert').getByText('default agent').waitFor();
+  await side.getByRole('button', { name: 'Coder' }).click();
+  await panel.getByRole('heading', { name: 'Coder' }).waitFor();
+  await off();
   await panel.getByText('Switched off').waitFor();
-  await composer(bo).fill('@vi');
-  await bo.page.waitForFunction(() => !document.querySelector('[role=option]')?.textContent.includes('Vibe'));
+  await composer(bo).fill('@co');
+  await bo.page.waitForFunction(
+    () => ![...document.querySelectorAll('[role=option]')].some((o) => o.textContent.includes('Coder')),
+  );
   await composer(bo).fill('');
 });
 
@@ -221,7 +231,9 @@ test('without a model the built-in responder answers, and says what it is', asyn
   const eve = await person(browser, alone.base);
   try {
     await setUp(eve.page, { name: 'Eve', email: 'eve@example.com' });
-    await startThread(eve.page, 'The fair is on Wednesday. @vibe when is the fair?');
+    await startThread(eve.page, 'The fair is on Wednesday, in the old hall.');
+    await reply(eve.page, '@vibe when is the fair?');
+    await answers(eve, 'Vibe').getByText('built-in responder').waitFor();
     await answers(eve, 'Vibe').getByText('Wednesday').waitFor();
     await answers(eve, 'Vibe')
       .getByRole('button', { name: /What it saw/ })

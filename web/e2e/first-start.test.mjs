@@ -58,8 +58,8 @@ test('an invite link brings in the next person, who sees the same workspace', as
   await button(bo.page, 'Join Northwind').waitFor();
   await accessible(bo.page, 'the invite page');
   await joinBy(bo.page, link);
-  await startThread(ada.page, 'Welcome, @bo');
-  await bo.page.getByRole('link', { name: 'Welcome, @bo' }).click();
+  await startThread(ada.page, 'Welcome, Bo');
+  await bo.page.getByRole('link', { name: 'Welcome, Bo' }).click();
   await message(bo.page, 'Welcome').waitFor();
 });
 
@@ -82,7 +82,7 @@ test('the switcher goes from one workspace to the other, and they share nothing'
   await button(bo.page, 'Workspace menu, Fairground').click();
   await bo.page.getByRole('button', { name: 'Northwind' }).click();
   await bo.page.waitForURL('**/northwind/c/**');
-  await bo.page.getByRole('link', { name: 'Welcome, @bo' }).waitFor();
+  await bo.page.getByRole('link', { name: 'Welcome, Bo' }).waitFor();
   await bo.page.goto('/nowhere/c/general');
   await bo.page.getByText('This page is not here').waitFor();
   await accessible(bo.page, 'a page that is not here');

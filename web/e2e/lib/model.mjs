@@ -29,6 +29,7 @@ export class Model {
   #server = null;
   #held = [];
   #flaky = 0;
+  #watchers = new Set();
   /** Every request body, in order. */
   asked = [];
   base = '';
@@ -38,6 +39,21 @@ export class Model {
     await new Promise((r) => this.#server.listen(0, '127.0.0.1', r));
     this.base = `http://127.0.0.1:${this.#server.address().port}/v1`;
     return this;
+  }
+  /** The first request that fits, also one that is still to come. */
+  until(fits) {
+    return new Promise((done, fail) => {
+      const timer = setTimeout(() => fail(new Error('the model was not asked that')), 10_000);
+      const look = () => {
+        const found = this.asked.find(fits);
+        if (!found) return;
+        clearTimeout(timer);
+        this.#watchers.delete(look);
+        done(found);
+      };
+      this.#watchers.add(look);
+      look();
+    });
   }
   /** Lets every held answer go on to its end. */
   release() {
@@ -57,6 +73,7 @@ export class Model {
     }
     const body = JSON.parse(text);
     this.asked.push(body);
+    for (const look of this.#watchers) look();
     const question = String(body.messages.at(-1).content).split('\n\n').at(-1);
     if (/refuse/.test(question))
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });

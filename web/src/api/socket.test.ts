@@ -64,7 +64,7 @@ beforeEach(() => {
     onResync: vi.fn(),
     onRefused: vi.fn(),
   };
-  socket = new Socket('ws://x', 'ws_1', { epoch: 'e1', seq: 10 }, handlers, {
+  socket = new Socket('ws://x', 'ws_1', handlers, {
     open: () => {
       const w = new FakeWire();
       wires.push(w);
@@ -74,7 +74,7 @@ beforeEach(() => {
     setTimeout: (f, ms) => setTimeout(f, ms) as unknown as number,
     clearTimeout: (id) => clearTimeout(id),
   });
-  socket.start();
+  socket.start({ epoch: 'e1', seq: 10 });
 });
 
 test('hello names the workspace, the epoch and what was seen', () => {
@@ -169,7 +169,7 @@ test('resync asks for a snapshot and starts again from there', () => {
   expect(wire().closed).toBe(true);
   vi.advanceTimersByTime(60_000);
   expect(wires).toHaveLength(1);
-  socket.restart({ epoch: 'e2', seq: 500 });
+  socket.start({ epoch: 'e2', seq: 500 });
   expect(open().sent[0]).toMatchObject({ epoch: 'e2', since: 500 });
 });
 

@@ -11,9 +11,9 @@ export interface SocketHandlers {
   onEvent(event: ServerEvent): void;
   onFrame(frame: DroppableFrame): void;
   onState(state: SocketState): void;
-  /** What this client knows is too old to be continued: load a snapshot, then call `restart`. */
+  /** What this client knows is too old to be continued: load a snapshot, then call `start`. */
   onResync(): void;
-  /** The server says this session or membership has ended (4001, 4003). No reconnecting until `restart`. */
+  /** The server says this session or membership has ended (4001, 4003). No reconnecting until `start`. */
   onRefused(code: number): void;
 }
 /** The part of WebSocket that is used, so that tests can bring their own. */
@@ -55,7 +55,7 @@ export class Socket {
   #workspace: string;
   #handlers: SocketHandlers;
   #world: SocketWorld;
-  #at: Position;
+  #at: Position = { epoch: '', seq: 0 };
   #wire: Wire | null = null;
   #state: SocketState = 'down';
   #failures = 0;
@@ -66,16 +66,9 @@ export class Socket {
   #places = new Map<string, number>();
   #requests = 0;
 
-  constructor(
-    url: string,
-    workspace: string,
-    at: Position,
-    handlers: SocketHandlers,
-    world: SocketWorld = browser,
-  ) {
+  constructor(url: string, workspace: string, handlers: SocketHandlers, world: SocketWorld = browser) {
     this.#url = url;
     this.#workspace = workspace;
-    this.#at = at;
     this.#handlers = handlers;
     this.#world = world;
   }
@@ -87,7 +80,11 @@ export class Socket {
     return this.#state;
   }
 
-  start(): void {
+  /** Begins from a snapshot, the first or a fresh one. Places may be subscribed before. */
+  start(at: Position): void {
+    this.#drop();
+    this.#at = at;
+    this.#failures = 0;
     this.#stopped = false;
     this.#open();
   }
@@ -95,13 +92,6 @@ export class Socket {
     this.#stopped = true;
     this.#drop();
     this.#set('down');
-  }
-  /** Begin again from a fresh snapshot. */
-  restart(at: Position): void {
-    this.#drop();
-    this.#at = at;
-    this.#failures = 0;
-    this.start();
   }
   /** The network may be back: do not wait for the back-off to end. */
   retryNow(): void {

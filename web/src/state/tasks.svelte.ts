@@ -28,10 +28,10 @@ export class Tasks {
       if (!isActive(t)) this.map.delete(id);
     }
   }
-  /** From a list or a request's answer: an ended task is never turned back by a slower answer. */
+  /** From a list or a request's answer, which may be slower than the events: it can add and end, never turn back. */
   learn(task: Task): void {
     const old = this.map.get(task.id);
-    if (!old || isActive(old)) this.put(task);
+    if (!old || (isActive(old) && !isActive(task))) this.put(task);
   }
   /** Fetched once, for a row on screen whose task is not known yet. */
   want(id: string): void {

@@ -37,6 +37,8 @@ export class ThreadState {
   #home: ThreadHome;
   #readSeq = 0;
   #keepUnread = false;
+  /** I started it just now: what came meanwhile came before my eyes. */
+  #mine = false;
   /** For each page under way the events since it was asked for; they are newer than the page. */
   #logs = new Set<ServerEvent[]>();
 
@@ -50,6 +52,7 @@ export class ThreadState {
     if (this.status !== 'loading') return;
     this.messages = insert(this.messages, message);
     this.status = 'ready';
+    this.#mine = true;
   }
 
   async load(around: string | null = null): Promise<void> {
@@ -73,7 +76,8 @@ export class ThreadState {
       this.hasOlder = around ? page.data[0]?.id !== thread.root_message_id : page.has_more;
       this.missed = 0;
       this.#replay(log);
-      this.#mark();
+      if (!this.#mine) this.#mark();
+      this.#mine = false;
       this.status = 'ready';
       this.#home.api.tasks({ thread_id: this.id }).then(
         (l) => this.#home.learnTasks(l.data),

@@ -65,7 +65,7 @@ export class WorkspaceState {
   );
 
   #world: WorkspaceWorld;
-  #socket: Socket | null = null;
+  #socket: Socket;
   #open = new Map<string, ThreadState>();
   #lists = new Map<string, ChannelState>();
   #asked = new Map<string, number>();
@@ -78,8 +78,23 @@ export class WorkspaceState {
     this.slug = ref.slug;
     this.api = api.in(ref.id);
     this.#world = world;
+    this.#socket = new Socket(
+      world.socketUrl,
+      this.id,
+      {
+        onEvent: (e) => this.apply(e),
+        onFrame: (f) => this.hear(f),
+        onState: (state) => {
+          this.connection.socket(state);
+          if (state === 'live') void this.outbox.flush();
+        },
+        onResync: () => void this.#resync(),
+        onRefused: () => world.onEnded(),
+      },
+      world.socket,
+    );
     this.tasks = new Tasks((id) => this.api.task(id));
-    this.typing = new Typing((thread) => this.#socket?.typing(thread));
+    this.typing = new Typing((thread) => this.#socket.typing(thread));
     this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
     this.outbox = new Outbox(world.shelf, `openvibe.outbox.${user}.${ref.id}`, {
       post: (item) => this.#post(item),
@@ -98,23 +113,7 @@ export class WorkspaceState {
     try {
       const s = await this.#load();
       if (this.#stopped) return;
-      this.#socket = new Socket(
-        this.#world.socketUrl,
-        this.id,
-        s,
-        {
-          onEvent: (e) => this.apply(e),
-          onFrame: (f) => this.hear(f),
-          onState: (state) => {
-            this.connection.socket(state);
-            if (state === 'live') void this.outbox.flush();
-          },
-          onResync: () => void this.#resync(),
-          onRefused: () => this.#world.onEnded(),
-        },
-        this.#world.socket,
-      );
-      this.#socket.start();
+      this.#socket.start(s);
     } catch (e) {
       this.problem = say(e);
       this.status = isMissing(e) ? 'missing' : 'error';
@@ -144,7 +143,7 @@ export class WorkspaceState {
       const s = await this.#load();
       for (const t of this.#open.values()) void t.reload();
       for (const c of this.#lists.values()) void c.load();
-      if (!this.#stopped) this.#socket?.restart(s);
+      if (!this.#stopped) this.#socket.start(s);
     } catch {
       if (!this.#stopped) setTimeout(() => void this.#resync(), 3000);
     }
@@ -152,7 +151,7 @@ export class WorkspaceState {
   /** The network may be back, or the person asks. */
   reconnect(): void {
     this.connection.look();
-    this.#socket?.retryNow();
+    this.#socket.retryNow();
     void this.outbox.flush();
   }
   /** Closed by the server for a reason that may have passed (role changed): look again. */
@@ -161,7 +160,7 @@ export class WorkspaceState {
   }
   stop(): void {
     this.#stopped = true;
-    this.#socket?.stop();
+    this.#socket.stop();
     this.connection.dispose();
     this.typing.dispose();
     this.outbox.dispose();
@@ -187,9 +186,9 @@ export class WorkspaceState {
     return c;
   }
   watch(thread: string): () => void {
-    this.#socket?.subscribe(thread);
+    this.#socket.subscribe(thread);
     return () => {
-      this.#socket?.unsubscribe(thread);
+      this.#socket.unsubscribe(thread);
       for (const [id, s] of this.streams.map) if (s.thread === thread) this.streams.map.delete(id);
     };
   }
@@ -327,7 +326,7 @@ export class WorkspaceState {
     const now = Date.now();
     if (now - (this.#asked.get(thread) ?? 0) < RESUBSCRIBE_EVERY_MS) return;
     this.#asked.set(thread, now);
-    this.#socket?.resubscribe(thread);
+    this.#socket.resubscribe(thread);
   }
 
   // --- what goes out ---

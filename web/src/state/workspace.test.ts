@@ -213,6 +213,11 @@ test('an ended task is not turned back by a slower answer', () => {
   ws.learnTasks([task({ status: 'queued' })]);
   expect(ws.tasks.map.get('task_1')!.status).toBe('completed');
 });
+test('a running task is not queued again by the answer to the message that asked', () => {
+  event('task.status_changed', { task: task({ status: 'running' }) });
+  ws.learnTasks([task({ status: 'queued' })]);
+  expect(ws.tasks.map.get('task_1')!.status).toBe('running');
+});
 test('a reaction shows at once and goes back when it is refused', async () => {
   backend.messages = [message({ id: 'msg_a', seq: 5 })];
   const t = ws.thread('thread_1');
