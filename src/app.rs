@@ -34,7 +34,9 @@ use crate::{
 /// Committed notices that wait for the hub; beyond that writers wait.
 const NOTICES_MAX: usize = 4096;
 /// How long open work may take to end.
-const SHUTDOWN_WITHIN: Duration = Duration::from_secs(9);
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
+/// How long the database may take to close.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 
 pub struct App {
@@ -261,6 +263,7 @@ impl App {
             state,
             listener,
             worker,
+            _lock: lock,
             ..
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
@@ -290,11 +293,16 @@ impl App {
             tracker.close();
             tokio::join!(tracker.wait(), serving).1
         });
-        match drained.await {
-            Ok(served) => served?,
-            Err(_) => tracing::warn!("some connections did not end in time"),
+        if let Ok(served) = drained.await {
+            served?;
+        } else {
+            tracing::warn!("some connections did not end in time");
         }
-        state.db.close().await;
+        // A lock in the database holds one of the connections that closing waits for.
+        drop(lock);
+        if tokio::time::timeout(CLOSE_WITHIN, state.db.close()).await.is_err() {
+            tracing::warn!("the database did not close in time");
+        }
         Ok(())
     }
 }

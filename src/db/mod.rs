@@ -133,7 +133,7 @@ impl Db {
                     .test_before_acquire(false)
                     .connect_with(sqlite_options(path).read_only(true))
                     .await?;
-                let writers = Writers::sqlite(write, listener)?;
+                let writers = Writers::sqlite(write, &listener)?;
                 Ok(Self {
                     pool: Pool::Lite(read),
                     writers: Arc::new(writers),
@@ -146,7 +146,7 @@ impl Db {
                     .connect(url)
                     .await?;
                 migrate::run_postgres(&pool).await?;
-                let writers = Writers::postgres(url, listener).await?;
+                let writers = Writers::postgres(url, &listener).await?;
                 Ok(Self {
                     pool: Pool::Pg(pool),
                     writers: Arc::new(writers),

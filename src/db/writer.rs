@@ -108,11 +108,11 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    pub(super) fn sqlite(pool: SqlitePool, listener: Listener) -> Result<Self, DbError> {
-        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, &listener)
+    pub(super) fn sqlite(pool: SqlitePool, listener: &Listener) -> Result<Self, DbError> {
+        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, listener)
     }
 
-    pub(super) async fn postgres(url: &str, listener: Listener) -> Result<Self, DbError> {
+    pub(super) async fn postgres(url: &str, listener: &Listener) -> Result<Self, DbError> {
         let mut sources = Vec::new();
         for _ in 0..POSTGRES_WRITERS {
             let pool = PgPoolOptions::new()
@@ -122,7 +122,7 @@ impl Writers {
                 .await?;
             sources.push(Source::Pg(pool));
         }
-        Self::start(sources, Engine::Postgres, &listener)
+        Self::start(sources, Engine::Postgres, listener)
     }
 
     fn start(sources: Vec<Source>, engine: Engine, listener: &Listener) -> Result<Self, DbError> {
