@@ -285,13 +285,18 @@ impl App {
         });
         // Not on the tracker, which it waits for.
         let mut serving = std::pin::pin!(serve.into_future());
-        tokio::select! {
-            served = &mut serving => served?,
-            () = shutdown.cancelled() => {}
-        }
+        let ended = tokio::select! {
+            served = &mut serving => Some(served),
+            () = shutdown.cancelled() => None,
+        };
+        shutdown.cancel();
+        tracker.close();
         let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
-            tracker.close();
-            tokio::join!(tracker.wait(), serving).1
+            tracker.wait().await;
+            match ended {
+                Some(served) => served,
+                None => serving.await,
+            }
         });
         if let Ok(served) = drained.await {
             served?;
@@ -300,7 +305,10 @@ impl App {
         }
         // A lock in the database holds one of the connections that closing waits for.
         drop(lock);
-        if tokio::time::timeout(CLOSE_WITHIN, state.db.close()).await.is_err() {
+        if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
+            .await
+            .is_err()
+        {
             tracing::warn!("the database did not close in time");
         }
         Ok(())
