@@ -44,6 +44,7 @@ create table workspaces (
     settings jsonb not null,
     created_at timestamptz not null
 );
+create index workspaces_turn on workspaces (task_turn);
 
 -- Who is in a workspace, as what.
 create table members (

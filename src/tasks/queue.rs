@@ -290,7 +290,8 @@ pub async fn due(c: &mut Conn, limit: i64) -> Result<Vec<Due>, DbError> {
 
 /// When the next waiting task becomes due.
 pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
-    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at is not null")
+    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at > $1")
+        .bind(now())
         .value()
         .await
 }
