@@ -6,7 +6,6 @@ import {
   inviteLink,
   joinBy,
   launch,
-  message,
   person,
   reply,
   setUp,

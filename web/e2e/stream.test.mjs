@@ -84,6 +84,19 @@ test('nothing that runs or calls out gets into the page, streamed or whole, at a
   assert.deepEqual(bad, []);
 });
 
+test('what scrolls can be reached by keyboard, and a list may begin anywhere', async () => {
+  const kept = await page.evaluate(() => {
+    const el = document.createElement('div');
+    el.innerHTML = window.ovtest.render('```\nx\n```\n\n|a|\n|-|\n|1|\n\n7. seven', window.ovtest.NO_NAMES);
+    return [
+      ...el.querySelectorAll(
+        'pre[tabindex="0"], .tablewrap[tabindex="0"], button[type=button], ol[start="7"]',
+      ),
+    ].map((n) => n.tagName);
+  });
+  assert.deepEqual(kept, ['BUTTON', 'PRE', 'DIV', 'OL']);
+});
+
 test('an end that differs from what was streamed is painted whole', async () => {
   const text = await page.evaluate(() => {
     const { StreamRenderer, NO_NAMES } = window.ovtest;

@@ -89,6 +89,8 @@ const RULES = {
       ' ',
     ),
   ALLOWED_ATTR: 'href class start type tabindex role aria-label data-lang data-copy target rel'.split(' '),
+  // The pattern below is held against every other attribute's value too.
+  ADD_URI_SAFE_ATTR: ['tabindex', 'type', 'start'],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|\/(?!\/))/i,
 };
 if (DOMPurify.isSupported) {

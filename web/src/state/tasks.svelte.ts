@@ -46,7 +46,7 @@ export class Tasks {
     return [...this.map.values()]
       .filter((t) => t.thread_id === thread)
       .sort((a, b) =>
-        a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.id < b.id ? -1 : 1,
+        a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );
   }
   isBusy(agent: string): boolean {

@@ -91,6 +91,6 @@ export class Threads {
 
 function withAuthor(t: Thread, m: Message): Thread['participants'] {
   const { type, id, name } = m.author;
-  if (type === 'system' || t.participants.some((p) => p.id === id)) return t.participants;
+  if (type === 'system' || !id || t.participants.some((p) => p.id === id)) return t.participants;
   return [...t.participants, { type, id, name }];
 }

@@ -386,7 +386,7 @@ export class WorkspaceState {
     }
   }
   async markChannelRead(channel: Channel): Promise<void> {
-    this.channels.put(await this.api.channelAction(channel.id, 'read'));
+    this.channels.put(await this.api.markChannelRead(channel.id));
     for (const t of this.threads.inChannel(channel.id))
       this.threads.patch(t.id, { unread_count: 0, mention_count: 0 });
   }

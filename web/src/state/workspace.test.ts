@@ -14,21 +14,14 @@ class Backend {
   snapshot = snapshot();
   fail: number | null = null;
 
-  fetch = (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
-    const url = new URL(input as string, 'http://x');
-    const call = `${init.method} ${url.pathname}`;
+  fetch = async (request: Request): Promise<Response> => {
+    const url = new URL(request.url);
+    const call = `${request.method} ${url.pathname}`;
     this.calls.push(call);
-    if (this.fail)
-      return Promise.resolve(Response.json({ error: { code: 'x', message: 'No.' } }, { status: this.fail }));
-    return Promise.resolve(
-      Response.json(
-        this.#answer(
-          call,
-          url,
-          init.body ? (JSON.parse(init.body as string) as Record<string, unknown>) : {},
-        ),
-      ),
-    );
+    if (this.fail) return Response.json({ error: { code: 'x', message: 'No.' } }, { status: this.fail });
+    const text = await request.text();
+    const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
+    return Response.json(this.#answer(call, url, body));
   };
   #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
     const list = (data: unknown[]) => ({ object: 'list', data, has_more: false });
@@ -62,26 +55,31 @@ beforeEach(async () => {
   });
   news = [];
   said = [];
-  ws = new WorkspaceState({ id: 'ws_1', slug: 'northwind' }, 'user_me', new Api(backend.fetch), {
-    shelf: shelf(),
-    socketUrl: 'ws://x',
-    socket: {
-      open: () => ({
-        onopen: null,
-        onmessage: null,
-        onclose: null,
-        send: () => undefined,
-        close: () => undefined,
-      }),
-      random: () => 0.5,
-      setTimeout: () => 0,
-      clearTimeout: () => undefined,
+  ws = new WorkspaceState(
+    { id: 'ws_1', slug: 'northwind' },
+    'user_me',
+    new Api({ fetch: backend.fetch, base: 'http://x' }),
+    {
+      shelf: shelf(),
+      socketUrl: 'ws://x',
+      socket: {
+        open: () => ({
+          onopen: null,
+          onmessage: null,
+          onclose: null,
+          send: () => undefined,
+          close: () => undefined,
+        }),
+        random: () => 0.5,
+        setTimeout: () => 0,
+        clearTimeout: () => undefined,
+      },
+      visible: () => true,
+      onEnded: () => undefined,
+      say: (t) => void said.push(t),
+      onNews: (n) => void news.push(n),
     },
-    visible: () => true,
-    onEnded: () => undefined,
-    say: (t) => void said.push(t),
-    onNews: (n) => void news.push(n),
-  });
+  );
   await ws.start();
 });
 afterEach(() => ws.stop());

@@ -52,11 +52,11 @@ export function task(x: Partial<Task> = {}): Task {
     attempt: 1,
     retry_at: null,
     wait_reason: null,
+    input: { prompt: 'what now?' },
     output: null,
     reply_message_id: null,
     token_usage: null,
     error: null,
-    created_at: AT,
     queued_at: AT,
     started_at: null,
     completed_at: null,
@@ -108,6 +108,7 @@ export const member = (id: string, name: string, handle: string): Member => ({
 });
 export const agent = (id: string, name: string, display: string): Agent => ({
   id,
+  object: 'agent_profile',
   name,
   display_name: display,
   description: null,
@@ -139,6 +140,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     members: [member('user_me', 'Mia', 'mia'), member('user_bo', 'Bo', 'bo')],
     channels: [channel({ is_member: true, unread_count: 0, mention_count: 0, read_seq: 0 })],
     agents: [agent('agent_vibe', 'vibe', 'Vibe'), agent('agent_coder', 'coder', 'Coder')],
+    open_forks: [],
     active_tasks: [],
     presence: [],
     ...x,
