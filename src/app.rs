@@ -23,7 +23,7 @@ use crate::{
     http::{State, router, state::Inner},
     ids::WorkspaceId,
     model,
-    realtime::{Envelope, Hub, log},
+    realtime::{Close, Envelope, Hub, log},
     tasks::{
         Queue,
         queue::{self, Wake},
@@ -290,6 +290,7 @@ impl App {
             () = shutdown.cancelled() => None,
         };
         shutdown.cancel();
+        state.hub.close_where(Close::GoingAway, |_| true);
         tracker.close();
         let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
             tracker.wait().await;

@@ -126,6 +126,12 @@ impl Scopes {
     }
 }
 
+impl From<String> for Role {
+    fn from(stored: String) -> Self {
+        Self::from_stored(&stored)
+    }
+}
+
 /// What a request showed to prove who it is.
 #[derive(Debug, Clone)]
 pub enum Credential {

@@ -10,40 +10,16 @@ use crate::{
     realtime::{Access, Audience, NewEvent, log},
 };
 
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Member {
     pub user_id: UserId,
     pub name: String,
     pub handle: String,
     pub email: String,
     pub avatar_url: Option<String>,
+    #[sqlx(try_from = "String")]
     pub role: Role,
     pub joined_at: Timestamp,
-}
-
-#[derive(sqlx::FromRow)]
-pub(super) struct MemberRow {
-    user_id: UserId,
-    name: String,
-    handle: String,
-    email: String,
-    avatar_url: Option<String>,
-    role: String,
-    joined_at: Timestamp,
-}
-
-impl From<MemberRow> for Member {
-    fn from(row: MemberRow) -> Self {
-        Self {
-            user_id: row.user_id,
-            name: row.name,
-            handle: row.handle,
-            email: row.email,
-            avatar_url: row.avatar_url,
-            role: Role::from_stored(&row.role),
-            joined_at: row.joined_at,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -56,14 +32,13 @@ pub async fn find_member(
     workspace: WorkspaceId,
     user: UserId,
 ) -> Result<Option<Member>, AuthError> {
-    let row: Option<MemberRow> = c
+    Ok(c
         .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
             from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
         .bind(workspace)
         .bind(user)
         .opt()
-        .await?;
-    Ok(row.map(Member::from))
+        .await?)
 }
 
 pub async fn get_member(
@@ -88,9 +63,9 @@ pub async fn list_members(
         Some(user) => Some(get_member(c, workspace, user).await?.joined_at),
         None => None,
     };
-    let rows: Vec<MemberRow> =
+    let rows =
         if let Some(user) = before {
-            let mut rows: Vec<MemberRow> = c
+            let mut rows: Vec<Member> = c
             .q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, m.joined_at \
                 from members m join users u on u.id = m.user_id \
                 where m.workspace_id = $1 and (m.joined_at, m.user_id) < ($2, $3) \
@@ -117,7 +92,7 @@ pub async fn list_members(
             .all()
             .await?
         };
-    Ok(rows.into_iter().map(Member::from).collect())
+    Ok(rows)
 }
 
 pub(super) async fn insert(

@@ -645,27 +645,16 @@ pub async fn remove_member(
         .opt()
         .await?;
     if inside.is_none() {
-        return Err(AuthNotFound::member(user));
+        return Err(not_a_member(user));
     }
     part(c, access.actor.workspace, id, user).await
 }
 
-struct AuthNotFound;
-
-impl AuthNotFound {
-    fn member(user: UserId) -> ChatError {
-        auth::AuthError::MemberNotFound(user.to_string()).into()
-    }
+fn not_a_member(user: UserId) -> ChatError {
+    auth::AuthError::MemberNotFound(user.to_string()).into()
 }
 
-/// A member of a channel: the workspace's member, `joined_at` of the channel.
-#[derive(sqlx::FromRow)]
-struct ChannelMemberRow {
-    user_id: UserId,
-    joined_at: Timestamp,
-}
-
-/// In the order in which they joined the channel.
+/// In the order in which they joined the channel; `joined_at` is when they did.
 pub async fn list_members(
     c: &mut Conn,
     access: &access::ChannelAccess,
@@ -679,35 +668,31 @@ pub async fn list_members(
                 .bind(user)
                 .opt()
                 .await?
-                .ok_or_else(|| AuthNotFound::member(user))?,
+                .ok_or_else(|| not_a_member(user))?,
         ),
         None => None,
     };
     let q = if before.is_some() {
-        c.q("select user_id, joined_at from channel_members where channel_id = $1 and (joined_at, user_id) < ($2, $3) \
-             order by joined_at desc, user_id desc limit $4")
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, cm.joined_at from channel_members cm \
+             join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
+             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) < ($2, $3) \
+             order by cm.joined_at desc, cm.user_id desc limit $4")
     } else {
-        c.q("select user_id, joined_at from channel_members where channel_id = $1 and (joined_at, user_id) > ($2, $3) \
-             order by joined_at, user_id limit $4")
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, cm.joined_at from channel_members cm \
+             join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
+             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) > ($2, $3) \
+             order by cm.joined_at, cm.user_id limit $4")
     };
-    let mut rows: Vec<ChannelMemberRow> = q
+    let mut members: Vec<Member> = q
         .bind(access.channel)
         .bind(mark.map_or(Timestamp::EPOCH, |mark| mark.0))
         .bind(after.or(before).unwrap_or(UserId(Uuid::nil())))
         .bind(limit)
+        .bind(access.actor.workspace)
         .all()
         .await?;
     if before.is_some() {
-        rows.reverse();
-    }
-    let mut members = Vec::new();
-    for row in rows {
-        if let Some(member) = auth::find_member(c, access.actor.workspace, row.user_id).await? {
-            members.push(Member {
-                joined_at: row.joined_at,
-                ..member
-            });
-        }
+        members.reverse();
     }
     Ok(members)
 }

@@ -126,10 +126,10 @@ fn add_errors(path: &str, operation: &mut Operation, changes: bool) {
         add("404", "It does not exist, or one may not see it");
         if changes {
             add("409", "It conflicts with what is there");
+            add("422", "A value breaks a rule");
         }
         if has_body {
             add("413", "The body is too large");
-            add("422", "A value breaks a rule");
         }
         add("429", "Too many requests: wait as Retry-After says");
         add("500", "Something went wrong here");

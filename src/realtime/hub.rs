@@ -10,13 +10,14 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU16, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
 };
 
 use axum::extract::ws::Utf8Bytes;
 use dashmap::DashMap;
+use futures::task::AtomicWaker;
 use serde::Serialize;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::log::{Access, Audience, Envelope};
@@ -71,8 +72,10 @@ pub struct Socket {
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
     queue: mpsc::Sender<Outgoing>,
-    pub closed: CancellationToken,
+    /// The close code; 0 as long as nothing asked for the end.
     code: AtomicU16,
+    /// The socket's task. Asked for at each event, so it is no `CancellationToken`, which takes locks.
+    waker: AtomicWaker,
 }
 
 impl Socket {
@@ -82,10 +85,22 @@ impl Socket {
         let _first = self
             .code
             .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
-        self.closed.cancel();
+        self.waker.wake();
     }
 
-    pub fn close_code(&self) -> u16 {
+    /// The close code, once something asked for the end. For the socket's own task only: one waits at a time.
+    pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
+        if self.close_code() == 0 {
+            self.waker.register(cx.waker());
+        }
+        // Once more: it may have been asked for before the waker was there.
+        match self.close_code() {
+            0 => Poll::Pending,
+            code => Poll::Ready(code),
+        }
+    }
+
+    fn close_code(&self) -> u16 {
         self.code.load(Ordering::SeqCst)
     }
 
@@ -94,7 +109,7 @@ impl Socket {
             .queue
             .try_send(Outgoing::Event(seq, frame.clone()))
             .is_err()
-            && !self.closed.is_cancelled()
+            && self.close_code() == 0
         {
             metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
             self.close(Close::TooSlow);
@@ -298,8 +313,8 @@ impl Hub {
             session,
             key,
             queue,
-            closed: CancellationToken::new(),
             code: AtomicU16::new(0),
+            waker: AtomicWaker::new(),
         });
         let room = self.room(workspace);
         let mut room = lock(&room);

@@ -7,22 +7,29 @@
 //! Events that arrive while the log is being read wait in the socket's queue; those that the log had already are
 //! skipped by their number.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade},
     http::HeaderMap,
     response::Response,
 };
+use futures::{SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
-    time::{Instant, timeout},
+    time::{Instant, Interval, timeout},
 };
 
 use super::{
-    hub::{Outgoing, Socket, Spot},
+    hub::{Close, Outgoing, Socket, Spot},
     log,
 };
 use crate::{
@@ -117,8 +124,13 @@ pub fn refuse(ws: WebSocketUpgrade) -> Response {
     ws.on_upgrade(async |mut socket| close(&mut socket, NOT_AUTHENTICATED).await)
 }
 
+// What is done once or seldom is boxed here, so that a socket that only listens does not hold the memory for it.
 async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Caller) {
-    let code = match greet(&mut ws, &state, &headers, &caller).await {
+    let greeted = Box::pin(greet(&mut ws, &state, &headers, &caller)).await;
+    let token = token_of(&headers);
+    // They hold on to all that was read of the request.
+    drop(headers);
+    let code = match greeted {
         Ok((hello, actor)) => {
             let credential = match &caller.credential {
                 Credential::Session(id) => (Some(*id), None),
@@ -129,14 +141,19 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
                 .register(actor.workspace, caller.user, credential.0, credential.1)
             {
                 Some((socket, queue)) => {
+                    if state.shutdown.is_cancelled() {
+                        socket.close(Close::GoingAway);
+                    }
                     let mut connection = Connection {
                         ws,
                         state: state.clone(),
-                        headers,
+                        token,
                         caller,
                         actor,
                         socket,
                         queue,
+                        heartbeat: tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT),
+                        network_first: false,
                         cursor: 0,
                         malformed: 0,
                     };
@@ -242,14 +259,28 @@ fn broken(error: &axum::Error) -> u16 {
     }
 }
 
+/// What a connection reacts to.
+enum Event {
+    /// With the close code.
+    Closed(u16),
+    /// The batch holds frames to write.
+    Queued,
+    /// `None`: the peer left.
+    Received(Option<Result<Frame, axum::Error>>),
+    Heartbeat,
+}
+
 struct Connection {
     ws: WebSocket,
     state: State,
-    headers: HeaderMap,
+    token: Option<String>,
     caller: Caller,
     actor: Actor,
-    socket: std::sync::Arc<Socket>,
+    socket: Arc<Socket>,
     queue: mpsc::Receiver<Outgoing>,
+    heartbeat: Interval,
+    /// Whose turn it is when both queue and network have something.
+    network_first: bool,
     /// The highest number that was sent; queued events up to it are skipped.
     cursor: i64,
     malformed: u32,
@@ -258,67 +289,94 @@ struct Connection {
 impl Connection {
     /// Serves until something ends it; the close code, or 0 when the peer is gone.
     async fn run(&mut self, hello: Hello) -> u16 {
-        match self.catch_up(&hello).await {
-            Ok(()) => {}
-            Err(code) => return code,
+        if let Err(code) = Box::pin(self.catch_up(&hello)).await {
+            return code;
         }
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         let mut heard = Instant::now();
         let mut batch = Vec::with_capacity(1);
-        let closed = self.socket.closed.clone();
-        let shutdown = self.state.shutdown.clone();
         loop {
-            tokio::select! {
-                () = closed.cancelled() => return self.socket.close_code(),
-                () = shutdown.cancelled() => return GOING_AWAY,
-                n = self.queue.recv_many(&mut batch, FRAMES_AT_ONCE) => {
-                    if n == 0 {
-                        return GOING_AWAY;
-                    }
-                    if let Err(code) = self.write(&mut batch).await {
-                        return code;
-                    }
-                }
-                frame = self.ws.recv() => {
+            let event = poll_fn(|cx| self.poll_event(cx, &mut batch)).await;
+            let done = match event {
+                Event::Closed(code) => Err(code),
+                Event::Queued => self.write(&mut batch).await,
+                Event::Heartbeat if heard.elapsed() > SILENCE_MAX => Err(GOING_AWAY),
+                Event::Heartbeat => Box::pin(self.beat()).await,
+                Event::Received(frame) => {
                     heard = Instant::now();
                     match frame {
-                        Some(Ok(Frame::Text(text))) => {
-                            if let Err(code) = self.on_text(&text).await {
-                                return code;
-                            }
-                        }
+                        Some(Ok(Frame::Text(text))) => Box::pin(self.on_text(&text)).await,
                         Some(Ok(Frame::Binary(_))) => {
-                            let refusal = ApiError::invalid("text_expected", "frames are JSON text".to_owned(), "");
-                            if let Err(code) = self.on_malformed(&refusal).await {
-                                return code;
-                            }
+                            let refusal = ApiError::invalid(
+                                "text_expected",
+                                "frames are JSON text".to_owned(),
+                                "",
+                            );
+                            Box::pin(self.on_malformed(&refusal)).await
                         }
-                        Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
-                        Some(Ok(Frame::Close(_))) | None => return 0,
-                        Some(Err(e)) => return broken(&e),
+                        Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => Ok(()),
+                        Some(Ok(Frame::Close(_))) | None => Err(0),
+                        Some(Err(e)) => Err(broken(&e)),
                     }
                 }
-                _ = heartbeat.tick() => {
-                    if heard.elapsed() > SILENCE_MAX {
-                        return GOING_AWAY;
-                    }
-                    if !self.is_still_allowed().await {
-                        return NOT_AUTHENTICATED;
-                    }
-                    // Every client library answers a ping, so only who is gone stays silent.
-                    if timeout(WRITE_WITHIN, self.ws.send(Frame::Ping(axum::body::Bytes::new()))).await.is_err() {
-                        return super::Close::TooSlow as u16;
-                    }
-                    self.state.hub.heartbeat(self.actor.workspace, &self.socket, self.cursor);
-                }
+            };
+            if let Err(code) = done {
+                return code;
             }
         }
+    }
+
+    /// What to react to next. After a wake-up the queue is looked into before the network, because that is what most wake-ups
+    /// are for and asking the network costs more; then it is the other's turn.
+    fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
+        if let Poll::Ready(code) = self.socket.poll_closed(cx) {
+            return Poll::Ready(Event::Closed(code));
+        }
+        if self.network_first
+            && let Poll::Ready(event) = self.poll_others(cx)
+        {
+            return Poll::Ready(event);
+        }
+        if let Poll::Ready(n) = self.queue.poll_recv_many(cx, batch, FRAMES_AT_ONCE) {
+            self.network_first = true;
+            return Poll::Ready(if n == 0 {
+                Event::Closed(GOING_AWAY)
+            } else {
+                Event::Queued
+            });
+        }
+        if !self.network_first
+            && let Poll::Ready(event) = self.poll_others(cx)
+        {
+            return Poll::Ready(event);
+        }
+        self.network_first = false;
+        Poll::Pending
+    }
+
+    fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if self.heartbeat.poll_tick(cx).is_ready() {
+            return Poll::Ready(Event::Heartbeat);
+        }
+        self.ws.poll_next_unpin(cx).map(|frame| {
+            self.network_first = false;
+            Event::Received(frame)
+        })
+    }
+
+    async fn beat(&mut self) -> Result<(), u16> {
+        if !self.is_still_allowed().await {
+            return Err(NOT_AUTHENTICATED);
+        }
+        self.state
+            .hub
+            .heartbeat(self.actor.workspace, &self.socket, self.cursor);
+        Ok(())
     }
 
     /// Whether session or key still stand: they may have run out, or been ended on another node.
     async fn is_still_allowed(&mut self) -> bool {
         !matches!(
-            caller_of(&self.state, token_of(&self.headers)).await,
+            caller_of(&self.state, self.token.clone()).await,
             Err(crate::auth::AuthError::NotAuthenticated)
         )
     }
@@ -392,22 +450,24 @@ impl Connection {
     }
 
     async fn send_all(&mut self, frames: impl Iterator<Item = Utf8Bytes>) -> Result<(), CatchUp> {
-        use futures::SinkExt;
-        let closed = self.socket.closed.clone();
-        let socket = std::sync::Arc::clone(&self.socket);
-        let write = async {
+        let socket = Arc::clone(&self.socket);
+        let mut write = pin!(async {
             for frame in frames {
                 self.ws.feed(Frame::Text(frame)).await?;
             }
             self.ws.flush().await
-        };
+        });
+        // Nearly always done at once; only a reader that does not keep up needs a deadline.
+        if let Poll::Ready(written) = futures::poll!(write.as_mut()) {
+            return written.map_err(|_| CatchUp::Gone(0));
+        }
         tokio::select! {
             written = timeout(WRITE_WITHIN, write) => match written {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(_)) => Err(CatchUp::Gone(0)),
                 Err(_) => Err(CatchUp::Gone(4008)),
             },
-            () = closed.cancelled() => Err(CatchUp::Gone(socket.close_code())),
+            code = poll_fn(|cx| socket.poll_closed(cx)) => Err(CatchUp::Gone(code)),
         }
     }
 
@@ -415,19 +475,17 @@ impl Connection {
     async fn write(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), u16> {
         let from = self.cursor;
         let mut newest = from;
-        let frames: Vec<Utf8Bytes> = batch
-            .drain(..)
-            .filter_map(|out| match out {
-                Outgoing::Event(seq, _) if seq <= from => None,
-                Outgoing::Event(seq, frame) => {
-                    newest = newest.max(seq);
-                    Some(frame)
-                }
-                Outgoing::Frame(frame) => Some(frame),
-            })
-            .collect();
+        let frames = batch.drain(..).filter_map(|out| match out {
+            Outgoing::Event(seq, _) if seq <= from => None,
+            Outgoing::Event(seq, frame) => {
+                newest = newest.max(seq);
+                Some(frame)
+            }
+            Outgoing::Frame(frame) => Some(frame),
+        });
+        let sent = self.send_all(frames).await;
         self.cursor = newest;
-        match self.send_all(frames.into_iter()).await {
+        match sent {
             Ok(()) => Ok(()),
             Err(CatchUp::Gone(code)) => Err(code),
             Err(CatchUp::Db(_)) => Err(GOING_AWAY),
