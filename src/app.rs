@@ -26,7 +26,7 @@ use crate::{
     realtime::{Close, Envelope, Hub, log},
     tasks::{
         Queue,
-        queue::{self, Wake},
+        queue::{self, Stopped, Wake},
         worker::{Handler, Worker},
     },
 };
@@ -98,10 +98,13 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
         .spawn(move || {
             for notices in receive {
                 for notice in notices {
-                    match notice.downcast::<Envelope>() {
-                        Ok(event) => hub.publish(&event),
-                        Err(other) if other.is::<Wake>() => queue.wake.notify_one(),
-                        Err(_) => {}
+                    if let Some(event) = notice.downcast_ref::<Envelope>() {
+                        hub.publish(event);
+                    } else if notice.is::<Wake>() {
+                        queue.wake.notify_one();
+                    } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
+                        queue.stop(stopped.task);
+                        hub.close_stream(stopped.workspace, stopped.task);
                     }
                 }
             }

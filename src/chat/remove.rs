@@ -97,12 +97,6 @@ pub async fn cancel_task(
     }
 }
 
-/// A deleted message, and the tasks that ended with it.
-pub struct Deleted {
-    pub message: Message,
-    pub cancelled: Vec<Task>,
-}
-
 /// Deletes one's own message, or anyone's as an admin. Tasks that it asked for are cancelled; so is the one that is writing it.
 ///
 /// # Errors
@@ -112,7 +106,7 @@ pub async fn delete_message(
     caller: &Caller,
     id: MessageId,
     hub: &Hub,
-) -> Result<Deleted, ChatError> {
+) -> Result<Message, ChatError> {
     let access = access::message(c, caller, id).await?;
     let actor = &access.place.actor;
     actor.require(Scope::ChatWrite)?;
@@ -126,23 +120,18 @@ pub async fn delete_message(
             .map_err(|_| ChatError::NotYoursToDelete)?;
     }
     if message.deleted_at.is_some() {
-        return Ok(Deleted {
-            message,
-            cancelled: Vec::new(),
-        });
+        return Ok(message);
     }
     let audience = access.place.audience();
     // First the prompts, so that the events of the cancelled tasks do not carry them.
     queue::blank_prompt(c, id).await?;
-    let mut cancelled = Vec::new();
     for task in queue::active_of_trigger(c, id).await? {
-        cancelled.extend(stop(c, &task, hub, audience).await?);
+        stop(c, &task, hub, audience).await?;
     }
     if let Some(task) = queue::active_of_reply(c, message.thread_id, id).await? {
-        cancelled.extend(queue::cancel(c, task.id, audience).await?);
+        queue::cancel(c, task.id, audience).await?;
     }
-    let message = bury(c, &message, audience).await?;
-    Ok(Deleted { message, cancelled })
+    Ok(bury(c, &message, audience).await?)
 }
 
 /// Turns a message into a tombstone, takes its text out of everything that was stored, and appends `message.deleted`.

@@ -811,17 +811,18 @@ async fn delete_message(
     caller: Caller,
     Path(id): Path<MessageId>,
 ) -> Result<Json<Message>, ApiError> {
-    let hub = std::sync::Arc::clone(&state.hub);
-    let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
-    let deleted = write_for(&state, WhichObject::Message(id), delete).await?;
-    for task in &deleted.cancelled {
-        state.queue.stop(task.id);
-        state.hub.close_stream(task.workspace_id, task.id);
-    }
-    if let Err(e) = state.db.scrub().await {
-        tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
-    }
-    Ok(Json(deleted.message))
+    let tracker = state.tracker.clone();
+    // On its own, so that it is done whole also when the client goes away in the middle.
+    let deleting = tracker.spawn(async move {
+        let hub = std::sync::Arc::clone(&state.hub);
+        let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
+        let message = write_for(&state, WhichObject::Message(id), delete).await?;
+        if let Err(e) = state.db.scrub().await {
+            tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
+        }
+        Ok::<_, ApiError>(message)
+    });
+    Ok(Json(deleting.await.map_err(|_| ApiError::internal())??))
 }
 
 /// React to a message
@@ -961,12 +962,9 @@ async fn cancel_task(
 ) -> Result<Json<Task>, ApiError> {
     let hub = std::sync::Arc::clone(&state.hub);
     let cancel = async move |c: &mut Conn| remove::cancel_task(c, &caller, id, &hub).await;
-    let task = write_for(&state, WhichObject::Task(id), cancel).await?;
-    if task.status == "cancelled" {
-        state.queue.stop(id);
-        state.hub.close_stream(task.workspace_id, id);
-    }
-    Ok(Json(task))
+    Ok(Json(
+        write_for(&state, WhichObject::Task(id), cancel).await?,
+    ))
 }
 
 /// Try a failed or cancelled task again

@@ -52,6 +52,12 @@ macro_rules! task_sql {
     };
 }
 
+/// A task was cancelled; a notice for after the commit, so that its model call ends whoever cancelled it.
+pub struct Stopped {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+}
+
 /// A task to put into the queue.
 #[derive(Debug, Clone)]
 pub struct NewTask {
@@ -525,6 +531,10 @@ pub async fn cancel(
         .await?;
     if let Some(task) = &task {
         announce(c, task, audience).await?;
+        c.notify(Box::new(Stopped {
+            workspace: task.workspace_id,
+            task: task.id,
+        }));
         c.notify(Box::new(Wake));
     }
     Ok(task)
