@@ -494,6 +494,11 @@ impl Turns {
                 Ok(())
             })
             .await?;
+        if retry_of.is_some()
+            && let Err(e) = self.db.scrub().await
+        {
+            tracing::warn!(error = %e, "a replaced text may stay in the write-ahead log until the next checkpoint");
+        }
         Ok(())
     }
 
