@@ -1,1 +1,465 @@
+//! Accounts, log-in, sessions, where requests come from.
 
+use serde_json::{Value, json};
+
+use crate::support::{
+    ModelServer, Place, TestApp, TestProcess, id, list, sign_up, team, text, visitor,
+};
+
+const PASSWORD: &str = "correct horse";
+
+fn form(email: &str) -> Value {
+    json!({"email": email, "password": PASSWORD, "name": "Someone"})
+}
+
+#[tokio::test]
+async fn the_first_account_needs_no_invite_and_the_second_does() {
+    let app = TestApp::start().await;
+    let before = visitor(&app.base).get("/v1/auth/setup").await.ok();
+    assert_eq!(
+        before,
+        json!({"needs_setup": true, "signup": "first", "setup_token_required": false})
+    );
+    let ada = app.founder("Ada").await;
+    assert_eq!(
+        visitor(&app.base).get("/v1/auth/setup").await.ok()["needs_setup"],
+        false
+    );
+    let second = visitor(&app.base)
+        .post("/v1/auth/signup", form("bo@example.org"))
+        .await;
+    assert_eq!(second.refused(403), "signup_closed");
+    app.join(&ada, "Bo", "member").await;
+}
+
+#[tokio::test]
+async fn of_two_first_accounts_at_once_one_is_made() {
+    let app = TestApp::start().await;
+    let who = visitor(&app.base);
+    let posts = (0..5).map(|n| who.post("/v1/auth/signup", form(&format!("p{n}@example.org"))));
+    let made = futures::future::join_all(posts)
+        .await
+        .iter()
+        .filter(|r| r.status == 201)
+        .count();
+    assert_eq!(made, 1);
+}
+
+#[tokio::test]
+async fn an_open_server_takes_everyone_and_everyone_may_make_workspaces() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    app.founder("Ada").await;
+    let bo = sign_up(&app.base, "Bo", None).await;
+    assert_eq!(
+        bo.post("/v1/workspaces", json!({"name": "Bo's"}))
+            .await
+            .is(201)["role"],
+        "admin"
+    );
+}
+
+#[tokio::test]
+async fn by_invite_only_not_even_the_first_account_is_free() {
+    let app = TestApp::with(&[("SIGNUP", "invite")]).await;
+    visitor(&app.base)
+        .post("/v1/auth/signup", form("ada@example.org"))
+        .await
+        .refused(403);
+}
+
+#[tokio::test]
+async fn beyond_loopback_the_first_sign_up_needs_the_token_that_was_printed() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[("LISTEN", "0.0.0.0:0")]).await;
+    let base = server.base.replace("0.0.0.0", "127.0.0.1");
+    let link = server
+        .said
+        .iter()
+        .find(|line| line.contains("setup_token="))
+        .expect("a set-up link");
+    let token = link.split("setup_token=").nth(1).unwrap().trim();
+    let who = visitor(&base);
+    assert_eq!(
+        who.get("/v1/auth/setup").await.ok()["setup_token_required"],
+        true
+    );
+    who.post("/v1/auth/signup", form("eve@example.org"))
+        .await
+        .refused(403);
+    let mut wrong = form("eve@example.org");
+    wrong["setup_token"] = "nonsense".into();
+    who.post("/v1/auth/signup", wrong).await.refused(403);
+    let mut right = form("ada@example.org");
+    right["setup_token"] = token.into();
+    who.post("/v1/auth/signup", right).await.is(201);
+    assert_eq!(
+        who.get("/v1/auth/setup").await.ok()["setup_token_required"],
+        false
+    );
+}
+
+#[tokio::test]
+async fn signing_up_signs_in() {
+    let app = TestApp::start().await;
+    let reply = visitor(&app.base)
+        .post("/v1/auth/signup", form("Ada@Example.org "))
+        .await;
+    let cookie = reply.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("openvibe_session="), "{cookie}");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"),
+        "{cookie}"
+    );
+    assert!(!cookie.contains("Secure"), "{cookie}");
+    let account = reply.is(201);
+    assert_eq!(account["user"]["email"], "ada@example.org");
+    assert_eq!(account["user"]["name"], "Someone");
+    assert_eq!(account["workspaces"], json!([]));
+    assert!(account["user"].get("password_hash").is_none());
+}
+
+#[tokio::test]
+async fn under_https_the_cookie_is_secure() {
+    let app = TestApp::with(&[("PUBLIC_URL", "https://chat.example")]).await;
+    let mut who = visitor(&app.base);
+    who.origin = Some("https://chat.example".to_owned());
+    let reply = who.post("/v1/auth/signup", form("ada@example.org")).await;
+    assert!(reply.header("set-cookie").unwrap().contains("Secure"));
+}
+
+#[tokio::test]
+async fn an_account_that_breaks_a_rule_is_not_made() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let who = visitor(&app.base);
+    for (field, bad) in [
+        ("email", "no-address"),
+        ("email", "a@b@c"),
+        ("email", ""),
+        ("name", ""),
+        ("name", "  "),
+        ("name", "[Ada]"),
+        ("name", "Vibe (AI)"),
+        ("name", "a\nb"),
+        ("name", &"x".repeat(81)),
+        ("password", "short"),
+    ] {
+        let mut form = form("ada@example.org");
+        form[field] = bad.into();
+        who.post("/v1/auth/signup", form).await.refused(422);
+    }
+    assert_eq!(who.get("/v1/auth/setup").await.ok()["needs_setup"], true);
+}
+
+#[tokio::test]
+async fn an_address_has_one_account() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let who = visitor(&app.base);
+    who.post("/v1/auth/signup", form("ada@example.org"))
+        .await
+        .is(201);
+    who.post("/v1/auth/signup", form("ADA@example.org"))
+        .await
+        .refused(409);
+}
+
+#[tokio::test]
+async fn logging_in_needs_address_and_password() {
+    let t = team().await;
+    let who = visitor(&t.app.base);
+    let right = json!({"email": "ADA@example.org", "password": PASSWORD});
+    let account = who.post("/v1/auth/login", right).await.is(200);
+    assert_eq!(account["user"]["id"], t.ada.id.as_str());
+    assert_eq!(account["workspaces"][0]["role"], "admin");
+    for wrong in [
+        json!({"email": "ada@example.org", "password": "wrong horse"}),
+        json!({"email": "eve@example.org", "password": PASSWORD}),
+    ] {
+        who.post("/v1/auth/login", wrong).await.refused(401);
+    }
+}
+
+#[tokio::test]
+async fn guessing_passwords_is_slowed_down() {
+    let t = team().await;
+    let who = visitor(&t.app.base);
+    let guess = json!({"email": "ada@example.org", "password": "wrong horse"});
+    let mut refused = None;
+    for _ in 0..20 {
+        let reply = who.post("/v1/auth/login", guess.clone()).await;
+        if reply.status == 429 {
+            refused = Some(reply);
+            break;
+        }
+        reply.refused(401);
+    }
+    let refused = refused.expect("a limit");
+    assert!(
+        refused
+            .header("retry-after")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            >= 1
+    );
+    refused.refused(429);
+}
+
+#[tokio::test]
+async fn without_rate_limits_nobody_is_slowed_down() {
+    let t = crate::support::team_with(&[("RATE_LIMITS", "off")]).await;
+    let who = visitor(&t.app.base);
+    for _ in 0..15 {
+        who.post(
+            "/v1/auth/login",
+            json!({"email": "ada@example.org", "password": "x"}),
+        )
+        .await
+        .refused(401);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_answered_to_who_is_not_signed_in() {
+    let t = team().await;
+    let nobody = t.ada.signed_out();
+    for path in [
+        "/v1/auth/me",
+        "/v1/snapshot",
+        "/v1/channels",
+        "/v1/members",
+        "/v1/events",
+        "/v1/agents",
+        "/v1/tasks",
+        "/v1/workspaces",
+    ] {
+        nobody.get(path).await.refused(401);
+    }
+    let mut forged = nobody.clone();
+    forged.cookie = Some("openvibe_session=made-up".to_owned());
+    forged.get("/v1/auth/me").await.refused(401);
+    nobody
+        .with_key("ov_made_up")
+        .get("/v1/auth/me")
+        .await
+        .refused(401);
+    nobody
+        .with_key("made-up")
+        .get("/v1/auth/me")
+        .await
+        .refused(401);
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_log_out_and_no_other() {
+    let t = team().await;
+    let elsewhere = t.ada.log_in().await;
+    let out = t.ada.act("/v1/auth/logout").await;
+    assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"));
+    out.is(204);
+    t.ada.get("/v1/auth/me").await.refused(401);
+    elsewhere.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended_one_by_one() {
+    let t = team().await;
+    let elsewhere = t.ada.log_in().await;
+    let sessions = list(&t.ada.get("/v1/auth/sessions").await.ok(), "/data");
+    assert_eq!(sessions.len(), 2);
+    assert_eq!(sessions.iter().filter(|s| s["current"] == true).count(), 1);
+    let other = sessions.iter().find(|s| s["current"] == false).unwrap();
+    let path = format!("/v1/auth/sessions/{}", id(other));
+    t.bo.delete(&path).await.refused(404);
+    t.ada.delete(&path).await.is(204);
+    elsewhere.get("/v1/auth/me").await.refused(401);
+    t.ada.get("/v1/auth/me").await.is(200);
+    t.ada.delete(&path).await.refused(404);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_the_other_sessions() {
+    let t = team().await;
+    let elsewhere = t.ada.log_in().await;
+    let change =
+        |current: &str| json!({"current_password": current, "new_password": "battery staple"});
+    t.ada
+        .post("/v1/auth/password", change("wrong horse"))
+        .await
+        .refused(403);
+    t.ada
+        .post(
+            "/v1/auth/password",
+            json!({"current_password": PASSWORD, "new_password": "short"}),
+        )
+        .await
+        .refused(422);
+    t.ada
+        .post("/v1/auth/password", change(PASSWORD))
+        .await
+        .is(204);
+    elsewhere.get("/v1/auth/me").await.refused(401);
+    t.ada.get("/v1/auth/me").await.is(200);
+    let who = visitor(&t.app.base);
+    who.post(
+        "/v1/auth/login",
+        json!({"email": "ada@example.org", "password": PASSWORD}),
+    )
+    .await
+    .refused(401);
+    who.post(
+        "/v1/auth/login",
+        json!({"email": "ada@example.org", "password": "battery staple"}),
+    )
+    .await
+    .is(200);
+}
+
+#[tokio::test]
+async fn a_new_name_is_told_to_the_workspace() {
+    let t = team().await;
+    let mut socket = t.bo.socket().await;
+    let me = t
+        .ada
+        .patch("/v1/auth/me", json!({"name": "Ada L."}))
+        .await
+        .is(200);
+    assert_eq!(me["user"]["name"], "Ada L.");
+    let event = socket.of("member.updated").await;
+    assert_eq!(event["data"]["member"]["name"], "Ada L.");
+    assert_eq!(event["data"]["member"]["handle"], "ada", "the handle stays");
+    t.ada
+        .patch("/v1/auth/me", json!({"name": "Vibe (AI)"}))
+        .await
+        .refused(422);
+}
+
+#[tokio::test]
+async fn a_session_survives_a_restart() {
+    let mut t = team().await;
+    t.app.restart(&[]).await;
+    assert_eq!(
+        t.ada.at(&t.app.base).get("/v1/auth/me").await.ok()["user"]["id"],
+        t.ada.id.as_str()
+    );
+}
+
+#[tokio::test]
+async fn a_change_with_the_cookie_comes_from_our_own_pages() {
+    let t = team().await;
+    let send = async |origin: Option<&str>, site: Option<&str>| -> u16 {
+        let mut who = t.ada.clone();
+        who.origin = origin.map(str::to_owned);
+        let headers: Vec<(&str, &str)> = site.map(|s| ("sec-fetch-site", s)).into_iter().collect();
+        let body = Some(br#"{"name":"Ada"}"#.to_vec());
+        who.send(reqwest::Method::PATCH, "/v1/auth/me", &headers, body)
+            .await
+            .status
+    };
+    let port = t.app.base.rsplit(':').next().unwrap();
+    let localhost = format!("http://localhost:{port}");
+    let other_port = "http://127.0.0.1:1";
+    assert_eq!(send(Some(&t.app.base), None).await, 200);
+    assert_eq!(
+        send(Some(&localhost), None).await,
+        200,
+        "loopback has several names"
+    );
+    assert_eq!(send(None, Some("same-origin")).await, 200);
+    assert_eq!(send(None, None).await, 403);
+    assert_eq!(send(None, Some("same-site")).await, 403);
+    assert_eq!(send(None, Some("cross-site")).await, 403);
+    assert_eq!(send(Some("https://evil.example"), None).await, 403);
+    assert_eq!(
+        send(Some("https://evil.example"), Some("same-origin")).await,
+        403
+    );
+    assert_eq!(send(Some("null"), None).await, 403);
+    assert_eq!(send(Some(other_port), None).await, 403);
+}
+
+#[tokio::test]
+async fn logging_in_and_signing_up_come_from_our_own_pages() {
+    let t = team().await;
+    let mut evil = visitor(&t.app.base);
+    for origin in [None, Some("https://evil.example".to_owned())] {
+        evil.origin = origin;
+        let login = json!({"email": "ada@example.org", "password": PASSWORD});
+        evil.post("/v1/auth/login", login).await.refused(403);
+        evil.post("/v1/auth/signup", form("eve@example.org"))
+            .await
+            .refused(403);
+    }
+}
+
+#[tokio::test]
+async fn reading_with_the_cookie_needs_no_origin() {
+    let t = team().await;
+    let mut who = t.ada.clone();
+    who.origin = None;
+    who.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn the_public_url_is_an_origin_of_ours() {
+    let app = TestApp::with(&[("PUBLIC_URL", "https://chat.example")]).await;
+    let mut who = visitor(&app.base);
+    who.origin = Some("https://chat.example".to_owned());
+    who.post("/v1/auth/signup", form("ada@example.org"))
+        .await
+        .is(201);
+    who.origin = Some("https://chat.example:8443".to_owned());
+    who.post(
+        "/v1/auth/login",
+        json!({"email": "ada@example.org", "password": PASSWORD}),
+    )
+    .await
+    .refused(403);
+}
+
+#[tokio::test]
+async fn the_operator_makes_accounts_and_resets_passwords_on_the_machine() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let run = |args: &[&str]| {
+        let output = crate::support::command(&place, &model, &[])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    run(&[
+        "user",
+        "create",
+        "--email",
+        "ada@example.org",
+        "--name",
+        "Ada",
+        "--password",
+        PASSWORD,
+    ]);
+    let said = run(&["user", "reset-password", "--email", "ada@example.org"]);
+    let password = said
+        .lines()
+        .find_map(|line| line.strip_prefix("password: "))
+        .expect("a new password");
+    let server = TestProcess::start(&place, &model, &[]).await;
+    let who = visitor(&server.base);
+    who.post(
+        "/v1/auth/login",
+        json!({"email": "ada@example.org", "password": PASSWORD}),
+    )
+    .await
+    .refused(401);
+    let account = who
+        .post(
+            "/v1/auth/login",
+            json!({"email": "ada@example.org", "password": password}),
+        )
+        .await
+        .is(200);
+    assert_eq!(text(&account, "/user/name"), "Ada");
+}

@@ -1,1 +1,492 @@
+//! Public, private and direct channels.
 
+use serde_json::{Value, json};
+
+use crate::support::{Person, id, list, team, text, unknown_id};
+
+async fn names(person: &Person) -> Vec<String> {
+    let all = person.get("/v1/channels?limit=100").await.ok();
+    list(&all, "/data")
+        .iter()
+        .filter_map(|c| c["name"].as_str().map(str::to_owned))
+        .collect()
+}
+
+async fn member_ids(person: &Person, channel: &str) -> Vec<String> {
+    let all = person
+        .get(&format!("/v1/channels/{channel}/members"))
+        .await
+        .ok();
+    list(&all, "/data")
+        .iter()
+        .map(|m| text(m, "/user_id"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_workspace_begins_with_general_and_random_for_everyone() {
+    let t = team().await;
+    assert_eq!(names(&t.bo).await, ["general", "random"]);
+    for name in ["general", "random"] {
+        let channel = t.bo.channel(name).await;
+        assert_eq!(channel["kind"], "public");
+        assert_eq!(channel["is_member"], true);
+    }
+    assert_eq!(
+        member_ids(&t.bo, &t.general).await,
+        [t.ada.id.clone(), t.bo.id.clone()]
+    );
+}
+
+#[tokio::test]
+async fn a_public_channel_is_seen_by_all_and_joined_by_who_likes() {
+    let t = team().await;
+    let mut socket = t.bo.socket().await;
+    let made = t
+        .ada
+        .post(
+            "/v1/channels",
+            json!({"name": "launch", "topic": "The fair"}),
+        )
+        .await
+        .is(201);
+    assert_eq!(made["kind"], "public");
+    assert_eq!(made["topic"], "The fair");
+    assert_eq!(made["is_member"], true);
+    assert!(made.get("member_ids").is_none());
+    let created = socket.of("channel.created").await;
+    assert_eq!(created["data"]["channel"]["id"], made["id"]);
+    assert!(
+        created["data"]["channel"].get("is_member").is_none(),
+        "an event is the same for all"
+    );
+    let channel = id(&made);
+    assert_eq!(t.bo.channel("launch").await["is_member"], false);
+    t.ada.thread(&channel, "Readable before joining").await;
+    assert_eq!(
+        list(
+            &t.bo
+                .get(&format!("/v1/channels/{channel}/threads"))
+                .await
+                .ok(),
+            "/data"
+        )
+        .len(),
+        1
+    );
+    assert_eq!(
+        t.bo.act(&format!("/v1/channels/{channel}/join"))
+            .await
+            .is(200)["is_member"],
+        true
+    );
+    assert_eq!(
+        socket.of("channel.member_added").await["data"]["user_id"],
+        t.bo.id.as_str()
+    );
+    assert_eq!(
+        member_ids(&t.ada, &channel).await,
+        [t.ada.id.clone(), t.bo.id.clone()]
+    );
+    assert_eq!(
+        t.bo.act(&format!("/v1/channels/{channel}/leave"))
+            .await
+            .is(200)["is_member"],
+        false
+    );
+    assert_eq!(member_ids(&t.ada, &channel).await, [t.ada.id.clone()]);
+}
+
+#[tokio::test]
+async fn posting_into_a_public_channel_joins_it() {
+    let t = team().await;
+    let channel = id(&t
+        .ada
+        .post("/v1/channels", json!({"name": "launch"}))
+        .await
+        .is(201));
+    let thread = t.ada.thread(&channel, "Hello").await;
+    t.bo.say(&thread, "Hi").await;
+    assert_eq!(t.bo.channel("launch").await["is_member"], true);
+}
+
+#[tokio::test]
+async fn a_private_channel_does_not_exist_for_those_outside() {
+    let t = team().await;
+    let made = t
+        .ada
+        .post("/v1/channels", json!({"name": "board", "private": true}))
+        .await
+        .is(201);
+    assert_eq!(made["kind"], "private");
+    let channel = id(&made);
+    let started = t.ada.start(&channel, "Between us").await;
+    let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    assert_eq!(names(&t.bo).await, ["general", "random"]);
+    for path in [
+        format!("/v1/channels/{channel}"),
+        format!("/v1/channels/{channel}/threads"),
+        format!("/v1/channels/{channel}/members"),
+        format!("/v1/threads/{thread}"),
+        format!("/v1/threads/{thread}/messages"),
+        format!("/v1/messages/{message}"),
+    ] {
+        t.bo.get(&path).await.refused(404);
+    }
+    for action in ["join", "leave", "archive", "read"] {
+        t.bo.act(&format!("/v1/channels/{channel}/{action}"))
+            .await
+            .refused(404);
+    }
+    t.bo.post(
+        &format!("/v1/threads/{thread}/messages"),
+        json!({"content": "x"}),
+    )
+    .await
+    .refused(404);
+    t.bo.post(
+        &format!("/v1/channels/{channel}/threads"),
+        json!({"content": "x"}),
+    )
+    .await
+    .refused(404);
+    t.bo.post(
+        &format!("/v1/channels/{channel}/members"),
+        json!({"user_id": t.bo.id}),
+    )
+    .await
+    .refused(404);
+    t.bo.patch(&format!("/v1/channels/{channel}"), json!({"topic": "x"}))
+        .await
+        .refused(404);
+    t.bo.patch(&format!("/v1/threads/{thread}"), json!({"title": "x"}))
+        .await
+        .refused(404);
+    t.bo.patch(&format!("/v1/messages/{message}"), json!({"content": "x"}))
+        .await
+        .refused(404);
+    t.bo.delete(&format!("/v1/messages/{message}"))
+        .await
+        .refused(404);
+    t.bo.put(&format!("/v1/messages/{message}/reactions/x"), json!({}))
+        .await
+        .refused(404);
+    t.bo.put(&format!("/v1/threads/{thread}/read"), json!({"seq": 1}))
+        .await
+        .refused(404);
+    let seen = t.bo.events().await;
+    assert!(
+        seen.iter().all(|e| e["channel_id"] != channel.as_str()),
+        "no event of it"
+    );
+}
+
+#[tokio::test]
+async fn who_is_added_to_a_private_channel_sees_all_of_it_and_who_is_removed_nothing() {
+    let t = team().await;
+    let channel = t.ada.private_channel("board", &[]).await;
+    let thread = t.ada.thread(&channel, "Before Bo").await;
+    let mut socket = t.bo.socket().await;
+    let path = format!("/v1/channels/{channel}/members");
+    t.ada.post(&path, json!({"user_id": t.bo.id})).await.is(201);
+    let added = socket.event().await;
+    assert_eq!(added["type"], "channel.member_added");
+    assert_eq!(added["data"]["channel"]["id"], channel.as_str());
+    assert_eq!(t.bo.contents(&thread).await, ["Before Bo"]);
+    t.ada.say(&thread, "With Bo").await;
+    assert_eq!(
+        socket.event().await["data"]["message"]["content"],
+        "With Bo"
+    );
+    t.ada.delete(&format!("{path}/{}", t.bo.id)).await.is(204);
+    let removed = socket.event().await;
+    assert_eq!(removed["type"], "channel.member_removed");
+    assert_eq!(removed["data"]["user_id"], t.bo.id.as_str());
+    t.ada.say(&thread, "Without Bo").await;
+    let public = t.ada.thread(&t.general, "For all").await;
+    assert_eq!(socket.event().await["thread_id"], public.as_str());
+    t.bo.get(&format!("/v1/threads/{thread}"))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn adding_someone_twice_changes_nothing() {
+    let t = team().await;
+    let channel = t.ada.private_channel("board", &[&t.bo]).await;
+    let before = t.ada.events().await.len();
+    t.ada
+        .post(
+            &format!("/v1/channels/{channel}/members"),
+            json!({"user_id": t.bo.id}),
+        )
+        .await
+        .ok();
+    assert_eq!(t.ada.events().await.len(), before);
+    assert_eq!(member_ids(&t.ada, &channel).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_person_from_nowhere_cannot_be_added() {
+    let t = team().await;
+    let channel = t.ada.private_channel("board", &[]).await;
+    let path = format!("/v1/channels/{channel}/members");
+    t.ada
+        .post(&path, json!({"user_id": unknown_id("user")}))
+        .await
+        .refused(404);
+    t.ada
+        .delete(&format!("{path}/{}", t.bo.id))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn the_same_people_have_one_direct_channel() {
+    let t = team().await;
+    let made = t
+        .ada
+        .post("/v1/direct", json!({"member_ids": [t.bo.id]}))
+        .await
+        .is(201);
+    assert_eq!(made["kind"], "direct");
+    assert!(made["name"].is_null());
+    let mut people = vec![t.ada.id.clone(), t.bo.id.clone()];
+    people.sort();
+    let mut found: Vec<String> = list(&made, "/member_ids")
+        .iter()
+        .map(|m| m.as_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    assert_eq!(found, people);
+    let same =
+        t.bo.post("/v1/direct", json!({"member_ids": [t.ada.id, t.bo.id]}))
+            .await
+            .is(200);
+    assert_eq!(same["id"], made["id"]);
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let other = t
+        .ada
+        .post("/v1/direct", json!({"member_ids": [t.bo.id, cy.id]}))
+        .await
+        .is(201);
+    assert_ne!(other["id"], made["id"]);
+    cy.get(&format!("/v1/channels/{}", id(&made)))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn a_direct_channel_reaches_the_other_person_live() {
+    let t = team().await;
+    let mut socket = t.bo.socket().await;
+    let direct = id(&t
+        .ada
+        .post("/v1/direct", json!({"member_ids": [t.bo.id]}))
+        .await
+        .is(201));
+    assert_eq!(socket.event().await["type"], "channel.created");
+    t.ada.thread(&direct, "Psst").await;
+    assert_eq!(
+        socket.of("message.created").await["data"]["message"]["content"],
+        "Psst"
+    );
+}
+
+#[tokio::test]
+async fn the_people_of_a_direct_channel_stay_as_they_are() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let direct = id(&t
+        .ada
+        .post("/v1/direct", json!({"member_ids": [t.bo.id]}))
+        .await
+        .is(201));
+    t.ada
+        .post(
+            &format!("/v1/channels/{direct}/members"),
+            json!({"user_id": cy.id}),
+        )
+        .await
+        .refused(422);
+    t.ada
+        .delete(&format!("/v1/channels/{direct}/members/{}", t.bo.id))
+        .await
+        .refused(422);
+    t.ada
+        .act(&format!("/v1/channels/{direct}/leave"))
+        .await
+        .refused(422);
+    t.ada
+        .patch(&format!("/v1/channels/{direct}"), json!({"name": "named"}))
+        .await
+        .refused(422);
+    t.ada
+        .post("/v1/direct", json!({"member_ids": [unknown_id("user")]}))
+        .await
+        .refused(404);
+    t.ada
+        .post("/v1/direct", json!({"agent_id": unknown_id("agent")}))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn a_channels_name_is_made_plain_and_taken_once() {
+    let t = team().await;
+    let made = t
+        .ada
+        .post("/v1/channels", json!({"name": " Launch Plan! "}))
+        .await
+        .is(201);
+    assert_eq!(made["name"], "launch-plan");
+    assert_eq!(
+        t.bo.post("/v1/channels", json!({"name": "launch plan"}))
+            .await
+            .refused(409),
+        "name_taken"
+    );
+    let private = json!({"name": "launch-plan", "private": true});
+    assert_eq!(
+        t.bo.post("/v1/channels", private).await.refused(409),
+        "name_taken"
+    );
+    for bad in [
+        String::new(),
+        "  ".to_owned(),
+        "!!!".to_owned(),
+        "x".repeat(81),
+    ] {
+        t.ada
+            .post("/v1/channels", json!({"name": bad}))
+            .await
+            .refused(422);
+    }
+    t.ada
+        .post("/v1/channels", json!({"name": "x".repeat(80)}))
+        .await
+        .is(201);
+}
+
+#[tokio::test]
+async fn a_name_raced_for_goes_to_one() {
+    let t = team().await;
+    let posts = (0..10).map(|_| t.ada.post("/v1/channels", json!({"name": "race"})));
+    let replies = futures::future::join_all(posts).await;
+    let won = replies.iter().filter(|r| r.status == 201).count();
+    let lost = replies.iter().filter(|r| r.status == 409).count();
+    assert_eq!((won, lost), (1, 9));
+}
+
+#[tokio::test]
+async fn name_and_topic_change() {
+    let t = team().await;
+    let channel = id(&t
+        .ada
+        .post("/v1/channels", json!({"name": "launch"}))
+        .await
+        .is(201));
+    let mut socket = t.bo.socket().await;
+    let path = format!("/v1/channels/{channel}");
+    let changed = t
+        .ada
+        .patch(&path, json!({"name": "Fair", "topic": "In May"}))
+        .await
+        .is(200);
+    assert_eq!(
+        (&changed["name"], &changed["topic"]),
+        (&json!("fair"), &json!("In May"))
+    );
+    assert_eq!(
+        socket.of("channel.updated").await["data"]["channel"]["name"],
+        "fair"
+    );
+    assert!(t.ada.patch(&path, json!({"topic": null})).await.is(200)["topic"].is_null());
+    assert_eq!(
+        t.ada
+            .patch(&path, json!({"name": "general"}))
+            .await
+            .refused(409),
+        "name_taken"
+    );
+    t.ada
+        .patch(&path, json!({"kind": "private"}))
+        .await
+        .refused(400);
+}
+
+#[tokio::test]
+async fn a_channel_is_archived_by_its_maker_or_an_admin() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let channel = id(&t
+        .bo
+        .post("/v1/channels", json!({"name": "launch"}))
+        .await
+        .is(201));
+    cy.act(&format!("/v1/channels/{channel}/archive"))
+        .await
+        .refused(403);
+    let mut socket = cy.socket().await;
+    assert!(
+        t.bo.act(&format!("/v1/channels/{channel}/archive"))
+            .await
+            .is(200)["archived_at"]
+            .is_string()
+    );
+    assert_eq!(socket.event().await["type"], "channel.archived");
+    assert!(
+        t.ada
+            .act(&format!("/v1/channels/{channel}/unarchive"))
+            .await
+            .is(200)["archived_at"]
+            .is_null()
+    );
+}
+
+#[tokio::test]
+async fn channels_are_listed_page_by_page_in_order_of_creation() {
+    let t = team().await;
+    for name in ["a", "b", "c"] {
+        t.ada
+            .post("/v1/channels", json!({"name": name}))
+            .await
+            .is(201);
+    }
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = t.bo.get(&format!("/v1/channels?limit=2{after}")).await.ok();
+        seen.extend(list(&page, "/data").iter().map(|c| text(c, "/name")));
+        if page["has_more"] == false {
+            break;
+        }
+        after = format!("&after={}", text(&page, "/last_id"));
+    }
+    assert_eq!(seen, ["general", "random", "a", "b", "c"]);
+    let last = id(&t.ada.channel("c").await);
+    let page =
+        t.bo.get(&format!("/v1/channels?limit=2&before={last}"))
+            .await
+            .ok();
+    let before: Vec<String> = list(&page, "/data")
+        .iter()
+        .map(|c| text(c, "/name"))
+        .collect();
+    assert_eq!(before, ["a", "b"]);
+    assert_eq!(page["has_more"], true);
+}
+
+#[tokio::test]
+async fn who_left_a_private_channel_is_outside() {
+    let t = team().await;
+    let channel = t.ada.private_channel("board", &[&t.bo]).await;
+    let left = t.bo.act(&format!("/v1/channels/{channel}/leave")).await;
+    assert!((200..300).contains(&left.status), "{}", left.text);
+    t.bo.get(&format!("/v1/channels/{channel}"))
+        .await
+        .refused(404);
+    assert_eq!(names(&t.bo).await, ["general", "random"]);
+    let found: Value = t.ada.get(&format!("/v1/channels/{channel}")).await.ok();
+    assert_eq!(found["name"], "board");
+}

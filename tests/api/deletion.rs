@@ -1,1 +1,282 @@
+//! A deleted message leaves a tombstone, and its text is nowhere.
 
+use serde_json::json;
+
+use crate::support::{Answer, Gate, Socket, id, list, team, text};
+
+const SECRET: &str = "xyzzy-plugh-4711";
+
+#[tokio::test]
+async fn a_deleted_message_is_a_tombstone() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t.ada.tell(&thread, "Gone @bo").await;
+    t.bo.put(&format!("/v1/messages/{message}/reactions/x"), json!({}))
+        .await
+        .is(200);
+    let mut socket = t.bo.socket().await;
+    let tombstone = t
+        .ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    assert!(tombstone["deleted_at"].is_string());
+    assert_eq!(
+        (&tombstone["content"], &tombstone["content_plain"]),
+        (&json!(""), &json!(""))
+    );
+    assert_eq!(tombstone["mentions"], json!([]));
+    assert_eq!(tombstone["author"]["name"], "Ada");
+    let event = socket.of("message.deleted").await;
+    assert_eq!(event["data"]["message"], tombstone);
+    assert_eq!(t.bo.message(&message).await, tombstone);
+    assert_eq!(t.bo.contents(&thread).await, ["Root", ""]);
+    let again = t
+        .ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    assert_eq!(again, tombstone, "deleting twice is deleting once");
+    assert!(
+        socket
+            .settle()
+            .await
+            .iter()
+            .all(|f| f["type"] != "message.deleted")
+    );
+}
+
+#[tokio::test]
+async fn only_who_wrote_a_message_or_an_admin_deletes_it() {
+    let t = team().await;
+    let message = text(&t.ada.start(&t.general, "Ada's").await, "/message/id");
+    t.bo.delete(&format!("/v1/messages/{message}"))
+        .await
+        .refused(403);
+    assert_eq!(t.bo.message(&message).await["content"], "Ada's");
+}
+
+#[tokio::test]
+async fn the_text_of_a_deleted_message_is_nowhere() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t
+        .ada
+        .tell(&thread, &format!("@vibe remember {SECRET}"))
+        .await;
+    let task = id(&list(&t.ada.get("/v1/tasks").await.ok(), "/data")[0]);
+    t.ada.completed(&task).await;
+    t.ada
+        .patch(
+            &format!("/v1/messages/{message}"),
+            json!({"content": format!("Edited {SECRET}")}),
+        )
+        .await
+        .is(200);
+    let later = t.ada.ask(&thread, "@vibe go on").await;
+    t.ada.completed(&later).await;
+    assert!(
+        t.ada
+            .task_context(&later)
+            .await
+            .to_string()
+            .contains(SECRET)
+    );
+    assert!(
+        !t.app.place.places_of(SECRET).await.is_empty(),
+        "the search finds what is there"
+    );
+
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    for path in [
+        format!("/v1/messages/{message}"),
+        format!("/v1/threads/{thread}"),
+        format!("/v1/threads/{thread}/messages"),
+        format!("/v1/channels/{}/threads", t.general),
+        "/v1/events?limit=100".to_owned(),
+        "/v1/snapshot".to_owned(),
+        "/v1/tasks".to_owned(),
+        format!("/v1/tasks/{task}"),
+        format!("/v1/tasks/{task}/context"),
+        format!("/v1/tasks/{later}/context"),
+        "/v1/audit-log".to_owned(),
+    ] {
+        let reply = t.ada.get(&path).await;
+        assert_eq!(reply.status, 200);
+        assert!(!reply.text.contains(SECRET), "{path}: {}", reply.text);
+    }
+    let mut socket = Socket::open(&t.bo, json!({"since": 0})).await;
+    let replayed = socket.settle().await;
+    assert!(!replayed.is_empty());
+    assert!(
+        replayed
+            .iter()
+            .all(|frame| !frame.to_string().contains(SECRET))
+    );
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_text_of_an_older_version_goes_with_the_message() {
+    let t = team().await;
+    let message = text(&t.ada.start(&t.general, SECRET).await, "/message/id");
+    t.ada
+        .patch(
+            &format!("/v1/messages/{message}"),
+            json!({"content": "Harmless"}),
+        )
+        .await
+        .is(200);
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_deleted_reply_of_an_agent_is_nowhere() {
+    let t = team().await;
+    t.model()
+        .script("vibe", [Answer::text(&format!("The word is {SECRET}."))]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@vibe the word?").await;
+    let reply = text(&t.ada.completed(&task).await, "/output/message_id");
+    let after = t.ada.ask(&thread, "@vibe again?").await;
+    t.ada.completed(&after).await;
+    t.ada.delete(&format!("/v1/messages/{reply}")).await.is(200);
+    assert!(
+        !t.ada
+            .task_context(&after)
+            .await
+            .to_string()
+            .contains(SECRET)
+    );
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+    assert_eq!(t.ada.task(&task).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_replayed_event_differs_from_the_live_one_only_where_text_was_deleted() {
+    let t = team().await;
+    let mut live = t.bo.socket().await;
+    let start = live.cursor;
+    let thread = t.ada.thread(&t.general, "Kept").await;
+    let message = t.ada.tell(&thread, SECRET).await;
+    t.ada
+        .put(&format!("/v1/messages/{message}/reactions/x"), json!({}))
+        .await
+        .is(200);
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    let seen = live
+        .events_through("the deletion", |f| f["type"] == "message.deleted")
+        .await;
+    let mut again = Socket::resume(&t.bo, start, &live.epoch()).await;
+    let replayed = again
+        .events_through("the deletion", |f| f["type"] == "message.deleted")
+        .await;
+    assert_eq!(seen.len(), replayed.len());
+    for (mut live, replayed) in seen.into_iter().zip(replayed) {
+        if live["data"]["message"]["content"] == SECRET {
+            live["data"]["message"]["content"] = "".into();
+            live["data"]["message"]["content_plain"] = "".into();
+        }
+        assert_eq!(live, replayed);
+    }
+}
+
+#[tokio::test]
+async fn deleting_the_question_cancels_its_tasks() {
+    let t = team().await;
+    let (vibe, coder) = (Gate::new(), Gate::new());
+    t.model().script(
+        "vibe",
+        [Answer::stream()
+            .piece("Half ")
+            .wait(&vibe)
+            .piece("whole")
+            .end()],
+    );
+    t.model()
+        .script("coder", [Answer::text("Never.").held(&coder)]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let posted = t.ada.say(&thread, "@vibe @coder think").await;
+    vibe.reached().await;
+    coder.reached().await;
+    t.ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    t.ada
+        .delete(&format!("/v1/messages/{}", text(&posted, "/message/id")))
+        .await
+        .is(200);
+    for task in list(&posted, "/tasks") {
+        assert_eq!(t.ada.ended(&id(&task)).await["status"], "cancelled");
+    }
+    t.model().given_up(1).await;
+    let states: Vec<String> = t
+        .ada
+        .messages(&thread)
+        .await
+        .iter()
+        .map(|m| text(m, "/state"))
+        .collect();
+    assert_eq!(states, ["complete", "complete", "interrupted"]);
+}
+
+#[tokio::test]
+async fn deleting_a_reply_that_is_being_written_cancels_its_task() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model().script(
+        "vibe",
+        [Answer::stream()
+            .piece(SECRET)
+            .wait(&gate)
+            .piece("whole")
+            .end()],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@vibe think").await;
+    gate.reached().await;
+    let begun = t
+        .ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    let reply = text(&begun, "/data/message/id");
+    t.ada.delete(&format!("/v1/messages/{reply}")).await.is(200);
+    assert_eq!(t.ada.ended(&task).await["status"], "cancelled");
+    t.model().given_up(1).await;
+    let tombstone = t.ada.message(&reply).await;
+    assert_eq!(tombstone["content"], "");
+    assert!(tombstone["deleted_at"].is_string());
+    assert_ne!(tombstone["state"], "streaming");
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_thread_whose_first_message_is_deleted_goes_on() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Root").await;
+    let thread = text(&started, "/thread/id");
+    t.bo.say(&thread, "Reply").await;
+    t.ada
+        .delete(&format!("/v1/messages/{}", text(&started, "/message/id")))
+        .await
+        .is(200);
+    t.bo.say(&thread, "Another").await;
+    let found = t.bo.get(&format!("/v1/threads/{thread}")).await.ok();
+    assert_eq!(found["reply_count"], 2);
+    assert!(found["root_message"]["deleted_at"].is_string());
+    assert_eq!(t.bo.contents(&thread).await, ["", "Reply", "Another"]);
+}

@@ -93,7 +93,10 @@ async fn the_events_of_a_reply_come_in_the_order_of_the_protocol() {
         .filter(|f| f["type"] == "task.delta")
         .collect();
     let whole: String = deltas.iter().map(|delta| text(delta, "/text")).collect();
-    assert!(whole.starts_with("One ") && "One two.".starts_with(&whole), "{whole}");
+    assert!(
+        whole.starts_with("One ") && "One two.".starts_with(&whole),
+        "{whole}"
+    );
     assert!(
         deltas
             .iter()

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub use app::{Team, TestApp, team, team_with};
 pub use database::Place;
 pub use model_server::{Answer, Gate, ModelServer};
-pub use person::{Person, Reply, sign_up, visitor};
-pub use process::TestProcess;
+pub use person::{Person, sign_up, visitor};
+pub use process::{TestProcess, command};
 use serde_json::Value;
 pub use socket::Socket;
 

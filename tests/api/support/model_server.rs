@@ -97,6 +97,19 @@ impl Answer {
         Self::pieces(&[text])
     }
 
+    /// Pieces after which something else follows.
+    pub fn pieces_open(pieces: &[&str]) -> Self {
+        pieces
+            .iter()
+            .fold(Self::stream(), |answer, piece| answer.piece(piece))
+    }
+
+    /// The answer is no event stream but one object.
+    pub fn json(mut self) -> Self {
+        self.headers = vec![("content-type", "application/json".to_owned())];
+        self
+    }
+
     /// A refusal.
     pub fn status(status: u16, body: &str) -> Self {
         let content_type = if body.starts_with('{') {
@@ -328,6 +341,12 @@ struct Reader {
     ended: bool,
 }
 
+impl Reader {
+    fn end(&mut self) {
+        self.ended = true;
+    }
+}
+
 impl Drop for Reader {
     fn drop(&mut self) {
         if !self.ended {
@@ -375,7 +394,7 @@ async fn complete(
         response = response.header(name, value);
     }
     if status != StatusCode::OK {
-        reader.ended = true;
+        reader.end();
         let whole: String = steps
             .iter()
             .filter_map(|step| {
@@ -391,12 +410,14 @@ async fn complete(
     let bytes = futures::stream::unfold((steps, reader), |(mut steps, mut reader)| async move {
         loop {
             let Some(step) = steps.pop_front() else {
-                reader.ended = true;
+                reader.end();
                 return None;
             };
             match step {
                 Step::Bytes(bytes) => {
-                    reader.ended = steps.is_empty();
+                    if steps.is_empty() {
+                        reader.end();
+                    }
                     return Some((Ok(Bytes::from(bytes)), (steps, reader)));
                 }
                 Step::Wait(gate) => {
@@ -405,7 +426,7 @@ async fn complete(
                 }
                 Step::Pause(pause) => tokio::time::sleep(pause).await,
                 Step::Cut => {
-                    reader.ended = true;
+                    reader.end();
                     // What was sent before has to arrive before the connection breaks.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     return Some((Err(std::io::Error::other("cut")), (VecDeque::new(), reader)));
