@@ -5,6 +5,8 @@ use crate::db::DbError;
 pub enum AuthError {
     #[error("you are not signed in: log in, or send an API key as `Authorization: Bearer ov_…`")]
     NotAuthenticated,
+    #[error("send the token of OPENVIBE_METRICS_TOKEN as `Authorization: Bearer …`")]
+    MetricsToken,
     #[error("the e-mail address or the password is wrong")]
     WrongPassword,
     #[error("the current password is wrong")]

@@ -143,6 +143,10 @@ impl ApiError {
         )
     }
 
+    pub fn is_bad_request(&self) -> bool {
+        self.status == StatusCode::BAD_REQUEST
+    }
+
     /// The value under `error`.
     pub fn body(&self) -> Value {
         let mut error = json!({"type": self.kind, "code": self.code, "message": self.message});
@@ -198,6 +202,7 @@ impl From<AuthError> for ApiError {
         let make = |status, code| Self::new(status, code, text);
         match e {
             E::NotAuthenticated => make(StatusCode::UNAUTHORIZED, "not_signed_in"),
+            E::MetricsToken => make(StatusCode::UNAUTHORIZED, "metrics_token_required"),
             E::WrongPassword => make(StatusCode::UNAUTHORIZED, "wrong_credentials"),
             E::WrongCurrentPassword => {
                 make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")

@@ -72,21 +72,30 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
     }
 }
 
-fn may_see_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> bool {
-    match &state.config.metrics_token {
-        Some(token) => headers
-            .get(header::AUTHORIZATION)
-            .and_then(|v| v.to_str().ok())
-            .and_then(|text| text.strip_prefix("Bearer "))
-            .is_some_and(|given| {
-                crate::auth::hash_token(given) == crate::auth::hash_token(&token.0)
-            }),
+/// # Errors
+/// 401 without the token, where one is set; else 403 from another machine.
+fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
+    let Some(token) = &state.config.metrics_token else {
         // Behind a proxy on this machine every request comes from loopback, so a forwarded one does not count.
-        None => {
-            peer.is_loopback()
-                && !headers.contains_key("x-forwarded-for")
-                && !headers.contains_key("forwarded")
+        let forwarded =
+            headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
+        if peer.is_loopback() && !forwarded {
+            return Ok(());
         }
+        return Err(ApiError::forbidden(
+            "metrics_closed",
+            "metrics are for this machine only; set OPENVIBE_METRICS_TOKEN and send it as bearer",
+        ));
+    };
+    let given = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|text| text.strip_prefix("Bearer "))
+        .unwrap_or_default();
+    if crate::auth::hash_token(given) == crate::auth::hash_token(&token.0) {
+        Ok(())
+    } else {
+        Err(crate::auth::AuthError::MetricsToken.into())
     }
 }
 
@@ -97,12 +106,7 @@ async fn metrics(
     headers: HeaderMap,
     peer: ConnectInfo<SocketAddr>,
 ) -> Result<Response, ApiError> {
-    if !may_see_metrics(&state, &headers, peer.0.ip()) {
-        return Err(ApiError::forbidden(
-            "metrics_closed",
-            "metrics are for this machine only; set OPENVIBE_METRICS_TOKEN and send it as bearer",
-        ));
-    }
+    admit_to_metrics(&state, &headers, peer.0.ip())?;
     let mut c = state.db.read().await?;
     let (queued, oldest): (i64, Option<crate::time::Timestamp>) = c
         .q("select count(*), min(queued_at) from tasks where status = 'queued'")

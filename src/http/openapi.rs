@@ -134,7 +134,8 @@ fn add_errors(path: &str, operation: &mut Operation, changes: bool) {
         add("429", "Too many requests: wait as Retry-After says");
         add("500", "Something went wrong here");
     } else if path == "/metrics" {
-        add("403", "Not from this machine, or without the token");
+        add("401", "Without the token, where one is set");
+        add("403", "Not from this machine");
     }
     add("503", "The server starts, stops, or has no database");
 }

@@ -224,18 +224,22 @@ async fn greet(
             Ok(hello) => hello,
             Err(e) => {
                 malformed += 1;
-                let frame = json!({"type": "error", "id": null, "error": e.body()}).to_string();
-                if malformed >= MALFORMED_MAX || ws.send(Frame::Text(frame.into())).await.is_err() {
-                    return Err(POLICY_VIOLATION);
-                }
+                refuse_frame(ws, &e, malformed).await?;
                 continue;
             }
         };
         let workspace = match hello.workspace_id {
-            Some(id) => id,
-            None => workspace_of(state, headers, caller)
-                .await
-                .map_err(|_| NOT_IN_WORKSPACE)?,
+            Some(id) => Ok(id),
+            None => workspace_of(state, headers, caller).await,
+        };
+        let workspace = match workspace {
+            Ok(id) => id,
+            Err(e) if e.is_bad_request() => {
+                malformed += 1;
+                refuse_frame(ws, &e, malformed).await?;
+                continue;
+            }
+            Err(_) => return Err(NOT_IN_WORKSPACE),
         };
         let mut c = state.db.read().await.map_err(|_| GOING_AWAY)?;
         let actor = caller
@@ -247,6 +251,16 @@ async fn greet(
             .map_err(|_| NOT_IN_WORKSPACE)?;
         return Ok((hello, actor));
     }
+}
+
+/// Says what is wrong with a frame before the hello; the close code after too many.
+async fn refuse_frame(ws: &mut WebSocket, error: &ApiError, malformed: u32) -> Result<(), u16> {
+    let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
+    let sent = ws.send(Frame::Text(frame.into())).await;
+    if malformed >= MALFORMED_MAX || sent.is_err() {
+        return Err(POLICY_VIOLATION);
+    }
+    Ok(())
 }
 
 /// The close code for a frame that could not be read.
