@@ -1,0 +1,332 @@
+//! Accounts and sessions over HTTP.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use axum_extra::extract::cookie::{Cookie, SameSite};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+use uuid::Uuid;
+
+use super::St;
+use crate::auth::{
+    AuthError, Caller, DisplayName, MyWorkspace, Session, User, sessions, users, workspaces,
+};
+use crate::{
+    config::Signup,
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Address, Body, Path},
+        page::List,
+    },
+    ids::{SessionId, UserId},
+    realtime::Close,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(setup))
+        .routes(routes!(signup))
+        .routes(routes!(login))
+        .routes(routes!(logout))
+        .routes(routes!(me, update_me))
+        .routes(routes!(password))
+        .routes(routes!(list_sessions))
+        .routes(routes!(end_session))
+}
+
+/// What a client has to know before anyone is signed in.
+#[derive(Serialize, utoipa::ToSchema)]
+struct Setup {
+    /// No account exists yet.
+    needs_setup: bool,
+    /// `first`, `open` or `invite`.
+    signup: &'static str,
+    /// The first account has to show the token of the link that the server printed.
+    setup_token_required: bool,
+}
+
+/// Whether this server has to be set up, and who may sign up
+#[utoipa::path(get, path = "/v1/auth/setup", tag = "accounts", security(()), responses((status = 200, body = Setup)))]
+async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError> {
+    let needs_setup = !users::any_account(&mut state.db.read().await?).await?;
+    Ok(Json(Setup {
+        needs_setup,
+        signup: state.config.signup.as_str(),
+        setup_token_required: needs_setup
+            && state.setup_token.is_some()
+            && state.config.signup != Signup::Invite,
+    }))
+}
+
+/// A signed-in person and where they are a member.
+#[derive(Serialize, utoipa::ToSchema)]
+struct Account {
+    user: User,
+    workspaces: Vec<MyWorkspace>,
+}
+
+async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
+    Ok(Account {
+        user: users::get_user(c, user).await?,
+        workspaces: workspaces::list_mine(c, user).await?,
+    })
+}
+
+fn cookie(state: &State, token: &str, max_age_s: u64) -> String {
+    let mut cookie = Cookie::new(crate::auth::SESSION_COOKIE, token.to_owned());
+    cookie.set_http_only(true);
+    cookie.set_same_site(SameSite::Lax);
+    cookie.set_path("/");
+    cookie.set_secure(state.is_https());
+    let mut text = cookie.to_string();
+    text.push_str("; Max-Age=");
+    text.push_str(&max_age_s.to_string());
+    text
+}
+
+/// Starts a session and answers with its cookie.
+async fn signed_in(
+    state: &State,
+    status: StatusCode,
+    user: UserId,
+    headers: &HeaderMap,
+    address: &Address,
+) -> Result<Response, ApiError> {
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|v| v.to_str().ok())
+        .map(str::to_owned);
+    let address = address.0.to_string();
+    let token = state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            sessions::start(c, user, agent.clone(), address.clone()).await
+        })
+        .await?;
+    let account = account(&mut state.db.read().await?, user).await?;
+    let cookie = cookie(state, &token, sessions::SESSION_LIFETIME.as_secs());
+    Ok((status, [(header::SET_COOKIE, cookie)], Json(account)).into_response())
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SignupForm {
+    email: String,
+    /// At least 8 characters.
+    password: String,
+    name: String,
+    /// The token of an invite link.
+    invite: Option<String>,
+    /// Of the link that the server printed, where it asks for one.
+    setup_token: Option<String>,
+}
+
+/// Make an account
+#[utoipa::path(post, path = "/v1/auth/signup", tag = "accounts", security(()), request_body = SignupForm,
+    responses((status = 201, body = Account, description = "Signed in: the session is in the cookie")))]
+async fn signup(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<SignupForm>,
+) -> Result<Response, ApiError> {
+    let form = users::SignUp {
+        email: form.email,
+        name: form.name,
+        password: form.password,
+        invite: form.invite,
+        setup_token: form.setup_token,
+    };
+    let new = users::sign_up(
+        &state.db,
+        &state.hasher,
+        state.config.signup,
+        state.setup_token.clone(),
+        form,
+    )
+    .await?;
+    signed_in(&state, StatusCode::CREATED, new.user.id, &headers, &address).await
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct LoginForm {
+    email: String,
+    password: String,
+}
+
+/// Log in
+#[utoipa::path(post, path = "/v1/auth/login", tag = "accounts", security(()), request_body = LoginForm,
+    responses((status = 200, body = Account, description = "Signed in: the session is in the cookie")))]
+async fn login(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    address: Address,
+    Body(form): Body<LoginForm>,
+) -> Result<Response, ApiError> {
+    let email = form.email.trim().to_lowercase();
+    state.login_limits.check(&email, address.0)?;
+    let found = users::find_password(&mut state.db.read().await?, &email).await?;
+    let (user, hash) = found.unzip();
+    let right = state.hasher.verify(form.password, hash).await?;
+    let Some(user) = user.filter(|_| right) else {
+        state.login_limits.failed(&email, address.0);
+        return Err(AuthError::WrongPassword.into());
+    };
+    signed_in(&state, StatusCode::OK, user, &headers, &address).await
+}
+
+/// End this session
+#[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts", responses((status = 204)))]
+async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Response, ApiError> {
+    let (user, id) = (caller.user, caller.require_session()?);
+    state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            sessions::end(c, user, id).await
+        })
+        .await?;
+    state
+        .hub
+        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
+    Ok((
+        StatusCode::NO_CONTENT,
+        [(header::SET_COOKIE, cookie(&state, "", 0))],
+    )
+        .into_response())
+}
+
+/// Who is signed in
+#[utoipa::path(get, path = "/v1/auth/me", tag = "accounts", responses((status = 200, body = Account)))]
+async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Account>, ApiError> {
+    Ok(Json(
+        account(&mut state.db.read().await?, caller.user).await?,
+    ))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MePatch {
+    name: Option<String>,
+}
+
+/// Change one's own name
+#[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts", request_body = MePatch, responses((status = 200, body = Account)))]
+async fn update_me(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Body(patch): Body<MePatch>,
+) -> Result<Json<Account>, ApiError> {
+    caller.require_session()?;
+    let name = patch
+        .name
+        .map(|name| DisplayName::parse(&name, "name"))
+        .transpose()?;
+    let user = caller.user;
+    if let Some(name) = name {
+        users::rename(&state.db, user, name).await?;
+    }
+    Ok(Json(account(&mut state.db.read().await?, user).await?))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PasswordForm {
+    current_password: String,
+    /// At least 8 characters.
+    new_password: String,
+}
+
+/// Change one's password; every other session ends
+#[utoipa::path(post, path = "/v1/auth/password", tag = "accounts", request_body = PasswordForm, responses((status = 204)))]
+async fn password(
+    axum::extract::State(state): St,
+    caller: Caller,
+    address: Address,
+    Body(form): Body<PasswordForm>,
+) -> Result<StatusCode, ApiError> {
+    let (user, session) = (caller.user, caller.require_session()?);
+    crate::auth::password::check_password(&form.new_password)?;
+    let email = users::get_user(&mut state.db.read().await?, user)
+        .await?
+        .email;
+    state.login_limits.check(&email, address.0)?;
+    let found = users::find_password(&mut state.db.read().await?, &email).await?;
+    if !state
+        .hasher
+        .verify(form.current_password, found.map(|(_, hash)| hash))
+        .await?
+    {
+        state.login_limits.failed(&email, address.0);
+        return Err(AuthError::WrongCurrentPassword.into());
+    }
+    let hash = state.hasher.hash(form.new_password).await?;
+    state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            users::set_password(c, user, &hash).await?;
+            sessions::end_others(c, user, session).await
+        })
+        .await?;
+    state.hub.close_where(Close::NotAuthenticated, |socket| {
+        socket.user == user && socket.key.is_none()
+    });
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A session as its person lists it.
+#[derive(Serialize, utoipa::ToSchema)]
+struct MySession {
+    #[serde(flatten)]
+    session: Session,
+    /// The one that asks.
+    current: bool,
+}
+
+/// One's own sessions, newest first
+#[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts", responses((status = 200, body = List<MySession>)))]
+async fn list_sessions(
+    axum::extract::State(state): St,
+    caller: Caller,
+) -> Result<Json<List<MySession>>, ApiError> {
+    let current = caller.require_session()?;
+    let sessions = sessions::list(&mut state.db.read().await?, caller.user).await?;
+    let rows = sessions
+        .into_iter()
+        .map(|session| MySession {
+            current: session.id == current,
+            session,
+        })
+        .collect();
+    Ok(Json(List::new(rows, 100, false, |row: &MySession| {
+        row.session.id.to_string()
+    })))
+}
+
+/// End one of one's own sessions
+#[utoipa::path(delete, path = "/v1/auth/sessions/{id}", tag = "accounts", params(("id" = SessionId, Path)), responses((status = 204)))]
+async fn end_session(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<SessionId>,
+) -> Result<StatusCode, ApiError> {
+    caller.require_session()?;
+    let user = caller.user;
+    if !state
+        .db
+        .write(Uuid::nil(), async move |c: &mut Conn| {
+            sessions::end(c, user, id).await
+        })
+        .await?
+    {
+        return Err(AuthError::NotFound("session").into());
+    }
+    state
+        .hub
+        .close_where(Close::NotAuthenticated, |socket| socket.session == Some(id));
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,112 @@
+//! API keys over HTTP.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::auth::{Actor, ApiKey, AuthError, Caller, Scope, Scopes, keys};
+use crate::{
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path},
+        page::List,
+    },
+    ids::{ApiKeyId, WorkspaceId},
+    realtime::Close,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_keys, create_key))
+        .routes(routes!(delete_key))
+}
+
+/// One's own keys in this workspace
+#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", responses((status = 200, body = List<ApiKey>)))]
+async fn list_keys(
+    axum::extract::State(state): St,
+    actor: Actor,
+) -> Result<Json<List<ApiKey>>, ApiError> {
+    let keys = keys::list(&mut state.db.read().await?, &actor).await?;
+    Ok(Json(List::new(keys, 100, false, |key: &ApiKey| {
+        key.id.to_string()
+    })))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct KeyForm {
+    name: String,
+    scopes: Vec<Scope>,
+    /// Without it the key does not expire.
+    expires_in_s: Option<i64>,
+}
+
+/// A key with its secret, which is shown this once.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewKey {
+    #[serde(flatten)]
+    api_key: ApiKey,
+    /// `ov_…`
+    key: String,
+}
+
+/// Make an API key
+#[utoipa::path(post, path = "/v1/api-keys", tag = "keys", request_body = KeyForm, responses((status = 201, body = NewKey)))]
+async fn create_key(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<KeyForm>,
+) -> Result<(StatusCode, Json<NewKey>), ApiError> {
+    if actor.key.is_some() {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
+    let scopes = Scopes(form.scopes.into_iter().collect());
+    let (api_key, key) = state
+        .db
+        .write(actor.workspace.0, async move |c: &mut Conn| {
+            keys::create(c, &actor, &form.name, scopes.clone(), form.expires_in_s).await
+        })
+        .await?;
+    Ok((StatusCode::CREATED, Json(NewKey { api_key, key })))
+}
+
+/// Delete an API key
+#[utoipa::path(delete, path = "/v1/api-keys/{id}", tag = "keys", params(("id" = ApiKeyId, Path)), responses((status = 204)))]
+async fn delete_key(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(id): Path<ApiKeyId>,
+) -> Result<StatusCode, ApiError> {
+    let mut c = state.db.read().await?;
+    let workspace: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from api_keys where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let workspace = match workspace {
+        Some((workspace,)) => workspace,
+        None => crate::http::extract::workspace_of(&state, &headers, &caller).await?,
+    };
+    let actor = caller
+        .enter(&mut c, workspace)
+        .await
+        .map_err(|_| AuthError::NotFound("key"))?;
+    drop(c);
+    state
+        .db
+        .write(workspace.0, async move |c: &mut Conn| {
+            keys::delete(c, &actor, id).await
+        })
+        .await?;
+    state
+        .hub
+        .close_where(Close::NotAuthenticated, |socket| socket.key == Some(id));
+    Ok(StatusCode::NO_CONTENT)
+}

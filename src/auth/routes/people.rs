@@ -1,0 +1,314 @@
+//! Members, invites and the audit log over HTTP.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::auth::{
+    Actor, AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, audit, invites,
+    members, users, workspaces,
+};
+use crate::{
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query},
+        page::{List, PageQuery},
+    },
+    ids::{InviteId, UserId, WorkspaceId},
+    realtime::Close,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_members))
+        .routes(routes!(update_member, remove_member))
+        .routes(routes!(list_invites, create_invite))
+        .routes(routes!(get_invite, withdraw_invite))
+        .routes(routes!(accept_invite))
+        .routes(routes!(list_audit_log))
+}
+
+/// Members in the order in which they joined
+#[utoipa::path(get, path = "/v1/members", tag = "people", params(PageQuery), responses((status = 200, body = List<Member>)))]
+async fn list_members(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<Member>>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let page = query.parse::<UserId>(20)?;
+    let mut c = state.db.read().await?;
+    let rows = members::list_members(
+        &mut c,
+        actor.workspace,
+        page.after,
+        page.before,
+        page.limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |m: &Member| m.user_id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MemberPatch {
+    role: Option<Role>,
+    handle: Option<String>,
+}
+
+/// Change a member's role, or a handle
+#[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), request_body = MemberPatch,
+    responses((status = 200, body = Member)))]
+async fn update_member(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Path(user): Path<UserId>,
+    Body(patch): Body<MemberPatch>,
+) -> Result<Json<Member>, ApiError> {
+    let role_changes = patch.role.is_some();
+    let workspace = actor.workspace;
+    let member = state
+        .db
+        .write(workspace.0, async move |c: &mut Conn| {
+            members::update(c, &actor, user, patch.role, patch.handle.as_deref()).await
+        })
+        .await?;
+    if role_changes {
+        state
+            .hub
+            .close_where(Close::NotAuthenticated, |socket| socket.user == user);
+    }
+    Ok(Json(member))
+}
+
+/// Take a member out of the workspace, or leave it
+#[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), responses((status = 204)))]
+async fn remove_member(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Path(user): Path<UserId>,
+) -> Result<StatusCode, ApiError> {
+    state
+        .db
+        .write(actor.workspace.0, async move |c: &mut Conn| {
+            members::remove(c, &actor, user).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Invites in the order in which they were made
+#[utoipa::path(get, path = "/v1/invites", tag = "people", params(PageQuery), responses((status = 200, body = List<Invite>)))]
+async fn list_invites(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<Invite>>, ApiError> {
+    let page = query.parse::<InviteId>(20)?;
+    let rows = invites::list(
+        &mut state.db.read().await?,
+        &actor,
+        page.after,
+        page.before,
+        page.limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |invite: &Invite| invite.id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct InviteForm {
+    /// Only this address may use it.
+    email: Option<String>,
+    /// `member` by default.
+    role: Option<Role>,
+    /// Unlimited by default.
+    max_uses: Option<i64>,
+    /// A week by default.
+    expires_in_s: Option<i64>,
+}
+
+/// An invite with its link, which is shown this once.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NewInviteAnswer {
+    #[serde(flatten)]
+    invite: Invite,
+    token: String,
+    url: String,
+}
+
+/// Make an invite link
+#[utoipa::path(post, path = "/v1/invites", tag = "people", request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
+async fn create_invite(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<InviteForm>,
+) -> Result<(StatusCode, Json<NewInviteAnswer>), ApiError> {
+    let new = invites::NewInvite {
+        email: form.email,
+        role: form.role.unwrap_or(Role::Member),
+        max_uses: form.max_uses,
+        expires_in_s: form.expires_in_s,
+    };
+    let key = actor.workspace.0;
+    let (invite, token) = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            invites::create(c, &actor, &new).await
+        })
+        .await?;
+    let url = format!("{}/invite/{token}", state.public_url);
+    Ok((
+        StatusCode::CREATED,
+        Json(NewInviteAnswer { invite, token, url }),
+    ))
+}
+
+/// What an invite leads to.
+#[derive(Serialize, utoipa::ToSchema)]
+struct InvitePreview {
+    workspace: InviteWorkspace,
+    role: String,
+    email: Option<String>,
+    expires_at: Option<crate::time::Timestamp>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct InviteWorkspace {
+    id: WorkspaceId,
+    name: String,
+    slug: String,
+}
+
+/// Where an invite leads; `id` is the token of the link
+#[utoipa::path(get, path = "/v1/invites/{id}", tag = "people", security(()), params(("id" = String, Path)), responses((status = 200, body = InvitePreview)))]
+async fn get_invite(
+    axum::extract::State(state): St,
+    Path(token): Path<String>,
+) -> Result<Json<InvitePreview>, ApiError> {
+    let mut c = state.db.read().await?;
+    let invite = invites::find_open(&mut c, &token, None).await?;
+    let workspace = workspaces::get_workspace(&mut c, invite.workspace_id).await?;
+    Ok(Json(InvitePreview {
+        workspace: InviteWorkspace {
+            id: workspace.id,
+            name: workspace.name,
+            slug: workspace.slug,
+        },
+        role: invite.role,
+        email: invite.email,
+        expires_at: invite.expires_at,
+    }))
+}
+
+/// Withdraw an invite
+#[utoipa::path(delete, path = "/v1/invites/{id}", tag = "people", params(("id" = InviteId, Path)), responses((status = 204)))]
+async fn withdraw_invite(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(id): Path<InviteId>,
+) -> Result<StatusCode, ApiError> {
+    let mut c = state.db.read().await?;
+    let workspace: Option<(WorkspaceId,)> = c
+        .q("select workspace_id from invites where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let workspace = match workspace {
+        Some((workspace,)) => workspace,
+        None => crate::http::extract::workspace_of(&state, &headers, &caller).await?,
+    };
+    let actor = caller
+        .enter(&mut c, workspace)
+        .await
+        .map_err(|_| AuthError::NotFound("invite"))?;
+    drop(c);
+    state
+        .db
+        .write(workspace.0, async move |c: &mut Conn| {
+            invites::withdraw(c, &actor, id).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct Accepted {
+    workspace: Workspace,
+    member: Member,
+}
+
+/// Join by an invite link
+#[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people", params(("id" = String, Path, description = "the link's token")),
+    responses((status = 200, body = Accepted)))]
+async fn accept_invite(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Result<Json<Accepted>, ApiError> {
+    caller.require_session()?;
+    let mut c = state.db.read().await?;
+    let email = users::get_user(&mut c, caller.user).await?.email;
+    let workspace = invites::find_open(&mut c, &token, Some(&email))
+        .await?
+        .workspace_id;
+    drop(c);
+    let accepted = state
+        .db
+        .write(workspace.0, async move |c: &mut Conn| {
+            let invite = invites::find_open(c, &token, Some(&email)).await?;
+            let (id, member) = invites::accept(c, &invite, caller.user, &caller.name).await?;
+            Ok::<_, AuthError>(Accepted {
+                workspace: workspaces::get_workspace(c, id).await?,
+                member,
+            })
+        })
+        .await?;
+    Ok(Json(accepted))
+}
+
+/// What admins did, newest first
+#[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(PageQuery), responses((status = 200, body = List<AuditEntry>)))]
+async fn list_audit_log(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<AuditEntry>>, ApiError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let limit = crate::http::page::parse_limit(query.limit.as_deref(), 20)?;
+    if query.before.as_deref().is_some_and(|t| !t.is_empty()) {
+        return Err(ApiError::invalid(
+            "invalid_cursor",
+            "the log is read newest first: go on with `after`".to_owned(),
+            "before",
+        ));
+    }
+    let after = crate::http::page::parse_id(query.after.as_deref(), "after")?;
+    let rows = audit::list(
+        &mut state.db.read().await?,
+        actor.workspace,
+        after,
+        limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(rows, limit, false, |entry: &AuditEntry| {
+        entry.id.to_string()
+    })))
+}

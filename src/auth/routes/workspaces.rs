@@ -1,0 +1,141 @@
+//! Workspaces over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::auth::{
+    AuthError, Caller, DisplayName, MyWorkspace, Role, Scope, Workspace, workspaces,
+};
+use crate::{
+    chat::found::found_workspace,
+    config::Signup,
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path},
+        page::List,
+    },
+    ids::WorkspaceId,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_workspaces, create_workspace))
+        .routes(routes!(get_workspace, update_workspace))
+}
+
+/// One's own workspaces
+#[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces", responses((status = 200, body = List<MyWorkspace>)))]
+async fn list_workspaces(
+    axum::extract::State(state): St,
+    caller: Caller,
+) -> Result<Json<List<MyWorkspace>>, ApiError> {
+    let mut mine = workspaces::list_mine(&mut state.db.read().await?, caller.user).await?;
+    mine.retain(|workspace| caller.may_enter(workspace.id));
+    let n = i64::try_from(mine.len()).unwrap_or(i64::MAX);
+    Ok(Json(List::new(
+        mine,
+        n,
+        false,
+        |workspace: &MyWorkspace| workspace.id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceForm {
+    name: String,
+    /// Made from the name when absent.
+    slug: Option<String>,
+}
+
+/// Make a workspace, with #general, #random and its first agents; its maker is admin
+#[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces", request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
+async fn create_workspace(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Body(form): Body<WorkspaceForm>,
+) -> Result<(StatusCode, Json<WorkspaceAnswer>), ApiError> {
+    caller.require_session()?;
+    let name = DisplayName::parse(&form.name, "name")?;
+    let slug = form
+        .slug
+        .as_deref()
+        .map(workspaces::parse_slug)
+        .transpose()?;
+    if state.config.signup != Signup::Open
+        && !workspaces::may_create(&mut state.db.read().await?, caller.user).await?
+    {
+        return Err(AuthError::WorkspaceCreationClosed.into());
+    }
+    let workspace = found_workspace(&state.db, caller.user, caller.name, name, slug).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(WorkspaceAnswer {
+            workspace,
+            role: Role::Admin,
+        }),
+    ))
+}
+
+/// A workspace as one of its members sees it.
+#[derive(Serialize, utoipa::ToSchema)]
+struct WorkspaceAnswer {
+    #[serde(flatten)]
+    workspace: Workspace,
+    role: Role,
+}
+
+/// A workspace
+#[utoipa::path(get, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), responses((status = 200, body = WorkspaceAnswer)))]
+async fn get_workspace(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+) -> Result<Json<WorkspaceAnswer>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c, id).await?;
+    Ok(Json(WorkspaceAnswer {
+        workspace: workspaces::get_workspace(&mut c, id).await?,
+        role: actor.role,
+    }))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct WorkspacePatch {
+    name: Option<String>,
+    slug: Option<String>,
+}
+
+/// Change name or slug
+#[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), request_body = WorkspacePatch,
+    responses((status = 200, body = WorkspaceAnswer)))]
+async fn update_workspace(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+    Body(patch): Body<WorkspacePatch>,
+) -> Result<Json<WorkspaceAnswer>, ApiError> {
+    let actor = caller.enter(&mut state.db.read().await?, id).await?;
+    actor.require(Scope::WorkspaceAdmin)?;
+    let name = patch
+        .name
+        .map(|name| DisplayName::parse(&name, "name"))
+        .transpose()?;
+    let slug = patch
+        .slug
+        .as_deref()
+        .map(workspaces::parse_slug)
+        .transpose()?;
+    let role = actor.role;
+    let workspace = state
+        .db
+        .write(id.0, async move |c: &mut Conn| {
+            workspaces::update(c, &actor, name.as_ref(), slug.as_deref()).await
+        })
+        .await?;
+    Ok(Json(WorkspaceAnswer { workspace, role }))
+}

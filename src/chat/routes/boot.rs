@@ -1,0 +1,111 @@
+//! What a client begins with: the snapshot and the log.
+
+use axum::Json;
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    auth::{Actor, Scope},
+    chat::snapshot::{self, Snapshot},
+    http::{ApiError, State, extract::Query, page::parse_limit},
+    realtime::log,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(get_snapshot))
+        .routes(routes!(list_events))
+}
+
+/// Everything that a client begins with, at exactly one number of the log
+#[utoipa::path(get, path = "/v1/snapshot", tag = "boot", responses((status = 200, body = Snapshot)))]
+async fn get_snapshot(
+    axum::extract::State(state): St,
+    actor: Actor,
+) -> Result<Json<Snapshot>, ApiError> {
+    let online = state.hub.online(actor.workspace);
+    let mut c = state.db.snapshot().await?;
+    Ok(Json(
+        snapshot::load(&mut c, &actor, state.epoch.clone(), online).await?,
+    ))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// The number after which to read.
+    #[param(value_type = Option<i64>, minimum = 0)]
+    after: Option<String>,
+    /// 1 to 100.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+}
+
+/// A page of the log.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+struct Events {
+    /// Always `list`.
+    object: &'static str,
+    /// The same frames as on the socket.
+    #[schema(value_type = Vec<Object>)]
+    data: Vec<Box<serde_json::value::RawValue>>,
+    has_more: bool,
+    first_id: Option<String>,
+    last_id: Option<String>,
+    /// The newest number of the workspace.
+    seq: i64,
+    epoch: String,
+    /// `after` lies outside of what is kept, or ahead of the newest: load the snapshot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resync: bool,
+}
+
+/// Durable events after a number, oldest first
+#[utoipa::path(get, path = "/v1/events", tag = "boot", params(EventsQuery), responses((status = 200, body = Events)))]
+async fn list_events(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<Events>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let limit = parse_limit(query.limit.as_deref(), 100)?;
+    let after = match query.after.as_deref().filter(|t| !t.is_empty()) {
+        None => 0,
+        Some(text) => text
+            .parse::<i64>()
+            .ok()
+            .filter(|n| *n >= 0)
+            .ok_or_else(|| {
+                ApiError::invalid(
+                    "invalid_cursor",
+                    format!("after is an event's seq, not `{text}`"),
+                    "after",
+                )
+            })?,
+    };
+    let mut c = state.db.snapshot().await?;
+    let (head, pruned) = log::head(&mut c, actor.workspace).await?;
+    let resync = after < pruned || after > head;
+    let mut rows = if resync {
+        Vec::new()
+    } else {
+        log::visible_after(&mut c, actor.workspace, actor.user, after, head, limit + 1).await?
+    };
+    let more = i64::try_from(rows.len()).unwrap_or(i64::MAX) > limit;
+    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(Json(Events {
+        object: "list",
+        has_more: more,
+        first_id: rows.first().map(|(seq, _)| seq.to_string()),
+        last_id: rows.last().map(|(seq, _)| seq.to_string()),
+        data: rows
+            .into_iter()
+            .filter_map(|(_, frame)| serde_json::value::RawValue::from_string(frame).ok())
+            .collect(),
+        seq: head,
+        epoch: state.epoch.clone(),
+        resync,
+    }))
+}

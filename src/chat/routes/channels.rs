@@ -1,0 +1,293 @@
+//! Channels over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, WhichObject, write_for};
+use crate::{
+    auth::{Actor, Caller, Member, Scope},
+    chat::{
+        access,
+        channels::{self, MyChannel},
+    },
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query, nullable},
+        page::{List, PageQuery},
+    },
+    ids::{AgentId, ChannelId, UserId},
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_channels, create_channel))
+        .routes(routes!(open_direct))
+        .routes(routes!(get_channel, update_channel))
+        .routes(routes!(archive_channel))
+        .routes(routes!(unarchive_channel))
+        .routes(routes!(join_channel))
+        .routes(routes!(leave_channel))
+        .routes(routes!(read_channel))
+        .routes(routes!(list_channel_members, add_channel_member))
+        .routes(routes!(remove_channel_member))
+}
+
+/// Channels that one may see, oldest first
+#[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<MyChannel>)))]
+async fn list_channels(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<MyChannel>>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let page = query.parse::<ChannelId>(20)?;
+    let mut c = state.db.read().await?;
+    let rows = channels::list_mine(
+        &mut c,
+        actor.workspace,
+        actor.user,
+        (page.after, page.before),
+        page.limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |ch: &MyChannel| ch.channel.id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ChannelForm {
+    /// Made plain: `Launch Plan` becomes `launch-plan`.
+    name: String,
+    topic: Option<String>,
+    #[serde(default)]
+    private: bool,
+}
+
+/// Make a channel
+#[utoipa::path(post, path = "/v1/channels", tag = "channels", request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
+async fn create_channel(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<ChannelForm>,
+) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
+    let name = channels::parse_name(&form.name)?;
+    let topic = channels::parse_topic(form.topic.as_deref())?;
+    let made = state
+        .db
+        .write(actor.workspace.0, async move |c: &mut Conn| {
+            channels::create(c, &actor, &name, topic.clone(), form.private).await
+        })
+        .await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct DirectForm {
+    #[serde(default)]
+    member_ids: Vec<UserId>,
+    /// An agent that answers everything there.
+    agent_id: Option<AgentId>,
+}
+
+/// The direct channel of these people (and this agent); the same ones give the same one
+#[utoipa::path(post, path = "/v1/direct", tag = "channels", request_body = DirectForm,
+    responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "It existed")))]
+async fn open_direct(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<DirectForm>,
+) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
+    let (channel, is_new) = state
+        .db
+        .write(actor.workspace.0, async move |c: &mut Conn| {
+            channels::open_direct(c, &actor, form.member_ids.clone(), form.agent_id).await
+        })
+        .await?;
+    Ok((
+        if is_new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        },
+        Json(channel),
+    ))
+}
+
+/// A channel
+#[utoipa::path(get, path = "/v1/channels/{id}", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn get_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let mut c = state.db.read().await?;
+    access::channel(&mut c, &caller, id).await?.reading()?;
+    Ok(Json(channels::get_mine(&mut c, caller.user, id).await?))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ChannelPatch {
+    name: Option<String>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    topic: Option<Option<String>>,
+}
+
+/// Change a channel's name or topic
+#[utoipa::path(patch, path = "/v1/channels/{id}", tag = "channels", params(("id" = ChannelId, Path)), request_body = ChannelPatch,
+    responses((status = 200, body = MyChannel)))]
+async fn update_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Body(patch): Body<ChannelPatch>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let name = patch
+        .name
+        .as_deref()
+        .map(channels::parse_name)
+        .transpose()?;
+    let topic = match patch.topic {
+        None => None,
+        Some(topic) => Some(channels::parse_topic(topic.as_deref())?),
+    };
+    let channel = write_for(&state, WhichObject::Channel(id), async move |c| {
+        channels::update(c, &caller, id, name.as_deref(), topic.clone()).await
+    });
+    Ok(Json(channel.await?))
+}
+
+/// Archive a channel
+#[utoipa::path(post, path = "/v1/channels/{id}/archive", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn archive_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let set = async move |c: &mut Conn| channels::set_archived(c, &caller, id, true).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Channel(id), set).await?,
+    ))
+}
+
+/// Open an archived channel again
+#[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn unarchive_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let set = async move |c: &mut Conn| channels::set_archived(c, &caller, id, false).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Channel(id), set).await?,
+    ))
+}
+
+/// Join a public channel
+#[utoipa::path(post, path = "/v1/channels/{id}/join", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn join_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let join = async move |c: &mut Conn| channels::join_self(c, &caller, id).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Channel(id), join).await?,
+    ))
+}
+
+/// Leave a channel
+#[utoipa::path(post, path = "/v1/channels/{id}/leave", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn leave_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let leave = async move |c: &mut Conn| channels::leave(c, &caller, id).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Channel(id), leave).await?,
+    ))
+}
+
+/// Mark everything in a channel read
+#[utoipa::path(post, path = "/v1/channels/{id}/read", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
+async fn read_channel(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+) -> Result<Json<MyChannel>, ApiError> {
+    let user = caller.user;
+    let read = async move |c: &mut Conn| channels::read_all(c, &caller, id).await;
+    let channel = write_for(&state, WhichObject::Channel(id), read).await?;
+    let frame = serde_json::json!({"type": "read.updated", "channel_id": id, "thread_id": null, "seq": channel.read_seq});
+    state
+        .hub
+        .tell_user(channel.channel.workspace_id, user, &frame);
+    Ok(Json(channel))
+}
+
+/// Members of a channel in the order in which they joined it
+#[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels", params(("id" = ChannelId, Path), PageQuery),
+    responses((status = 200, body = List<Member>)))]
+async fn list_channel_members(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<Member>>, ApiError> {
+    let page = query.parse::<UserId>(20)?;
+    let mut c = state.db.read().await?;
+    let access = access::channel(&mut c, &caller, id).await?.reading()?;
+    let rows =
+        channels::list_members(&mut c, &access, (page.after, page.before), page.limit + 1).await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |m: &Member| m.user_id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ChannelMemberForm {
+    user_id: UserId,
+}
+
+/// Add someone to a channel
+#[utoipa::path(post, path = "/v1/channels/{id}/members", tag = "channels", params(("id" = ChannelId, Path)), request_body = ChannelMemberForm,
+    responses((status = 201, body = Member)))]
+async fn add_channel_member(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Body(form): Body<ChannelMemberForm>,
+) -> Result<(StatusCode, Json<Member>), ApiError> {
+    let add = async move |c: &mut Conn| channels::add_member(c, &caller, id, form.user_id).await;
+    Ok((
+        StatusCode::CREATED,
+        Json(write_for(&state, WhichObject::Channel(id), add).await?),
+    ))
+}
+
+/// Take someone out of a channel
+#[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels", params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),
+    responses((status = 204)))]
+async fn remove_channel_member(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, user)): Path<(ChannelId, UserId)>,
+) -> Result<StatusCode, ApiError> {
+    let remove = async move |c: &mut Conn| channels::remove_member(c, &caller, id, user).await;
+    write_for(&state, WhichObject::Channel(id), remove).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

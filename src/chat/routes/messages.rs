@@ -1,0 +1,238 @@
+//! Messages and reactions over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, WhichObject, status_of, write_for};
+use crate::{
+    auth::Caller,
+    chat::{
+        ChatError, access,
+        messages::{self, Message, React, Text, Window},
+        post::{self, Posted, PostedMessage},
+        remove,
+    },
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query},
+        page::{List, parse_id, parse_limit},
+    },
+    ids::{MessageId, ThreadId},
+};
+
+const MESSAGES_PAGE: i64 = 50;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_messages, post_message))
+        .routes(routes!(get_message, edit_message, delete_message))
+        .routes(routes!(add_reaction, remove_reaction))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct MessagesQuery {
+    /// 1 to 100; 50 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// Messages after this one.
+    after: Option<String>,
+    /// Messages before this one.
+    before: Option<String>,
+    /// Messages around this one, itself included.
+    around: Option<String>,
+}
+
+/// Messages of a thread, oldest first; without a cursor the newest page
+#[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path), MessagesQuery),
+    responses((status = 200, body = List<Message>)))]
+async fn list_messages(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Query(query): Query<MessagesQuery>,
+) -> Result<Json<List<Message>>, ApiError> {
+    let limit = parse_limit(query.limit.as_deref(), MESSAGES_PAGE)?;
+    let cursors = [
+        (
+            parse_id::<MessageId>(query.after.as_deref(), "after")?,
+            "after",
+        ),
+        (parse_id(query.before.as_deref(), "before")?, "before"),
+        (parse_id(query.around.as_deref(), "around")?, "around"),
+    ];
+    let given: Vec<(MessageId, &str)> = cursors
+        .into_iter()
+        .filter_map(|(id, name)| id.map(|id| (id, name)))
+        .collect();
+    if given.len() > 1 {
+        return Err(ApiError::invalid(
+            "invalid_cursor",
+            "give one of `after`, `before` and `around`".to_owned(),
+            given[1].1,
+        ));
+    }
+    let mut c = state.db.snapshot().await?;
+    access::thread(&mut c, &caller, id).await?.reading()?;
+    let window = match given.first() {
+        None => Window::Newest,
+        Some((message, name)) => {
+            let seq = messages::seq_in_thread(&mut c, id, *message).await?;
+            let seq = seq.ok_or(ChatError::MessageNotFound)?;
+            match *name {
+                "after" => Window::After(seq),
+                "before" => Window::Before(seq),
+                _ => Window::Around(seq),
+            }
+        }
+    };
+    let rows = messages::list(&mut c, id, window, limit).await?;
+    let backwards = matches!(window, Window::Newest | Window::Before(_));
+    let mut list = List::new(rows, limit, backwards, |m: &Message| m.id.to_string());
+    if matches!(window, Window::Around(_))
+        && let Some(first) = list.data.first()
+    {
+        // Of a window around a message: whether there is more before it.
+        list.has_more = !messages::list(&mut c, id, Window::Before(first.seq), 1)
+            .await?
+            .is_empty();
+    }
+    Ok(Json(list))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MessageForm {
+    /// Markdown, at most 32 KiB.
+    content: String,
+    /// A message of this thread that this one answers.
+    parent_id: Option<MessageId>,
+    /// The same again answers 200 with the first.
+    client_id: Option<String>,
+}
+
+/// Says something in a thread; shared with the socket.
+pub async fn say(
+    state: &State,
+    caller: Caller,
+    id: ThreadId,
+    text: Text,
+    parent: Option<MessageId>,
+    client_id: Option<String>,
+) -> Result<Posted, ApiError> {
+    let post = async move |c: &mut Conn| {
+        post::post_message(c, &caller, id, &text, parent, client_id.as_deref()).await
+    };
+    write_for(state, WhichObject::Thread(id), post).await
+}
+
+/// Say something in a thread; agents that it mentions are asked
+#[utoipa::path(post, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path)), request_body = MessageForm,
+    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "A resend: the first answer")))]
+async fn post_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<MessageForm>,
+) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
+    let text = Text::parse(form.content)?;
+    let client_id = post::parse_client_id(form.client_id)?;
+    let posted = say(&state, caller, id, text, form.parent_id, client_id).await?;
+    Ok((
+        status_of(&posted),
+        Json(PostedMessage {
+            message: posted.message,
+            tasks: posted.tasks,
+        }),
+    ))
+}
+
+/// A message
+#[utoipa::path(get, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+async fn get_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+) -> Result<Json<Message>, ApiError> {
+    let mut c = state.db.read().await?;
+    access::message(&mut c, &caller, id).await?.reading()?;
+    Ok(Json(messages::get_message(&mut c, id).await?))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MessagePatch {
+    /// Markdown, at most 32 KiB.
+    content: String,
+}
+
+/// Edit one's own message; it asks no agent again
+#[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), request_body = MessagePatch,
+    responses((status = 200, body = Message)))]
+async fn edit_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+    Body(patch): Body<MessagePatch>,
+) -> Result<Json<Message>, ApiError> {
+    let text = Text::parse(patch.content)?;
+    let edit = async move |c: &mut Conn| messages::edit(c, &caller, id, &text).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), edit).await?,
+    ))
+}
+
+/// Delete a message: a tombstone stays, its text goes from everywhere
+#[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
+async fn delete_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<MessageId>,
+) -> Result<Json<Message>, ApiError> {
+    let tracker = state.tracker.clone();
+    // On its own, so that it is done whole also when the client goes away in the middle.
+    let deleting = tracker.spawn(async move {
+        let hub = std::sync::Arc::clone(&state.hub);
+        let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
+        let message = write_for(&state, WhichObject::Message(id), delete).await?;
+        if let Err(e) = state.db.scrub().await {
+            tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
+        }
+        Ok::<_, ApiError>(message)
+    });
+    Ok(Json(deleting.await.map_err(|_| ApiError::internal())??))
+}
+
+/// React to a message
+#[utoipa::path(put, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages", params(("id" = MessageId, Path), ("emoji" = String, Path)),
+    responses((status = 200, body = Message)))]
+async fn add_reaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, emoji)): Path<(MessageId, String)>,
+) -> Result<Json<Message>, ApiError> {
+    let emoji = messages::parse_emoji(&emoji)?;
+    let react = async move |c: &mut Conn| messages::react(c, &caller, id, &emoji, React::Add).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), react).await?,
+    ))
+}
+
+/// Take a reaction back
+#[utoipa::path(delete, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages", params(("id" = MessageId, Path), ("emoji" = String, Path)),
+    responses((status = 200, body = Message)))]
+async fn remove_reaction(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, emoji)): Path<(MessageId, String)>,
+) -> Result<Json<Message>, ApiError> {
+    let emoji = messages::parse_emoji(&emoji)?;
+    let react =
+        async move |c: &mut Conn| messages::react(c, &caller, id, &emoji, React::Remove).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Message(id), react).await?,
+    ))
+}

@@ -1,0 +1,218 @@
+//! Threads over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, WhichObject, status_of, write_for};
+use crate::{
+    auth::Caller,
+    chat::{
+        access,
+        messages::Text,
+        post::{self, NewThread, Posted, PostedThread},
+        reads::{self, ReadMark},
+        threads::{self, MyThread, ThreadPatch},
+    },
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query, nullable},
+        page::{List, parse_limit},
+    },
+    ids::{AgentId, ChannelId, ThreadId},
+};
+
+const THREADS_PAGE: i64 = 20;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_threads, start_thread))
+        .routes(routes!(get_thread, update_thread))
+        .routes(routes!(read_thread))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ThreadsQuery {
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Threads of a channel, latest activity first
+#[utoipa::path(get, path = "/v1/channels/{id}/threads", tag = "threads", params(("id" = ChannelId, Path), ThreadsQuery),
+    responses((status = 200, body = List<MyThread>)))]
+async fn list_threads(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Query(query): Query<ThreadsQuery>,
+) -> Result<Json<List<MyThread>>, ApiError> {
+    let limit = parse_limit(query.limit.as_deref(), THREADS_PAGE)?;
+    threads::check_cursor(query.cursor.as_deref())?;
+    let mut c = state.db.snapshot().await?;
+    access::channel(&mut c, &caller, id).await?.reading()?;
+    let (rows, next_cursor) =
+        threads::list(&mut c, caller.user, id, query.cursor.as_deref(), limit).await?;
+    let mut list = List::new(rows, limit, false, |thread: &MyThread| {
+        thread.thread.id.to_string()
+    });
+    list.has_more = next_cursor.is_some();
+    list.next_cursor = next_cursor;
+    Ok(Json(list))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ThreadForm {
+    /// Markdown, at most 32 KiB.
+    content: String,
+    title: Option<String>,
+    /// An agent that answers what mentions none.
+    agent_id: Option<AgentId>,
+    /// The same again answers 200 with the first.
+    client_id: Option<String>,
+}
+
+/// Starts a thread; shared with the socket.
+pub async fn start(
+    state: &State,
+    caller: Caller,
+    id: ChannelId,
+    text: Text,
+    new: NewThread,
+) -> Result<Posted, ApiError> {
+    write_for(state, WhichObject::Channel(id), async move |c| {
+        post::start_thread(c, &caller, id, &text, &new).await
+    })
+    .await
+}
+
+/// Start a thread
+#[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads", params(("id" = ChannelId, Path)), request_body = ThreadForm,
+    responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "A resend: the first answer")))]
+async fn start_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ChannelId>,
+    Body(form): Body<ThreadForm>,
+) -> Result<(StatusCode, Json<PostedThread>), ApiError> {
+    let text = Text::parse(form.content)?;
+    let new = NewThread {
+        title: post::parse_title(form.title.as_deref())?,
+        agent: form.agent_id,
+        client_id: post::parse_client_id(form.client_id)?,
+    };
+    let posted = start(&state, caller, id, text, new).await?;
+    let status = status_of(&posted);
+    let Some(thread) = posted.thread else {
+        return Err(ApiError::internal());
+    };
+    Ok((
+        status,
+        Json(PostedThread {
+            thread,
+            message: posted.message,
+            tasks: posted.tasks,
+        }),
+    ))
+}
+
+/// A thread
+#[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), responses((status = 200, body = MyThread)))]
+async fn get_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+) -> Result<Json<MyThread>, ApiError> {
+    Ok(Json(
+        threads::get_mine(&mut state.db.snapshot().await?, &caller, id).await?,
+    ))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ThreadStatus {
+    Open,
+    Archived,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ThreadChange {
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    title: Option<Option<String>>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<AgentId>)]
+    agent_id: Option<Option<AgentId>>,
+    auto_reply: Option<bool>,
+    status: Option<ThreadStatus>,
+}
+
+/// Change a thread's title, agent or status
+#[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), request_body = ThreadChange,
+    responses((status = 200, body = MyThread)))]
+async fn update_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(change): Body<ThreadChange>,
+) -> Result<Json<MyThread>, ApiError> {
+    let patch = ThreadPatch {
+        title: match change.title {
+            None => None,
+            Some(title) => Some(post::parse_title(title.as_deref())?),
+        },
+        agent: change.agent_id,
+        auto_reply: change.auto_reply,
+        status: change.status.map(|status| match status {
+            ThreadStatus::Open => "open",
+            ThreadStatus::Archived => "archived",
+        }),
+    };
+    let update = async move |c: &mut Conn| threads::update(c, &caller, id, &patch).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Thread(id), update).await?,
+    ))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadForm {
+    /// The newest message's `seq` that was read; it may lie before the present mark.
+    seq: i64,
+}
+
+/// Marks a thread read and tells the person's other sockets; shared with the socket.
+pub async fn mark_read(
+    state: &State,
+    caller: Caller,
+    id: ThreadId,
+    seq: i64,
+) -> Result<ReadMark, ApiError> {
+    let user = caller.user;
+    let (mark, workspace) = write_for(state, WhichObject::Thread(id), async move |c| {
+        reads::mark_thread(c, &caller, id, seq).await
+    })
+    .await?;
+    let frame = serde_json::json!({"type": "read.updated", "thread_id": id, "seq": mark.seq});
+    state.hub.tell_user(workspace, user, &frame);
+    Ok(mark)
+}
+
+/// Say how far one has read a thread
+#[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads", params(("id" = ThreadId, Path)), request_body = ReadForm,
+    responses((status = 200, body = ReadMark)))]
+async fn read_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<ReadForm>,
+) -> Result<Json<ReadMark>, ApiError> {
+    Ok(Json(mark_read(&state, caller, id, form.seq).await?))
+}
