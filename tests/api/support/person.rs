@@ -287,6 +287,24 @@ impl Person {
         }
     }
 
+    /// A request whose answer may not come: the server may die meanwhile.
+    pub async fn try_post(&self, path: &str, body: Value) -> Option<Reply> {
+        let what = format!("POST {path}");
+        let mut request = self.http.post(format!("{}{path}", self.base)).json(&body);
+        for (name, value) in self.credentials() {
+            request = request.header(name, value);
+        }
+        let response = within(&what, request.send()).await.ok()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = within(&what, response.text()).await.ok()?;
+        Some(Reply {
+            status,
+            headers,
+            text,
+            what,
+        })
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path, &[], None).await
     }
@@ -460,16 +478,6 @@ impl Person {
     pub async fn event_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut socket = Socket::open(self, json!({"since": 0})).await;
         socket.until(what, wanted).await
-    }
-
-    /// A task once it has that status; the object of the event.
-    pub async fn task_is(&self, task: &str, status: &str) -> Value {
-        let event = self
-            .event_where(&format!("task {task} to be {status}"), |event| {
-                event["data"]["task"]["id"] == task && event["data"]["task"]["status"] == status
-            })
-            .await;
-        event["data"]["task"].clone()
     }
 
     /// A task once it has ended, as it is then.

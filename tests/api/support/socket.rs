@@ -24,29 +24,21 @@ pub struct Socket {
 
 impl Socket {
     /// The status with which an upgrade was refused.
-    pub async fn refused(person: &Person, headers: &[(&'static str, &str)]) -> u16 {
-        match Self::connect(person, headers).await {
+    pub async fn refused(person: &Person) -> u16 {
+        match Self::connect(person).await {
             Err(Error::Http(response)) => response.status().as_u16(),
             Err(e) => panic!("{e}"),
             Ok(_) => panic!("the upgrade was granted"),
         }
     }
 
-    async fn connect(
-        person: &Person,
-        headers: &[(&'static str, &str)],
-    ) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, Error> {
+    async fn connect(person: &Person) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, Error> {
         let url = format!("{}/v1/ws", person.base.replacen("http", "ws", 1));
         let mut request = url.into_client_request().unwrap();
         for (name, value) in person.credentials() {
             request
                 .headers_mut()
                 .insert(name, HeaderValue::from_str(&value).unwrap());
-        }
-        for (name, value) in headers {
-            request
-                .headers_mut()
-                .insert(*name, HeaderValue::from_str(value).unwrap());
         }
         within("a socket to open", connect_async(request))
             .await
@@ -55,7 +47,7 @@ impl Socket {
 
     /// A socket that has said nothing yet.
     pub async fn silent(person: &Person) -> Self {
-        let ws = Self::connect(person, &[]).await.unwrap();
+        let ws = Self::connect(person).await.unwrap();
         Self {
             ws,
             ready: Value::Null,
@@ -248,6 +240,11 @@ impl Socket {
     /// A frame that proves that everything before it has arrived: after it, what was not seen did not come.
     pub async fn settle(&mut self) -> Vec<Value> {
         self.ack(json!({"type": "ping"})).await;
+        std::mem::take(&mut self.waiting).into()
+    }
+
+    /// Frames that came before the socket was closed and were not read yet.
+    pub fn drained(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.waiting).into()
     }
 }
