@@ -321,9 +321,14 @@ pub async fn get_by_reference(
 pub struct Filter {
     pub status: Option<String>,
     pub name: Option<String>,
+    /// Every pair has to be there.
+    pub metadata: BTreeMap<String, String>,
 }
 
-/// In the order in which they were made.
+/// In the order in which they were made, after or before an agent.
+///
+/// # Errors
+/// `NotFound` when that is no agent of this workspace.
 pub async fn list_agents(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -331,33 +336,69 @@ pub async fn list_agents(
     (after, before): (Option<AgentId>, Option<AgentId>),
     limit: i64,
 ) -> Result<Vec<AgentSummary>, AgentError> {
-    let q = if before.is_some() {
-        c.q(agent_sql!(
-            "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
-             order by a.id desc limit $6"
-        ))
-    } else {
-        c.q(agent_sql!(
-            "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
-             order by a.id limit $6"
-        ))
-    };
-    let mut rows: Vec<Row> = q
-        .bind(workspace)
-        .bind(after.unwrap_or(AgentId(Uuid::nil())))
-        .bind(before.unwrap_or(AgentId(Uuid::max())))
-        .bind(filter.status.clone())
-        .bind(filter.name.clone())
-        .bind(limit)
-        .all()
-        .await?;
-    if before.is_some() {
-        rows.reverse();
+    if let Some(id) = after.or(before) {
+        get_agent(c, workspace, id).await?;
     }
-    Ok(rows
-        .into_iter()
-        .map(|row| Agent::from(row).summary)
-        .collect())
+    let (mut low, mut high) = (
+        after.unwrap_or(AgentId(Uuid::nil())),
+        before.unwrap_or(AgentId(Uuid::max())),
+    );
+    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut found: Vec<AgentSummary> = Vec::new();
+    // Metadata is compared here, the same way for both engines; without it one round is enough.
+    loop {
+        let q = if before.is_some() {
+            c.q(agent_sql!(
+                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
+                 order by a.id desc limit $6"
+            ))
+        } else {
+            c.q(agent_sql!(
+                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
+                 order by a.id limit $6"
+            ))
+        };
+        let rows: Vec<Row> = q
+            .bind(workspace)
+            .bind(low)
+            .bind(high)
+            .bind(filter.status.clone())
+            .bind(filter.name.clone())
+            .bind(limit)
+            .all()
+            .await?;
+        let Some(last) = rows.last().map(|row| row.id) else {
+            break;
+        };
+        let full = rows.len() == wanted;
+        let has = |row: &Row, key: &String, value: &String| {
+            row.profile.0.metadata.get(key) == Some(value)
+        };
+        let fits = |row: &Row| {
+            filter
+                .metadata
+                .iter()
+                .all(|(key, value)| has(row, key, value))
+        };
+        found.extend(
+            rows.into_iter()
+                .filter(fits)
+                .map(|row| Agent::from(row).summary),
+        );
+        if !full || found.len() >= wanted {
+            break;
+        }
+        *(if before.is_some() {
+            &mut high
+        } else {
+            &mut low
+        }) = last;
+    }
+    found.truncate(wanted);
+    if before.is_some() {
+        found.reverse();
+    }
+    Ok(found)
 }
 
 /// The fields of `POST /v1/agents`.

@@ -1,11 +1,13 @@
 //! Agents, and what their tasks saw, over HTTP.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -37,8 +39,8 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_task_context))
 }
 
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
+/// The query of a list of agents; `metadata.KEY=VALUE`, any number of times, filters too.
+#[derive(Debug, Default, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AgentsQuery {
     /// 1 to 100; 20 by default.
@@ -50,6 +52,42 @@ struct AgentsQuery {
     status: Option<String>,
     /// The exact name.
     name: Option<String>,
+    #[param(ignore)]
+    metadata: BTreeMap<String, String>,
+}
+
+impl AgentsQuery {
+    /// # Errors
+    /// 400 for a parameter that does not exist.
+    fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        let mut query = Self::default();
+        for (name, value) in pairs {
+            let field = match name.as_str() {
+                "limit" => &mut query.limit,
+                "after" => &mut query.after,
+                "before" => &mut query.before,
+                "status" => &mut query.status,
+                "name" => &mut query.name,
+                other => match other
+                    .strip_prefix("metadata.")
+                    .filter(|key| !key.is_empty())
+                {
+                    Some(key) => {
+                        query.metadata.insert(key.to_owned(), value);
+                        continue;
+                    }
+                    None => {
+                        let text = format!(
+                            "`{other}` is no parameter of this list: use limit, after, before, status, name or metadata.KEY"
+                        );
+                        return Err(ApiError::invalid("invalid_query", text, other));
+                    }
+                },
+            };
+            *field = Some(value).filter(|value| !value.is_empty());
+        }
+        Ok(query)
+    }
 }
 
 /// Agents of the workspace, oldest first
@@ -57,25 +95,26 @@ struct AgentsQuery {
 async fn list_agents(
     axum::extract::State(state): St,
     actor: Actor,
-    Query(query): Query<AgentsQuery>,
+    Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<List<AgentSummary>>, ApiError> {
     actor.require(Scope::AgentsRead)?;
+    let query = AgentsQuery::parse(pairs)?;
     let page = PageQuery {
         limit: query.limit,
         after: query.after,
         before: query.before,
     }
     .parse::<AgentId>(20)?;
-    let status = query.status.filter(|s| !s.is_empty());
-    if let Some(status) = &status
+    if let Some(status) = &query.status
         && !["active", "inactive", "archived"].contains(&status.as_str())
     {
         let text = format!("`{status}` is no status: use active, inactive or archived");
         return Err(ApiError::invalid("invalid_status", text, "status"));
     }
     let filter = profiles::Filter {
-        status,
-        name: query.name.filter(|n| !n.is_empty()),
+        status: query.status,
+        name: query.name,
+        metadata: query.metadata,
     };
     let mut c = state.db.read().await?;
     let rows = profiles::list_agents(

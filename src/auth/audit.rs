@@ -4,7 +4,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Actor;
+use super::{Actor, AuthError};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AuditEntryId, UserId, WorkspaceId},
@@ -43,20 +43,44 @@ pub async fn record(
     Ok(())
 }
 
-/// Newest first.
+/// In the order in which it happened, after `after` or before `before`.
+///
+/// # Errors
+/// `NotFound` when that is no entry of this workspace.
 pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
-    after: Option<AuditEntryId>,
+    (after, before): (Option<AuditEntryId>, Option<AuditEntryId>),
     limit: i64,
-) -> Result<Vec<AuditEntry>, DbError> {
-    c.q(
-        "select id, actor_id, action, target, data, created_at from audit_log \
-         where workspace_id = $1 and id < $2 order by id desc limit $3",
-    )
-    .bind(workspace)
-    .bind(after.unwrap_or(AuditEntryId(Uuid::max())))
-    .bind(limit)
-    .all()
-    .await
+) -> Result<Vec<AuditEntry>, AuthError> {
+    if let Some(id) = after.or(before) {
+        c.q("select id from audit_log where id = $1 and workspace_id = $2")
+            .bind(id)
+            .bind(workspace)
+            .opt::<(AuditEntryId,)>()
+            .await?
+            .ok_or(AuthError::NotFound("entry"))?;
+    }
+    let q = if before.is_some() {
+        c.q(
+            "select id, actor_id, action, target, data, created_at from audit_log \
+             where workspace_id = $1 and id > $2 and id < $3 order by id desc limit $4",
+        )
+    } else {
+        c.q(
+            "select id, actor_id, action, target, data, created_at from audit_log \
+             where workspace_id = $1 and id > $2 and id < $3 order by id limit $4",
+        )
+    };
+    let mut rows: Vec<AuditEntry> = q
+        .bind(workspace)
+        .bind(after.unwrap_or(AuditEntryId(Uuid::nil())))
+        .bind(before.unwrap_or(AuditEntryId(Uuid::max())))
+        .bind(limit)
+        .all()
+        .await?;
+    if before.is_some() {
+        rows.reverse();
+    }
+    Ok(rows)
 }

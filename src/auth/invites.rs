@@ -162,6 +162,14 @@ pub(super) async fn list(
     limit: i64,
 ) -> Result<Vec<Invite>, AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
+    if let Some(id) = after.or(before) {
+        c.q("select id from invites where id = $1 and workspace_id = $2")
+            .bind(id)
+            .bind(actor.workspace)
+            .opt::<(InviteId,)>()
+            .await?
+            .ok_or(AuthError::NotFound("invite"))?;
+    }
     let mut rows: Vec<Invite> = if let Some(before) = before {
         c.q("select id, workspace_id, email, role, max_uses, uses, created_by, created_at, expires_at from invites \
              where workspace_id = $1 and id < $2 order by id desc limit $3")

@@ -153,16 +153,19 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
     Ok(())
 }
 
-/// Newest first.
+/// In the order in which they began; of very many the newest.
 pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
-    Ok(c.q(
-        "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
-            where user_id = $1 and expires_at > $2 order by id desc limit 100",
-    )
-    .bind(user)
-    .bind(now())
-    .all()
-    .await?)
+    let mut sessions: Vec<Session> = c
+        .q(
+            "select id, created_at, last_seen_at, expires_at, user_agent, address from sessions \
+            where user_id = $1 and expires_at > $2 order by id desc limit 1000",
+        )
+        .bind(user)
+        .bind(now())
+        .all()
+        .await?;
+    sessions.reverse();
+    Ok(sessions)
 }
 
 /// False when there is no such session of this person.

@@ -8,7 +8,7 @@ use super::ChatError;
 use crate::{
     auth::{Actor, Caller, Role, Scope},
     db::Conn,
-    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::Audience,
 };
 
@@ -29,6 +29,8 @@ pub struct ThreadAccess {
     pub place: ChannelAccess,
     pub thread: ThreadId,
     pub archived: bool,
+    /// Whether an agent is bound to it.
+    pub bound: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -77,6 +79,7 @@ pub async fn channel(
 struct ThreadRow {
     thread_id: ThreadId,
     status: String,
+    bound_agent: Option<AgentId>,
     #[sqlx(flatten)]
     channel: ChannelRow,
 }
@@ -89,7 +92,7 @@ pub async fn thread(
     id: ThreadId,
 ) -> Result<ThreadAccess, ChatError> {
     let row: Option<ThreadRow> = c
-        .q("select t.id as thread_id, t.status, ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
+        .q("select t.id as thread_id, t.status, t.agent_id as bound_agent, ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
             from threads t join channels ch on ch.id = t.channel_id \
             join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
             left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1")
@@ -99,11 +102,12 @@ pub async fn thread(
         .await?;
     row.and_then(|row| {
         let archived = row.status == "archived";
-        let thread = row.thread_id;
+        let (thread, bound) = (row.thread_id, row.bound_agent.is_some());
         row.channel.admit(caller).map(|place| ThreadAccess {
             place,
             thread,
             archived,
+            bound,
         })
     })
     .ok_or(ChatError::ThreadNotFound)

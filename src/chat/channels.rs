@@ -161,6 +161,16 @@ pub async fn list_mine(
     (after, before): (Option<ChannelId>, Option<ChannelId>),
     limit: i64,
 ) -> Result<Vec<MyChannel>, ChatError> {
+    if let Some(id) = after.or(before) {
+        c.q("select ch.id from channels ch left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $3 \
+             where ch.id = $1 and ch.workspace_id = $2 and (ch.kind = 'public' or cm.user_id is not null)")
+            .bind(id)
+            .bind(workspace)
+            .bind(user)
+            .opt::<(ChannelId,)>()
+            .await?
+            .ok_or(ChatError::ChannelNotFound)?;
+    }
     let q = if before.is_some() {
         c.q(channel_sql!(
             ", cm.read_seq",

@@ -198,9 +198,12 @@ pub async fn insert_message(
     audience: Audience,
 ) -> Result<Message, DbError> {
     let at = now();
-    c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
+    let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
          content, content_plain, mentions, reactions, metadata, client_id, created_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)")
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+         returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
+           when 'agent' then (select coalesce(a.profile ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
+           (select u.avatar_url from users u where messages.author_type = 'human' and u.id = messages.author_id)")
         .bind(new.id)
         .bind(new.workspace)
         .bind(new.channel)
@@ -219,11 +222,33 @@ pub async fn insert_message(
         .bind(Json(new.metadata.clone()))
         .bind(new.client_id.clone())
         .bind(at)
-        .run()
+        .one()
         .await?;
-    let message = messages::find_message(c, new.id)
-        .await?
-        .ok_or(sqlx::Error::RowNotFound)?;
+    // As it would be read; reading it would take a statement more.
+    let message = Message::from(messages::Row {
+        id: new.id,
+        workspace_id: new.workspace,
+        channel_id: new.channel,
+        thread_id: new.thread,
+        fork_id: new.fork,
+        parent_id: new.parent,
+        seq,
+        author_type: new.author_type.to_owned(),
+        author_id: new.author,
+        author_name,
+        avatar_url,
+        kind: new.kind.to_owned(),
+        state: new.state.to_owned(),
+        content: new.content.clone(),
+        content_plain: new.plain.clone(),
+        mentions: Json(new.mentions.clone()),
+        reactions: Json(Vec::new()),
+        metadata: Json(new.metadata.clone()),
+        client_id: new.client_id.clone(),
+        created_at: at,
+        edited_at: None,
+        deleted_at: None,
+    });
     if new.fork.is_none() {
         threads::count_message(c, &message).await?;
     }
@@ -283,21 +308,9 @@ async fn claim_client_id(
     let Some(client_id) = client_id else {
         return Ok(None);
     };
-    let existing: Option<(String, Uuid)> = c
-        .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
-        .bind(actor.workspace)
-        .bind(actor.user)
-        .bind(client_id.to_owned())
-        .opt()
-        .await?;
-    if let Some((known_place, object)) = existing {
-        return if known_place == place {
-            Ok(Some(object))
-        } else {
-            Err(ChatError::ClientIdReused)
-        };
-    }
-    c.q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6)")
+    let taken = c
+        .q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6) \
+            on conflict (workspace_id, user_id, client_id) do nothing")
         .bind(actor.workspace)
         .bind(actor.user)
         .bind(client_id.to_owned())
@@ -306,7 +319,21 @@ async fn claim_client_id(
         .bind(now())
         .run()
         .await?;
-    Ok(None)
+    if taken == 1 {
+        return Ok(None);
+    }
+    let (known_place, object): (String, Uuid) = c
+        .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(client_id.to_owned())
+        .one()
+        .await?;
+    if known_place == place {
+        Ok(Some(object))
+    } else {
+        Err(ChatError::ClientIdReused)
+    }
 }
 
 /// A resend: what was stored the first time.
@@ -334,16 +361,16 @@ struct Asked {
 }
 
 /// Whom a message asks: those that it mentions, else the agent that the place is bound to.
-async fn asked(
-    c: &mut Conn,
-    actor: &Actor,
-    thread: ThreadId,
-    found: &Found,
-) -> Result<Vec<Asked>, ChatError> {
+async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Vec<Asked>, ChatError> {
+    let actor = &said.place.actor;
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
     }
-    let bound = threads::binding(c, thread).await?;
+    let bound = if said.bound {
+        threads::binding(c, said.thread).await?
+    } else {
+        None
+    };
     if !found.agents.is_empty() {
         let pinned = |agent: &Askable| {
             bound
@@ -375,6 +402,8 @@ async fn asked(
 struct Said<'a> {
     place: &'a ChannelAccess,
     thread: ThreadId,
+    /// Whether the thread may be bound to an agent.
+    bound: bool,
     message: MessageId,
     parent: Option<MessageId>,
     text: &'a Text,
@@ -390,7 +419,7 @@ async fn say(
     let actor = &said.place.actor;
     let audience = said.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
-    let asked = asked(c, actor, said.thread, &found).await?;
+    let asked = asked(c, &said, &found).await?;
     let queued = if asked.is_empty() {
         0
     } else {
@@ -545,6 +574,7 @@ pub async fn post_message(
     let said = Said {
         place: &access.place,
         thread,
+        bound: access.bound,
         message: id,
         parent,
         text,
@@ -649,6 +679,7 @@ pub async fn start_thread(
     let said = Said {
         place: &place,
         thread,
+        bound: agent.is_some(),
         message,
         parent: None,
         text,

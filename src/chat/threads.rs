@@ -222,10 +222,12 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
     if message.kind == "notice" {
         return Ok(());
     }
-    let (participants,): (Json<Vec<Participant>>,) = c
-        .q("select participants from threads where id = $1")
+    let participants: Json<Vec<Participant>> = c
+        .q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3 where id = $1 returning participants")
         .bind(message.thread_id)
-        .one()
+        .bind(message.seq)
+        .bind(message.created_at)
+        .value()
         .await?;
     let mut participants = participants.0;
     let id = message.author.id.clone().unwrap_or_default();
@@ -238,14 +240,12 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
             id,
             name: message.author.name.clone(),
         });
+        c.q("update threads set participants = $2 where id = $1")
+            .bind(message.thread_id)
+            .bind(Json(participants))
+            .run()
+            .await?;
     }
-    c.q("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3, participants = $4 where id = $1")
-        .bind(message.thread_id)
-        .bind(message.seq)
-        .bind(message.created_at)
-        .bind(Json(participants))
-        .run()
-        .await?;
     Ok(())
 }
 

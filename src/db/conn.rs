@@ -70,6 +70,15 @@ impl Conn {
         }
     }
 
+    /// Forgets what was noted about the transaction that has just ended.
+    pub(super) fn renew(&mut self) {
+        self.writes = 0;
+        self.failed = false;
+        self.retryable = false;
+        self.notices.clear();
+        self.proof = None;
+    }
+
     pub(super) fn lite(c: PoolConnection<Sqlite>) -> Self {
         Self::new(Link::Lite(c))
     }

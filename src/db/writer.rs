@@ -135,6 +135,7 @@ impl Writers {
             queues.push(send);
             let writer = Writer {
                 source,
+                kept: RefCell::new(None),
                 engine,
                 listener: Arc::clone(listener),
             };
@@ -210,6 +211,9 @@ impl Writers {
 
 struct Writer {
     source: Source,
+    /// The connection, after a commit that went well: giving it back to its pool and taking it again asks the database twice
+    /// whether it is still there.
+    kept: RefCell<Option<Conn>>,
     engine: Engine,
     listener: Listener,
 }
@@ -268,8 +272,24 @@ impl Writer {
         }
     }
 
+    async fn acquire(&self) -> Result<Conn, DbError> {
+        let kept = self.kept.borrow_mut().take();
+        match kept {
+            Some(c) => Ok(c),
+            None => self.source.acquire().await,
+        }
+    }
+
+    /// What is to be told of the transaction that was just committed; its connection is kept for the next.
+    fn keep(&self, mut c: Conn) -> Vec<Notice> {
+        let notices = std::mem::take(&mut c.notices);
+        c.renew();
+        *self.kept.borrow_mut() = Some(c);
+        notices
+    }
+
     async fn truncate_log(&self) -> Result<(), DbError> {
-        let mut c = self.source.acquire().await?;
+        let mut c = self.acquire().await?;
         // Fails while a reader is inside the log; readers are short, so a few tries are enough.
         for _ in 0..20 {
             let (busy,): (i64,) = c
@@ -309,7 +329,7 @@ impl Writer {
 
     /// All jobs in one transaction. An error means that nothing was stored, or that this is unknown.
     async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<Notice>, Failed> {
-        let mut c = self.source.acquire().await.map_err(Failed::before)?;
+        let mut c = self.acquire().await.map_err(Failed::before)?;
         let begin = if self.engine == Engine::Sqlite {
             "begin immediate"
         } else {
@@ -342,7 +362,7 @@ impl Writer {
             });
         }
         failpoint!("after_commit");
-        Ok(std::mem::take(&mut c.notices))
+        Ok(self.keep(c))
     }
 
     async fn roll_back(&self, c: &mut Conn) {
@@ -383,7 +403,7 @@ impl Writer {
     }
 
     async fn try_one(&self, job: &dyn Job) -> Result<Vec<Notice>, OneFailed> {
-        let mut c = self.source.acquire().await.map_err(OneFailed::Retry)?;
+        let mut c = self.acquire().await.map_err(OneFailed::Retry)?;
         let begin = if self.engine == Engine::Sqlite {
             "begin immediate"
         } else {
@@ -411,7 +431,7 @@ impl Writer {
             });
         }
         failpoint!("after_commit");
-        Ok(std::mem::take(&mut c.notices))
+        Ok(self.keep(c))
     }
 
     /// The connection broke during the commit. Whether it happened shows in the event log.
@@ -439,7 +459,7 @@ impl Writer {
     async fn is_committed(&self, proof: &Proof) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
         for _ in 0..TRIES_MAX {
-            if let Ok(mut c) = self.source.acquire().await {
+            if let Ok(mut c) = self.acquire().await {
                 let found = c
                     .q("select seq from events where workspace_id = $1 and seq = $2 and ts = $3")
                     .bind(proof.workspace)

@@ -84,6 +84,42 @@ impl PageQuery {
     }
 }
 
+impl<Id: PartialEq + Copy> Page<Id> {
+    /// The page of a list that is short enough to be read whole; `rows` stand in order of creation.
+    ///
+    /// # Errors
+    /// 404 when `after` or `before` is not among them.
+    pub fn cut<T: Serialize>(
+        &self,
+        rows: Vec<T>,
+        id: impl Fn(&T) -> Id,
+    ) -> Result<List<T>, ApiError>
+    where
+        Id: std::fmt::Display,
+    {
+        let place = |wanted: Id| {
+            rows.iter()
+                .position(|row| id(row) == wanted)
+                .ok_or_else(|| {
+                    ApiError::not_found("cursor_not_found", format!("{wanted} is not in this list"))
+                })
+        };
+        let from = self.after.map(place).transpose()?.map_or(0, |i| i + 1);
+        let to = self.before.map(place).transpose()?.unwrap_or(rows.len());
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        // One more than the limit, on the side that is asked for.
+        let (from, to) = if self.before.is_some() {
+            (to.saturating_sub(limit + 1), to)
+        } else {
+            (from, rows.len().min(from + limit + 1))
+        };
+        let rows = rows.into_iter().skip(from).take(to - from).collect();
+        Ok(List::new(rows, self.limit, self.before.is_some(), |row| {
+            id(row).to_string()
+        }))
+    }
+}
+
 /// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct List<T> {
@@ -119,5 +155,30 @@ impl<T> List<T> {
             last_id,
             next_cursor: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(limit: i64, after: Option<u32>, before: Option<u32>) -> Result<List<u32>, ApiError> {
+        Page {
+            limit,
+            after,
+            before,
+        }
+        .cut(vec![10, 20, 30, 40], |row| *row)
+    }
+
+    #[test]
+    fn a_short_list_is_paged_in_both_directions() {
+        let first = page(2, None, None).unwrap();
+        assert_eq!((first.data, first.has_more), (vec![10, 20], true));
+        let next = page(2, Some(20), None).unwrap();
+        assert_eq!((next.data, next.has_more), (vec![30, 40], false));
+        let back = page(2, None, Some(40)).unwrap();
+        assert_eq!((back.data, back.has_more), (vec![20, 30], true));
+        assert!(page(2, Some(25), None).is_err());
     }
 }

@@ -1,13 +1,18 @@
 //! Joins the routes of every capability.
 
+use std::time::Duration;
+
 use axum::{
     Router,
+    body::{Body, Bytes},
     extract::{DefaultBodyLimit, Request, WebSocketUpgrade},
     http::{HeaderMap, HeaderName, HeaderValue},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::BytesMut;
+use futures::StreamExt;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     set_header::SetResponseHeaderLayer,
@@ -20,6 +25,9 @@ use crate::{agents, auth, auth::Caller, chat, realtime::socket};
 
 /// A request's body (PROTOCOL §1).
 const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How much of a body that is too large is read and thrown away.
+const BODY_DRAINED_MAX: usize = 32 * 1024 * 1024;
+const BODY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Every route that the document shows.
 pub(super) fn routes() -> OpenApiRouter<State> {
@@ -67,7 +75,8 @@ pub fn build(state: State) -> Router {
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn_with_state(state.clone(), origin::guard))
         .layer(middleware::from_fn(refuse_nul))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn(read_body))
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
         ))
@@ -90,6 +99,51 @@ fn span(request: &Request) -> tracing::Span {
         .get::<axum::extract::MatchedPath>()
         .map_or("", |path| path.as_str());
     tracing::debug_span!("request", method = %request.method(), route, id = %uuid::Uuid::now_v7())
+}
+
+/// Reads the body before anyone looks at the request. A refusal that left it unread would cost the client its connection.
+async fn read_body(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(BODY_WITHIN, collect(body)).await {
+        Ok(Ok(bytes)) => {
+            next.run(Request::from_parts(parts, Body::from(bytes)))
+                .await
+        }
+        Ok(Err(error)) => error.into_response(),
+        Err(_) => ApiError::invalid(
+            "body_too_slow",
+            "the request's body did not arrive in time".to_owned(),
+            "",
+        )
+        .into_response(),
+    }
+}
+
+/// A body as far as it is allowed to go. What is too large is read to its end all the same, up to a point, so that the
+/// client gets to see the answer.
+async fn collect(body: Body) -> Result<Bytes, ApiError> {
+    let mut stream = body.into_data_stream();
+    let (mut bytes, mut read) = (BytesMut::new(), 0);
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|_| {
+            ApiError::invalid(
+                "invalid_body",
+                "the request's body could not be read".to_owned(),
+                "",
+            )
+        })?;
+        read += piece.len();
+        if read <= BODY_BYTES_MAX {
+            bytes.extend_from_slice(&piece);
+        } else if read > BODY_DRAINED_MAX {
+            break;
+        }
+    }
+    if read > BODY_BYTES_MAX {
+        Err(ApiError::body_too_large())
+    } else {
+        Ok(bytes.freeze())
+    }
 }
 
 /// A NUL in an address can be stored nowhere.

@@ -19,8 +19,8 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Address, Body, Path},
-        page::List,
+        extract::{Address, Body, Path, Query},
+        page::{List, PageQuery},
     },
     ids::{SessionId, UserId},
     realtime::Close,
@@ -287,13 +287,15 @@ struct MySession {
     current: bool,
 }
 
-/// One's own sessions, newest first
-#[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts", responses((status = 200, body = List<MySession>)))]
+/// One's own sessions
+#[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts", params(PageQuery), responses((status = 200, body = List<MySession>)))]
 async fn list_sessions(
     axum::extract::State(state): St,
     caller: Caller,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<List<MySession>>, ApiError> {
     let current = caller.require_session()?;
+    let page = query.parse::<SessionId>(20)?;
     let sessions = sessions::list(&mut state.db.read().await?, caller.user).await?;
     let rows = sessions
         .into_iter()
@@ -302,9 +304,7 @@ async fn list_sessions(
             session,
         })
         .collect();
-    Ok(Json(List::new(rows, 100, false, |row: &MySession| {
-        row.session.id.to_string()
-    })))
+    Ok(Json(page.cut(rows, |row: &MySession| row.session.id)?))
 }
 
 /// End one of one's own sessions

@@ -13,8 +13,8 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Body, Path},
-        page::List,
+        extract::{Body, Path, Query},
+        page::{List, PageQuery},
     },
     ids::{ApiKeyId, WorkspaceId},
     realtime::Close,
@@ -27,15 +27,15 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// One's own keys in this workspace
-#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", responses((status = 200, body = List<ApiKey>)))]
+#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(PageQuery), responses((status = 200, body = List<ApiKey>)))]
 async fn list_keys(
     axum::extract::State(state): St,
     actor: Actor,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<List<ApiKey>>, ApiError> {
+    let page = query.parse::<ApiKeyId>(20)?;
     let keys = keys::list(&mut state.db.read().await?, &actor).await?;
-    Ok(Json(List::new(keys, 100, false, |key: &ApiKey| {
-        key.id.to_string()
-    })))
+    Ok(Json(page.cut(keys, |key| key.id)?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

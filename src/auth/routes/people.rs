@@ -19,7 +19,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
-    ids::{InviteId, UserId, WorkspaceId},
+    ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     realtime::Close,
 };
 
@@ -284,7 +284,7 @@ async fn accept_invite(
     Ok(Json(accepted))
 }
 
-/// What admins did, newest first
+/// What admins did
 #[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(PageQuery), responses((status = 200, body = List<AuditEntry>)))]
 async fn list_audit_log(
     axum::extract::State(state): St,
@@ -292,23 +292,19 @@ async fn list_audit_log(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
     actor.require(Scope::WorkspaceAdmin)?;
-    let limit = crate::http::page::parse_limit(query.limit.as_deref(), 20)?;
-    if query.before.as_deref().is_some_and(|t| !t.is_empty()) {
-        return Err(ApiError::invalid(
-            "invalid_cursor",
-            "the log is read newest first: go on with `after`".to_owned(),
-            "before",
-        ));
-    }
-    let after = crate::http::page::parse_id(query.after.as_deref(), "after")?;
+    let page = query.parse::<AuditEntryId>(20)?;
+    let mut c = state.db.read().await?;
     let rows = audit::list(
-        &mut state.db.read().await?,
+        &mut c,
         actor.workspace,
-        after,
-        limit + 1,
+        (page.after, page.before),
+        page.limit + 1,
     )
     .await?;
-    Ok(Json(List::new(rows, limit, false, |entry: &AuditEntry| {
-        entry.id.to_string()
-    })))
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |entry: &AuditEntry| entry.id.to_string(),
+    )))
 }

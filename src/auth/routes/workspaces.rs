@@ -14,8 +14,8 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Body, Path},
-        page::List,
+        extract::{Body, Path, Query},
+        page::{List, PageQuery},
     },
     ids::WorkspaceId,
 };
@@ -27,20 +27,16 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// One's own workspaces
-#[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces", responses((status = 200, body = List<MyWorkspace>)))]
+#[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces", params(PageQuery), responses((status = 200, body = List<MyWorkspace>)))]
 async fn list_workspaces(
     axum::extract::State(state): St,
     caller: Caller,
+    Query(query): Query<PageQuery>,
 ) -> Result<Json<List<MyWorkspace>>, ApiError> {
+    let page = query.parse::<WorkspaceId>(20)?;
     let mut mine = workspaces::list_mine(&mut state.db.read().await?, caller.user).await?;
     mine.retain(|workspace| caller.may_enter(workspace.id));
-    let n = i64::try_from(mine.len()).unwrap_or(i64::MAX);
-    Ok(Json(List::new(
-        mine,
-        n,
-        false,
-        |workspace: &MyWorkspace| workspace.id.to_string(),
-    )))
+    Ok(Json(page.cut(mine, |workspace| workspace.id)?))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -108,6 +108,10 @@ async fn list_messages(
 struct MessageForm {
     /// Markdown, at most 32 KiB.
     content: String,
+    /// Files come later: an empty list is all it takes.
+    #[serde(default, rename = "attachments")]
+    #[schema(value_type = Vec<String>, max_items = 0)]
+    _attachments: [(); 0],
     /// A message of this thread that this one answers.
     parent_id: Option<MessageId>,
     /// The same again answers 200 with the first.

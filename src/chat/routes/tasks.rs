@@ -77,6 +77,9 @@ async fn list_tasks(
     if let Some(agent) = agent {
         crate::agents::profiles::get_agent(&mut c, actor.workspace, agent).await?;
     }
+    if let Some(id) = page.after.or(page.before) {
+        visible_task(&mut c, &caller, id).await?;
+    }
     let filter = queue::Filter {
         status,
         thread,
