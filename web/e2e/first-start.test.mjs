@@ -119,6 +119,38 @@ test('without an invite nobody else signs up', async () => {
   await cy.close();
 });
 
+test('on an open address the set-up needs the link that the server printed', async () => {
+  const open = await new Server({ OPENVIBE_LISTEN: '0.0.0.0:0' }).start();
+  const eve = await person(browser, open.base.replace('0.0.0.0', 'localhost'));
+  try {
+    await eve.page.goto('/');
+    await eve.page.getByText('Open the set-up link that the server printed').waitFor();
+    await accessible(eve.page, 'set-up without its token');
+    const link = /(http:\/\/\S+setup_token=\S+)/.exec(open.said)[1];
+    const { pathname, search } = new URL(link);
+    await setUp(eve.page, { name: 'Eve', email: 'eve@example.com', path: pathname + search });
+    assert.deepEqual(eve.errors, []);
+  } finally {
+    await eve.close();
+    await open.close();
+  }
+});
+
+test('a device that is signed out from another one is led to the log-in', async () => {
+  const other = await person(browser, server.base);
+  await other.page.goto('/login');
+  await box(other.page, 'Email').fill('bo@example.com');
+  await other.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await button(other.page, 'Sign in').click();
+  await box(other.page, 'Start a thread in #general').waitFor();
+  await bo.page.goto('/northwind/settings/sessions');
+  await bo.page.getByText('This device').waitFor();
+  await bo.page.locator('main').getByRole('button', { name: 'Sign out' }).first().click();
+  await button(other.page, 'Sign in').waitFor();
+  assert.deepEqual(other.errors, []);
+  await other.close();
+});
+
 test('no page logged an error', () => {
   assert.deepEqual([...ada.errors, ...bo.errors], []);
 });

@@ -25,6 +25,10 @@ let browser;
 let ada;
 let bo;
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+const back = async (p) => {
+  await side(p).getByRole('link', { name: 'general' }).click();
+  return p.page;
+};
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 
 before(async () => {
@@ -289,15 +293,28 @@ test('at 390 px: channel, drawer, thread, long press, nothing sideways', async (
   await page.getByRole('link', { name: /Friday or Monday/ }).click();
   await message(page, 'The fair is on').waitFor();
   await accessible(page, 'a thread at 390 px');
-  await page.getByRole('region', { name: 'Messages', exact: true }).evaluate((el) => (el.scrollTop = 0));
+  await page.getByRole('region', { name: 'Messages', exact: true }).hover();
+  await page.mouse.wheel(0, -5000);
+  await message(page, 'The fair is on').getByText('Wednesday').waitFor();
   await theme(phone, 'light');
   await shot(page, '17-thread-390-light');
   await theme(phone, 'dark');
-  await message(page, 'The fair is on')
-    .dispatchEvent('touchstart', {
-      touches: [{ identifier: 0, clientX: 200, clientY: 200, target: undefined }],
-    })
-    .catch(() => undefined);
+  const spot = await message(page, 'The fair is on').getByText('Wednesday').boundingBox();
+  // The list takes no pointer while it still scrolls.
+  await page.waitForFunction(
+    ({ x, y }) => document.elementFromPoint(x + 5, y + 5)?.tagName === 'STRONG',
+    spot,
+  );
+  const cdp = await phone.context.newCDPSession(page);
+  await cdp.send('Input.dispatchTouchEvent', {
+    type: 'touchStart',
+    touchPoints: [{ x: spot.x + 5, y: spot.y + 5 }],
+  });
+  await page.getByRole('dialog').getByRole('button', { name: 'Copy text' }).waitFor();
+  await cdp.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+  await accessible(page, 'the sheet of a message');
+  await page.getByRole('dialog').getByRole('button', { name: 'React with 🎉' }).click();
+  await message(page, 'The fair is on').getByRole('button', { name: '🎉 1' }).waitFor();
   for (const width of [320, 390, 768, 1024]) {
     await page.setViewportSize({ width, height: 800 });
     await fits(page, `a thread at ${width} px`);
@@ -306,13 +323,16 @@ test('at 390 px: channel, drawer, thread, long press, nothing sideways', async (
   await phone.close();
 });
 
-test('a viewer reads everything and is told why there is no box', async () => {
+test('a viewer reads everything and is told why there is no box, from the moment it is so', async () => {
+  await bo.page.goto('/northwind/c/general');
+  await box(bo.page, 'Start a thread in #general').waitFor();
   await ada.page.goto('/northwind/settings/members');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
-  await bo.page.goto('/northwind/c/general');
   await bo.page.getByText('You are a viewer here').waitFor();
   await accessible(bo.page, 'a channel for a viewer');
   assert.equal(await bo.page.getByRole('button', { name: 'New channel' }).count(), 0);
+  await startThread(await back(ada), 'Viewers see this at once');
+  await bo.page.getByRole('link', { name: 'Viewers see this at once' }).waitFor();
 });
 
 test('no page logged an error', () => {

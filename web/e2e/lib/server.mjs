@@ -16,6 +16,8 @@ export class Server {
   #env;
   #log = [];
   base = '';
+  /** What it printed on standard output. */
+  said = '';
 
   constructor(env = {}) {
     this.#env = env;
@@ -43,16 +45,16 @@ export class Server {
         () => fail(new Error(`no address after ${START_MS} ms\n${this.log}`)),
         START_MS,
       );
-      let text = '';
+      this.said = '';
       this.#child.stdout.on('data', (d) => {
-        text += d;
-        const at = /listening on (http:\/\/\S+)/.exec(text);
+        this.said += d;
+        const at = /listening on (http:\/\/\S+)/.exec(this.said);
         if (!at) return;
         clearTimeout(timer);
         done(at[1]);
       });
       this.#child.once('exit', (code) =>
-        fail(new Error(`the server ended with ${code}\n${text}${this.log}`)),
+        fail(new Error(`the server ended with ${code}\n${this.said}${this.log}`)),
       );
     });
     return this;

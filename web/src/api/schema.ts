@@ -1958,7 +1958,16 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description Not from this machine, or without the token */
+            /** @description Without the token, where one is set */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not from this machine */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2676,6 +2685,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -2954,6 +2972,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3438,6 +3465,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4123,6 +4159,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -4217,6 +4262,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -4304,6 +4358,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4612,6 +4675,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -4699,6 +4771,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5008,6 +5089,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5598,6 +5688,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -5686,6 +5785,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5868,6 +5976,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6170,6 +6287,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -6381,6 +6507,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -6469,6 +6604,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6830,6 +6974,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description Too many requests: wait as Retry-After says */
             429: {
                 headers: {
@@ -7002,6 +7155,15 @@ export interface operations {
             };
             /** @description It conflicts with what is there */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -32,7 +32,7 @@ export function chipText(t: Task, view: ChipView): string {
       return 'Queued';
     case 'retrying': {
       const left = Math.max(0, Math.ceil((Date.parse(t.retry_at!) - view.now) / 1000));
-      return `${left ? `Retrying in ${left} s` : 'Retrying now'} · attempt ${t.attempt + 1}`;
+      return `${left ? `Retrying in ${left} s` : 'Retrying now'} · attempt ${t.attempt}`;
     }
     case 'running':
       return view.writing ? `Writing ${Math.floor(since(t.started_at) / 1000)} s` : 'Reading the thread';

@@ -62,7 +62,7 @@ test('the chip says what goes on', () => {
   expect(say({})).toBe('Queued');
   expect(say({ status: 'running', started_at: AT })).toBe('Reading the thread');
   expect(say({ status: 'running', started_at: AT }, true)).toBe('Writing 7 s');
-  expect(say({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 1 })).toBe('Retrying in 5 s · attempt 2');
+  expect(say({ retry_at: '2026-01-05T09:00:12.000Z', attempt: 2 })).toBe('Retrying in 5 s · attempt 2');
   expect(say({ status: 'completed', started_at: AT, completed_at: '2026-01-05T09:00:06.400Z' })).toBe(
     '6.4 s',
   );

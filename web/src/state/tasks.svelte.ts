@@ -33,6 +33,11 @@ export class Tasks {
     const old = this.map.get(task.id);
     if (!old || (isActive(old) && !isActive(task))) this.put(task);
   }
+  /** Its answer has begun. */
+  writes(id: string, message: string): void {
+    const t = this.map.get(id);
+    if (t && !t.reply_message_id) this.map.set(id, { ...t, reply_message_id: message });
+  }
   /** Fetched once, for a row on screen whose task is not known yet. */
   want(id: string): void {
     if (this.map.has(id) || this.#asked.has(id)) return;

@@ -272,6 +272,7 @@ export class WorkspaceState {
     open?.apply(e);
     if (mine && m.client_id) this.outbox.confirm(m.client_id, m.thread_id);
     if (m.author.type === 'human' && m.author.id) this.typing.stopped(m.thread_id, m.author.id);
+    if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
     if (!counts(m, this.myId) || m.fork_id) return;
     const mention = mentionsMe(m, this.myId);
     if (!seen) this.channels.add(m.channel_id, 1, mention ? 1 : 0);
