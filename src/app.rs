@@ -81,8 +81,15 @@ fn lock_directory(dir: &Path) -> anyhow::Result<std::fs::File> {
 fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
     // Several servers of one process share it; who comes first installs it while the others wait.
     static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
-    let install = || PrometheusBuilder::new().install_recorder().map_err(|e| e.to_string());
-    HANDLE.get_or_init(install).clone().map_err(anyhow::Error::msg)
+    let install = || {
+        PrometheusBuilder::new()
+            .install_recorder()
+            .map_err(|e| e.to_string())
+    };
+    HANDLE
+        .get_or_init(install)
+        .clone()
+        .map_err(anyhow::Error::msg)
 }
 
 /// Hands what was committed to hub and queue, in commit order, from a thread of its own: writers do not wait for sockets.

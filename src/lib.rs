@@ -18,6 +18,7 @@ pub mod failpoint;
 pub mod http;
 pub mod ids;
 pub mod model;
+pub mod patch;
 pub mod realtime;
 pub mod tasks;
 pub mod time;

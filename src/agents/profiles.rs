@@ -14,6 +14,7 @@ use crate::{
     auth::{Actor, DisplayName, Scope, handles},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
+    patch::{nullable, present},
     realtime::{Audience, log},
 };
 
@@ -248,6 +249,17 @@ pub async fn find_askable(
         .await
 }
 
+/// The workspace's default agent, which is always active.
+pub async fn find_default(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+) -> Result<Option<Askable>, DbError> {
+    c.q("select a.id, a.version from workspaces w join agents a on a.id = w.default_agent_id where w.id = $1 and a.status = 'active'")
+        .bind(workspace)
+        .opt()
+        .await
+}
+
 /// The newest version of an agent, whatever its status.
 pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<i64, DbError> {
     c.q("select version from agents where id = $1")
@@ -432,6 +444,8 @@ pub struct NewAgent {
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentPatch {
+    #[serde(default, deserialize_with = "present")]
+    pub name: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     pub display_name: Option<Option<String>>,
@@ -441,6 +455,7 @@ pub struct AgentPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Avatar>)]
     pub avatar: Option<Option<Avatar>>,
+    #[serde(default, deserialize_with = "present")]
     pub instructions: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
@@ -454,11 +469,16 @@ pub struct AgentPatch {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<f64>)]
     pub top_p: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "present")]
     pub capabilities: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
     pub role: Option<AgentRole>,
+    #[serde(default, deserialize_with = "present")]
     pub mentionable: Option<bool>,
     /// Merged by key; `null` removes one.
+    #[serde(default, deserialize_with = "present")]
     pub metadata: Option<BTreeMap<String, Option<String>>>,
+    #[serde(default, deserialize_with = "present")]
     pub status: Option<SettableStatus>,
 }
 
@@ -468,12 +488,7 @@ pub struct AgentPatch {
 pub enum SettableStatus {
     Active,
     Inactive,
-}
-
-fn nullable<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
-    d: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::<T>::deserialize(d).map(Some)
+    Archived,
 }
 
 fn units(text: &str) -> usize {
@@ -754,21 +769,32 @@ pub async fn patch_agent(
         None => row.status.as_str(),
         Some(SettableStatus::Active) => "active",
         Some(SettableStatus::Inactive) => "inactive",
+        Some(SettableStatus::Archived) => "archived",
     };
     if status != row.status {
         actor.require(Scope::AgentsAdmin)?;
-        if status == "inactive" && agent.summary.is_default {
+        if status != "active" && agent.summary.is_default {
             return Err(AgentError::DefaultMustStay);
         }
     }
-    let unchanged =
-        profile == row.profile.0 && mentionable == row.mentionable && status == row.status;
+    let name = patch.name.as_deref().unwrap_or(&row.name);
+    if name != row.name {
+        handles::check(name, "name")?;
+        handles::release(c, actor.workspace, id.0).await?;
+        if !handles::claim(c, actor.workspace, name, handles::Owner::Agent, id.0).await? {
+            return Err(AgentError::NameTaken(name.to_owned()));
+        }
+    }
+    let unchanged = name == row.name
+        && profile == row.profile.0
+        && mentionable == row.mentionable
+        && status == row.status;
     if unchanged && expected.is_none_or(|version| version == row.version) {
         return Ok(agent);
     }
     // The version is decided inside the update, so that of any number of parallel editors of one version one wins.
     let updated: Option<(i64,)> = c
-        .q("update agents set profile = $3, mentionable = $4, status = $5, version = version + 1, updated_at = $6 \
+        .q("update agents set profile = $3, mentionable = $4, status = $5, name = $8, version = version + 1, updated_at = $6 \
             where workspace_id = $1 and id = $2 and version = $7 returning version")
         .bind(actor.workspace)
         .bind(id)
@@ -777,18 +803,24 @@ pub async fn patch_agent(
         .bind(status.to_owned())
         .bind(now())
         .bind(expected.unwrap_or(row.version))
+        .bind(name.to_owned())
         .opt()
         .await?;
     let Some((version,)) = updated else {
         return Err(AgentError::Stale(Box::new(agent)));
     };
-    let summary = change_summary(&row, &profile, mentionable, status);
+    let summary = change_summary(&row, &profile, name, mentionable, status);
     insert_version(c, id, version, &profile, Some(actor.user), &summary).await?;
     let agent = get_agent(c, actor.workspace, id).await?;
+    let kind = if status == "archived" && row.status != "archived" {
+        "agent.archived"
+    } else {
+        "agent.updated"
+    };
     log::append_one(
         c,
         actor.workspace,
-        "agent.updated",
+        kind,
         Audience::Workspace,
         &AgentEvent { agent: &agent },
     )
@@ -797,7 +829,7 @@ pub async fn patch_agent(
 }
 
 /// Names the fields that differ.
-fn change_summary(old: &Row, new: &Profile, mentionable: bool, status: &str) -> String {
+fn change_summary(old: &Row, new: &Profile, name: &str, mentionable: bool, status: &str) -> String {
     let before = serde_json::to_value(&old.profile.0).unwrap_or_default();
     let after = serde_json::to_value(new).unwrap_or_default();
     let mut changed: Vec<String> = after
@@ -807,6 +839,9 @@ fn change_summary(old: &Row, new: &Profile, mentionable: bool, status: &str) -> 
         .filter(|(key, value)| before.get(key.as_str()) != Some(value))
         .map(|(key, _)| key.clone())
         .collect();
+    if name != old.name {
+        changed.push(format!("name: {name}"));
+    }
     if mentionable != old.mentionable {
         changed.push("mentionable".to_owned());
     }

@@ -68,21 +68,19 @@ impl AgentsQuery {
                 "before" => &mut query.before,
                 "status" => &mut query.status,
                 "name" => &mut query.name,
-                other => match other
-                    .strip_prefix("metadata.")
-                    .filter(|key| !key.is_empty())
-                {
-                    Some(key) => {
-                        query.metadata.insert(key.to_owned(), value);
-                        continue;
-                    }
-                    None => {
+                other => {
+                    let Some(key) = other
+                        .strip_prefix("metadata.")
+                        .filter(|key| !key.is_empty())
+                    else {
                         let text = format!(
                             "`{other}` is no parameter of this list: use limit, after, before, status, name or metadata.KEY"
                         );
                         return Err(ApiError::invalid("invalid_query", text, other));
-                    }
-                },
+                    };
+                    query.metadata.insert(key.to_owned(), value);
+                    continue;
+                }
             };
             *field = Some(value).filter(|value| !value.is_empty());
         }

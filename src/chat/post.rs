@@ -360,8 +360,13 @@ struct Asked {
     version: i64,
 }
 
-/// Whom a message asks: those that it mentions, else the agent that the place is bound to.
-async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Vec<Asked>, ChatError> {
+/// Whom a message asks: those that it mentions, else the agent that the place is bound to. When that one is no longer
+/// active, the place moves on to the workspace's default agent, and the text of a notice says so.
+async fn asked(
+    c: &mut Conn,
+    said: &Said<'_>,
+    found: &Found,
+) -> Result<(Vec<Asked>, Option<String>), ChatError> {
     let actor = &said.place.actor;
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
@@ -378,23 +383,39 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Vec<Asked
                 .filter(|b| b.agent == agent.id)
                 .map(|b| b.version)
         };
-        return Ok(found
-            .agents
-            .iter()
-            .map(|agent| Asked {
-                agent: agent.id,
-                version: pinned(agent).unwrap_or(agent.version),
-            })
-            .collect());
+        let ask = |agent: &Askable| Asked {
+            agent: agent.id,
+            version: pinned(agent).unwrap_or(agent.version),
+        };
+        return Ok((found.agents.iter().map(ask).collect(), None));
     }
-    Ok(bound
-        .filter(|b| b.auto_reply && b.is_active && actor.scopes.has(Scope::AgentsUse))
-        .map(|b| Asked {
-            agent: b.agent,
-            version: b.version,
-        })
-        .into_iter()
-        .collect())
+    let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
+        return Ok((Vec::new(), None));
+    };
+    if bound.is_active {
+        return Ok((
+            vec![Asked {
+                agent: bound.agent,
+                version: bound.version,
+            }],
+            None,
+        ));
+    }
+    let Some(default) = profiles::find_default(c, actor.workspace).await? else {
+        return Ok((Vec::new(), None));
+    };
+    let gone = profiles::shown_name(c, bound.agent).await?;
+    let now = profiles::shown_name(c, default.id).await?;
+    tracing::warn!(thread.id = %said.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
+    threads::rebind(c, said.place, said.thread, &default).await?;
+    let notice = format!("{gone} is no longer available, so {now} answers here from now on.");
+    Ok((
+        vec![Asked {
+            agent: default.id,
+            version: default.version,
+        }],
+        Some(notice),
+    ))
 }
 
 /// A text of a person, and where it goes.
@@ -419,7 +440,7 @@ async fn say(
     let actor = &said.place.actor;
     let audience = said.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
-    let asked = asked(c, &said, &found).await?;
+    let (asked, moved_on) = asked(c, &said, &found).await?;
     let queued = if asked.is_empty() {
         0
     } else {
@@ -506,6 +527,9 @@ async fn say(
                 .await?
                 .ok_or(ChatError::AlreadyRetried)?,
         );
+    }
+    if let (Some(text), Some(task)) = (moved_on, tasks.first()) {
+        insert_notice(c, task, audience, Some(message.id), text).await?;
     }
     Ok((message, tasks))
 }
@@ -658,13 +682,12 @@ pub async fn start_thread(
         place.actor.require(Scope::AgentsUse)?;
     }
     let agent = match new.agent.or(direct_agent) {
-        Some(id) => {
-            let askable = profiles::find_askable(c, place.actor.workspace, id).await?;
-            if askable.is_none() && new.agent.is_some() {
-                return Err(ChatError::NoSuchAgent(id.to_string()));
-            }
-            askable
-        }
+        Some(id) => match profiles::find_askable(c, place.actor.workspace, id).await? {
+            Some(askable) => Some(askable),
+            None if new.agent.is_some() => return Err(ChatError::NoSuchAgent(id.to_string())),
+            // The agent of a direct channel is gone: the default one stands in for it.
+            None => profiles::find_default(c, place.actor.workspace).await?,
+        },
         None => None,
     };
     let row = threads::insert(

@@ -185,6 +185,37 @@ async fn bind(
     Ok(())
 }
 
+/// Moves a thread on to another agent and appends `thread.updated`.
+pub(super) async fn rebind(
+    c: &mut Conn,
+    place: &ChannelAccess,
+    thread: ThreadId,
+    agent: &Askable,
+) -> Result<(), ChatError> {
+    bind(c, place.actor.workspace, thread, agent).await?;
+    announce_update(c, place, thread).await?;
+    Ok(())
+}
+
+/// Appends `thread.updated` with the thread as it is.
+async fn announce_update(
+    c: &mut Conn,
+    place: &ChannelAccess,
+    id: ThreadId,
+) -> Result<Thread, ChatError> {
+    let thread = get_thread(c, id).await?;
+    let seq = log::reserve(c, place.actor.workspace, 1).await?;
+    let event = NewEvent::new(
+        seq,
+        "thread.updated",
+        place.audience(),
+        &ThreadData { thread: &thread },
+    )?
+    .in_place(id, None);
+    log::append(c, place.actor.workspace, event).await?;
+    Ok(thread)
+}
+
 /// Inserts a thread whose first message comes next. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
@@ -460,16 +491,7 @@ pub async fn update(
             .run()
             .await?;
     }
-    let thread = get_thread(c, id).await?;
-    let seq = log::reserve(c, actor.workspace, 1).await?;
-    let event = NewEvent::new(
-        seq,
-        "thread.updated",
-        access.place.audience(),
-        &ThreadData { thread: &thread },
-    )?
-    .in_place(id, None);
-    log::append(c, actor.workspace, event).await?;
+    let thread = announce_update(c, &access.place, id).await?;
     let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
 }

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use super::{ApiError, State};
 use crate::{
@@ -120,13 +120,6 @@ impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
             .map(|query| Self(query.0))
             .map_err(|e| ApiError::invalid("invalid_query", e.body_text(), "query"))
     }
-}
-
-/// Tells an absent field (`None`) from `null` (`Some(None)`).
-pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    d: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::<T>::deserialize(d).map(Some)
 }
 
 /// The session's cookie or the bearer's key.

@@ -207,6 +207,13 @@ async fn greet(
         };
         let hello = parse_json::<Hello>(text.as_bytes()).and_then(|hello| {
             match (hello.r#type.as_str(), hello.protocol) {
+                ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
+                    Err(ApiError::invalid(
+                        "invalid_cursor",
+                        "since is the seq of an event".to_owned(),
+                        "since",
+                    ))
+                }
                 ("hello", 1) => Ok(hello),
                 ("hello", _) => Err(ApiError::invalid(
                     "unknown_protocol",
@@ -563,7 +570,7 @@ impl Connection {
             // No answer, whatever comes of it.
             if let Ok(Request::Typing { thread_id }) = request {
                 self.malformed = 0;
-                self.typing(thread_id);
+                self.typing(thread_id).await;
                 return Ok(());
             }
         }
@@ -595,15 +602,18 @@ impl Connection {
         self.answer(frame.to_string()).await
     }
 
-    fn typing(&self, thread: ThreadId) {
+    /// Tells the watchers of a place where this person may write.
+    async fn typing(&mut self, thread: ThreadId) {
         let spot = Spot::Thread(thread);
-        // Who types has the place open, so the subscription says that they may see it.
-        if self.actor.scopes.has(crate::auth::Scope::ChatWrite)
-            && self
-                .state
-                .hub
-                .is_watching(self.actor.workspace, &self.socket, spot)
-        {
+        if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
+            return;
+        }
+        // A subscription says that they may see it; without one the database does.
+        let watching = self
+            .state
+            .hub
+            .is_watching(self.actor.workspace, &self.socket, spot);
+        if watching || self.channel_of(thread).await.is_ok() {
             self.state
                 .hub
                 .typing(self.actor.workspace, spot, self.actor.user);

@@ -23,6 +23,7 @@ use crate::{
         page::{List, PageQuery},
     },
     ids::{SessionId, UserId},
+    patch::present,
     realtime::Close,
 };
 
@@ -211,6 +212,7 @@ async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Acco
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MePatch {
+    #[serde(default, deserialize_with = "present")]
     name: Option<String>,
 }
 

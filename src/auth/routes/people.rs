@@ -20,6 +20,7 @@ use crate::{
         page::{List, PageQuery},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
+    patch::present,
     realtime::Close,
 };
 
@@ -62,7 +63,9 @@ async fn list_members(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MemberPatch {
+    #[serde(default, deserialize_with = "present")]
     role: Option<Role>,
+    #[serde(default, deserialize_with = "present")]
     handle: Option<String>,
 }
 

@@ -18,6 +18,7 @@ use crate::{
         page::{List, PageQuery},
     },
     ids::WorkspaceId,
+    patch::present,
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -102,7 +103,9 @@ async fn get_workspace(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct WorkspacePatch {
+    #[serde(default, deserialize_with = "present")]
     name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     slug: Option<String>,
 }
 

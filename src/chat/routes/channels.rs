@@ -14,10 +14,11 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Body, Path, Query, nullable},
+        extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, ChannelId, UserId},
+    patch::{nullable, present},
 };
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -91,8 +92,8 @@ async fn create_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectForm {
-    #[serde(default)]
-    member_ids: Vec<UserId>,
+    /// With `agent_id` alone, or an empty list, only oneself.
+    member_ids: Option<Vec<UserId>>,
     /// An agent that answers everything there.
     agent_id: Option<AgentId>,
 }
@@ -105,10 +106,22 @@ async fn open_direct(
     actor: Actor,
     Body(form): Body<DirectForm>,
 ) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
+    if form.member_ids.is_none() && form.agent_id.is_none() {
+        return Err(ApiError::unprocessable(
+            "nobody_named",
+            "name people in member_ids, or an agent in agent_id".to_owned(),
+        ));
+    }
     let (channel, is_new) = state
         .db
         .write(actor.workspace.0, async move |c: &mut Conn| {
-            channels::open_direct(c, &actor, form.member_ids.clone(), form.agent_id).await
+            channels::open_direct(
+                c,
+                &actor,
+                form.member_ids.clone().unwrap_or_default(),
+                form.agent_id,
+            )
+            .await
         })
         .await?;
     Ok((
@@ -136,6 +149,7 @@ async fn get_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ChannelPatch {
+    #[serde(default, deserialize_with = "present")]
     name: Option<String>,
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]

@@ -17,10 +17,11 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Body, Path, Query, nullable},
+        extract::{Body, Path, Query},
         page::{List, parse_limit},
     },
     ids::{AgentId, ChannelId, ThreadId},
+    patch::{nullable, present},
 };
 
 const THREADS_PAGE: i64 = 20;
@@ -150,7 +151,9 @@ struct ThreadChange {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
+    #[serde(default, deserialize_with = "present")]
     auto_reply: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     status: Option<ThreadStatus>,
 }
 
