@@ -184,7 +184,7 @@ impl Turns {
                     keeps_place,
                 } => {
                     return self
-                        .wait(lease, counts, &failed.failure, delay, reason, keeps_place)
+                        .wait(lease, counts, failed, delay, reason, keeps_place)
                         .await;
                 }
                 Step::Again | Step::Shrink | Step::Summarise => {
@@ -193,6 +193,8 @@ impl Turns {
                     task.attempt = self
                         .db
                         .write(lease.workspace.0, async move |c: &mut Conn| {
+                            let held = queue::hold(c, &lease).await?;
+                            keep_text(c, &held, &failed.text).await?;
                             manifest::end_attempt(
                                 c,
                                 lease.task,
@@ -506,7 +508,7 @@ impl Turns {
         &self,
         lease: Lease,
         counts: RetryCounts,
-        failure: &Failure,
+        failed: Failed,
         delay: Duration,
         reason: WaitReason,
         keeps_place: bool,
@@ -514,14 +516,15 @@ impl Turns {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let retry_at = now() + delay;
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        let error = attempt_error(failure);
+        let error = attempt_error(&failed.failure);
         let reason = match reason {
             WaitReason::RateLimited => "rate_limited",
             WaitReason::Unavailable => "unavailable",
         };
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
+                let task = queue::hold(c, &lease).await?;
+                keep_text(c, &task, &failed.text).await?;
                 manifest::end_attempt(
                     c,
                     lease.task,
@@ -577,6 +580,14 @@ impl Turns {
                 Ok(())
             })
             .await
+    }
+}
+
+/// Stores how far an attempt came, should no later one get as far.
+async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
+    match task.reply_message_id.filter(|_| !text.is_empty()) {
+        Some(reply) => messages::checkpoint_reply(c, reply, text).await,
+        None => Ok(()),
     }
 }
 

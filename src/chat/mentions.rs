@@ -64,7 +64,7 @@ pub fn parse(content: &str) -> Vec<RawMention> {
     for (at, _) in content.match_indices('@') {
         while urls.next_if(|url| url.end <= at).is_some() {}
         let in_url = urls.peek().is_some_and(|url| url.start <= at);
-        if in_url || seen[at] != Seen::Text || is_inside_word(bytes, &seen, at) {
+        if in_url || seen[at] != Seen::Text || is_inside_word(bytes, at) {
             continue;
         }
         let handle_end = at + 1 + handle_length(&bytes[at + 1..]);
@@ -182,12 +182,11 @@ fn url_start(run: &str) -> Option<usize> {
     }
 }
 
-/// PROTOCOL §5: `[A-Za-z0-9_]` before it (but for a `_` that sets it in italics), or a `\`.
-fn is_inside_word(bytes: &[u8], seen: &[Seen], at: usize) -> bool {
-    at.checked_sub(1).is_some_and(|before| match bytes[before] {
-        b'_' => seen[before] != Seen::Mark,
-        b => b.is_ascii_alphanumeric() || b == b'\\',
-    })
+/// PROTOCOL §5: `[A-Za-z0-9_]` before it, or a `\`.
+fn is_inside_word(bytes: &[u8], at: usize) -> bool {
+    at.checked_sub(1)
+        .map(|before| bytes[before])
+        .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'\\'))
 }
 
 fn handle_length(bytes: &[u8]) -> usize {
@@ -232,7 +231,8 @@ fn candidates(handle: &str) -> Vec<String> {
     if !handle.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Vec::new();
     }
-    let shortest = handle.trim_end_matches(['-', '_']).len();
+    // A hyphen at the end may be punctuation; a `_` belongs to the word.
+    let shortest = handle.trim_end_matches('-').len();
     (shortest..=handle.len().min(HANDLE_CHARS_MAX))
         .rev()
         .map(|length| handle[..length].to_ascii_lowercase())
@@ -311,13 +311,13 @@ mod tests {
             ("@vibe,@coder", vec!["vibe", "coder"]),
             ("@vibe's turn", vec!["vibe"]),
             ("(@vibe) \"@coder\"", vec!["vibe", "coder"]),
-            (
-                "**@vibe** _@coder_ ~~@bo~~",
-                vec!["vibe", "coder_|coder", "bo"],
-            ),
+            ("**@vibe** *@coder* ~~@bo~~", vec!["vibe", "coder", "bo"]),
             ("你好@vibe你好", vec!["vibe"]),
             ("@vibe. @coder: ok", vec!["vibe", "coder"]),
-            ("@vibe- @coder_", vec!["vibe-|vibe", "coder_|coder"]),
+            ("@vibe- @coder_", vec!["vibe-|vibe", "coder_"]),
+            ("/@vibe", vec!["vibe"]),
+            ("/@vibe decide", vec!["vibe"]),
+            ("_@vibe_ x_@vibe", vec![]),
             ("@a--", vec!["a--|a-|a"]),
             ("@vibe/@coder", vec!["vibe", "coder"]),
             ("- @vibe\n- @coder", vec!["vibe", "coder"]),

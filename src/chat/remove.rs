@@ -36,6 +36,11 @@ pub async fn interrupt_reply(
         .filter(|t| !t.is_empty())
         .unwrap_or(&message.content)
         .to_owned();
+    if content.is_empty() {
+        // Nothing of it was kept, so nothing stays to be shown.
+        bury(c, &message, audience).await?;
+        return Ok(());
+    }
     let content_plain = plain::to_plain(&content);
     c.q(
         "update messages set content = $2, content_plain = $3, state = 'interrupted' where id = $1",
