@@ -133,7 +133,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What admins did, newest first */
+        /** What admins did */
         get: operations["list_audit_log"];
         put?: never;
         post?: never;
@@ -219,7 +219,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One's own sessions, newest first */
+        /** One's own sessions */
         get: operations["list_sessions"];
         put?: never;
         post?: never;
@@ -854,6 +854,7 @@ export interface components {
         AgentId: string;
         /** @description The fields of `PATCH /v1/agents/{id}`: what is left out stays, `null` empties. */
         AgentPatch: {
+            name?: string | null;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
@@ -996,7 +997,8 @@ export interface components {
             topic?: string | null;
         };
         DirectForm: {
-            member_ids?: components["schemas"]["UserId"][];
+            /** @description With `agent_id` alone, or an empty list, only oneself. */
+            member_ids?: components["schemas"]["UserId"][] | null;
             agent_id?: components["schemas"]["AgentId"] | null;
         };
         /** @description The shape of every error. */
@@ -1469,6 +1471,8 @@ export interface components {
         MessageForm: {
             /** @description Markdown, at most 32 KiB. */
             content: string;
+            /** @description Files come later: an empty list is all it takes. */
+            attachments?: string[];
             parent_id?: components["schemas"]["MessageId"] | null;
             /** @description The same again answers 200 with the first. */
             client_id?: string | null;
@@ -1678,7 +1682,7 @@ export interface components {
          * @description What an admin can switch an agent to.
          * @enum {string}
          */
-        SettableStatus: "active" | "inactive";
+        SettableStatus: "active" | "inactive" | "archived";
         /** @description What a client has to know before anyone is signed in. */
         Setup: {
             /** @description No account exists yet. */
@@ -2427,7 +2431,14 @@ export interface operations {
     };
     list_keys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only what was made after the object with this id. */
+                after?: string;
+                /** @description Only what was made before the object with this id. */
+                before?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3328,7 +3339,14 @@ export interface operations {
     };
     list_sessions: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only what was made after the object with this id. */
+                after?: string;
+                /** @description Only what was made before the object with this id. */
+                before?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -7738,7 +7756,14 @@ export interface operations {
     };
     list_workspaces: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only what was made after the object with this id. */
+                after?: string;
+                /** @description Only what was made before the object with this id. */
+                before?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -1,3 +1,5 @@
+import { copyText } from './secure';
+
 /** Code colouring arrives after first paint; until then code is plain, and the size of the block does not change. */
 let hl: Promise<typeof import('./highlight')> | null = null;
 
@@ -23,10 +25,7 @@ export function installCopy(): () => void {
     const button = (e.target as Element).closest<HTMLButtonElement>('[data-copy]');
     if (!button) return;
     const code = button.closest('figure')?.querySelector('code')?.textContent ?? '';
-    navigator.clipboard.writeText(code).then(
-      () => (button.textContent = 'Copied'),
-      () => (button.textContent = 'Press Ctrl+C'),
-    );
+    void copyText(code).then((done) => (button.textContent = done ? 'Copied' : 'Press Ctrl+C'));
     setTimeout(() => (button.textContent = 'Copy'), 1600);
   };
   document.addEventListener('click', onclick);

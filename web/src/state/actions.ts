@@ -6,6 +6,7 @@ import Pencil from '@lucide/svelte/icons/pencil';
 import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
 import { to } from '../lib/router.svelte';
+import { copyText } from '../lib/secure';
 import type { ThreadState } from './thread.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -30,11 +31,8 @@ export interface ActionContext {
 /** What one may do with a message: the bar, the menu and the sheet on touch all show this list. */
 export function actionsFor(m: Message, { ws, ui, thread, edit, remove }: ActionContext): Action[] {
   const mine = m.author.type === 'human' && m.author.id === ws.myId && ws.people.canWrite;
-  const copy = (text: string, done: string) =>
-    navigator.clipboard.writeText(text).then(
-      () => ui.show(done),
-      () => ui.show('The browser did not allow copying'),
-    );
+  const copy = async (text: string, done: string) =>
+    ui.show((await copyText(text)) ? done : 'The browser did not allow copying');
   const link = () => {
     const channel = ws.channels.map.get(m.channel_id);
     if (!channel) return;

@@ -1,5 +1,6 @@
 import { say, Unreachable } from '../api/problem';
 import type { Unsent } from '../lib/rows';
+import { newId } from '../lib/secure';
 import { readJson, type Shelf } from '../lib/storage';
 
 /** A message on its way. Without a thread it starts one; in a direct channel it goes to the newest, if there is one. */
@@ -54,7 +55,7 @@ export class Outbox {
 
   /** `then` is told the thread once it is known (the one started, or the one replied to). */
   add(target: Target, content: string, online: boolean, then?: (thread: string) => void): string {
-    const client_id = crypto.randomUUID();
+    const client_id = newId();
     if (then) this.#then.set(client_id, then);
     const item: OutItem = {
       ...target,
