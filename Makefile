@@ -49,6 +49,11 @@ test-web: node packages test-tools ## The client's units and the browser suite
 	cd web && npm run --silent test
 	cd web && $(CLEAN) npm run --silent e2e
 
+# Thousands of sockets are as many open files, so the limit is raised as far as it may be.
+.PHONY: bench
+bench: node ## How fast it is, beside something else in the same run; `make bench ONLY=sends` for a part
+	ulimit -n "$$(ulimit -Hn)"; cargo bench --bench speed -- $(ONLY)
+
 .PHONY: api
 api: node packages ## Write openapi.json from the code, and the client's types from it
 	cargo run --quiet -- openapi > target/openapi.json

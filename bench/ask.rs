@@ -1,0 +1,88 @@
+//! From a message that mentions an agent to the request at the model, beside as many durable writes.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::{
+    client::{Http, Team, Ws, next_text},
+    engine::{Engine, Rows},
+    model::Model,
+    process::Server,
+    report::{Table, ms, percentile, say},
+};
+
+const ROUNDS: usize = 5;
+const ASKS: usize = 60;
+/// Commits before the request: the message with its task, and the claim.
+const COMMITS: usize = 2;
+
+/// Posts a mention and waits until the model is asked, and then until the task is over; how long the first took, in ms.
+pub(crate) async fn ask(
+    http: &mut Http,
+    thread: &str,
+    model: &mut Model,
+    ws: &mut Ws,
+) -> anyhow::Result<f64> {
+    let path = format!("/v1/threads/{thread}/messages");
+    let started = Instant::now();
+    let body = json!({"content": "@vibe how far are we?"}).to_string();
+    http.send("POST", &path, &body).await?.json()?;
+    let asked = model.asked().await?;
+    loop {
+        let text = next_text(ws).await?;
+        anyhow::ensure!(!text.contains(r#""status":"failed""#), "{text}");
+        if text.contains(r#""status":"completed""#) {
+            return Ok(ms(asked.saturating_duration_since(started)));
+        }
+    }
+}
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let mut model = Model::start().await?;
+    let server = Server::start(&model.settings())?;
+    let team = Team::make(&server.process.address, 2).await?;
+    let mut http = team.http(0).await?;
+    let mut ws = team.socket(1).await?;
+
+    let other = Server::start(&[])?;
+    let other_team = Team::make(&other.process.address, 1).await?;
+    other_team.thread().await?;
+    let scratch = other.into_database()?;
+    let mut engine = Engine::open(&scratch.database(), None).await?;
+
+    let (mut asks, mut writes) = (Vec::new(), Vec::new());
+    for round in 0..=ROUNDS {
+        let thread = team.thread().await?;
+        for _ in 0..ASKS {
+            let took = ask(&mut http, &thread, &mut model, &mut ws).await?;
+            let started = Instant::now();
+            engine.insert(Rows::Post, COMMITS, 1).await?;
+            if round > 0 {
+                asks.push(took);
+                writes.push(ms(started.elapsed()));
+            }
+        }
+    }
+    let mut table = Table::new("Mention to model request, ms", &["", "p50", "p99"]);
+    let mut row = |name: &str, f: &dyn Fn(f64) -> f64| {
+        table.row([
+            name.to_owned(),
+            format!("{:.2}", f(0.5)),
+            format!("{:.2}", f(0.99)),
+        ]);
+    };
+    row("sent → the model has the request", &|p| {
+        percentile(&asks, p)
+    });
+    row("two bare durable writes", &|p| percentile(&writes, p));
+    row("over its commits", &|p| {
+        percentile(&asks, p) - percentile(&writes, p)
+    });
+    table.print();
+    say(&format!(
+        "\n{} mentions, one after another, in turn with the writes.",
+        asks.len()
+    ));
+    Ok(())
+}

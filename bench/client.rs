@@ -1,0 +1,346 @@
+//! Clients that cost little, because they share the machine with what is measured.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context;
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Notify,
+    task::JoinSet,
+};
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{Message, client::IntoClientRequest, protocol::WebSocketConfig},
+};
+
+const PASSWORD: &str = "correct horse";
+/// Shorter than what makes a server think that its client is gone.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// One connection that is kept open.
+pub(crate) struct Http {
+    tcp: TcpStream,
+    host: String,
+    cookie: String,
+    received: Vec<u8>,
+}
+
+/// What was answered.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> anyhow::Result<Value> {
+        anyhow::ensure!(
+            (200..300).contains(&self.status),
+            "{}: {}",
+            self.status,
+            String::from_utf8_lossy(&self.body)
+        );
+        Ok(serde_json::from_slice(&self.body)?)
+    }
+}
+
+impl Http {
+    pub(crate) async fn connect(host: &str, cookie: &str) -> anyhow::Result<Self> {
+        let tcp = TcpStream::connect(host).await?;
+        tcp.set_nodelay(true)?;
+        Ok(Self {
+            tcp,
+            host: host.to_owned(),
+            cookie: cookie.to_owned(),
+            received: Vec::with_capacity(4096),
+        })
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> anyhow::Result<Reply> {
+        let (host, cookie) = (&self.host, &self.cookie);
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\norigin: http://{host}\r\ncookie: {cookie}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.tcp.write_all(request.as_bytes()).await?;
+        self.received.clear();
+        let head = loop {
+            self.read().await?;
+            if let Some(at) = self.received.windows(4).position(|w| w == b"\r\n\r\n") {
+                let rest = self.received.split_off(at + 4);
+                let head = std::mem::replace(&mut self.received, rest);
+                break String::from_utf8(head)?;
+            }
+        };
+        let length = header(&head, "content-length").unwrap_or("0").parse()?;
+        while self.received.len() < length {
+            self.read().await?;
+        }
+        let status = head.get(9..12).context("a status line")?.parse()?;
+        let body = std::mem::take(&mut self.received);
+        Ok(Reply { status, head, body })
+    }
+
+    async fn read(&mut self) -> anyhow::Result<()> {
+        let n = self.tcp.read_buf(&mut self.received).await?;
+        anyhow::ensure!(n > 0, "the server closed the connection");
+        Ok(())
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        self.send("GET", path, "").await?.json()
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("POST", path, &body.to_string()).await?.json()
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+pub(crate) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    Ok(found
+        .with_context(|| format!("{pointer} in {value}"))?
+        .to_owned())
+}
+
+/// People of one workspace, each with a session.
+pub(crate) struct Team {
+    pub(crate) host: String,
+    pub(crate) cookies: Vec<String>,
+    pub(crate) workspace: String,
+    /// #general
+    pub(crate) general: String,
+}
+
+impl Team {
+    /// Makes the first account of a server, its workspace, and `size - 1` further members.
+    pub(crate) async fn make(host: &str, size: usize) -> anyhow::Result<Self> {
+        let mut founder = sign_up(host, 0, None).await?;
+        let workspace = founder
+            .post("/v1/workspaces", &json!({"name": "Bench"}))
+            .await?;
+        let mut cookies = vec![founder.cookie.clone()];
+        for n in 1..size {
+            let invite = founder
+                .post("/v1/invites", &json!({"role": "member"}))
+                .await?;
+            let token = text(&invite, "/token")?;
+            cookies.push(sign_up(host, n, Some(&token)).await?.cookie);
+        }
+        let channels = founder.get("/v1/channels").await?;
+        let general = channels["data"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|channel| channel["name"] == "general")
+            .context("#general")?;
+        Ok(Self {
+            host: host.to_owned(),
+            cookies,
+            workspace: text(&workspace, "/id")?,
+            general: text(general, "/id")?,
+        })
+    }
+
+    /// A connection of the nth member; counts go round.
+    pub(crate) async fn http(&self, n: usize) -> anyhow::Result<Http> {
+        Http::connect(&self.host, self.cookie(n)).await
+    }
+
+    fn cookie(&self, n: usize) -> &str {
+        &self.cookies[n % self.cookies.len()]
+    }
+
+    /// A new thread in #general; its id.
+    pub(crate) async fn thread(&self) -> anyhow::Result<String> {
+        let form = json!({"content": "Let us begin."});
+        let path = format!("/v1/channels/{}/threads", self.general);
+        let started = self.http(0).await?.post(&path, &form).await?;
+        text(&started, "/thread/id")
+    }
+
+    /// A socket of the nth member that has not said hello.
+    pub(crate) async fn silent(&self, n: usize) -> anyhow::Result<Ws> {
+        connect(&self.host, "/v1/ws", self.cookie(n)).await
+    }
+
+    /// A socket of the nth member after `live`.
+    pub(crate) async fn socket(&self, n: usize) -> anyhow::Result<Ws> {
+        let mut ws = self.silent(n).await?;
+        greet(&mut ws, &json!({})).await?;
+        Ok(ws)
+    }
+}
+
+async fn sign_up(host: &str, n: usize, invite: Option<&str>) -> anyhow::Result<Http> {
+    let mut http = Http::connect(host, "").await?;
+    let form = json!({
+        "email": format!("member{n}@example.org"), "password": PASSWORD, "name": format!("Member {n}"), "invite": invite,
+    });
+    let reply = http
+        .send("POST", "/v1/auth/signup", &form.to_string())
+        .await?;
+    reply.json()?;
+    let cookie = header(&reply.head, "set-cookie").context("a cookie")?;
+    cookie
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .clone_into(&mut http.cookie);
+    Ok(http)
+}
+
+pub(crate) type Ws = WebSocketStream<TcpStream>;
+
+pub(crate) async fn connect(host: &str, path: &str, cookie: &str) -> anyhow::Result<Ws> {
+    let tcp = TcpStream::connect(host).await?;
+    tcp.set_nodelay(true)?;
+    let mut request = format!("ws://{host}{path}").into_client_request()?;
+    let headers = request.headers_mut();
+    headers.insert("origin", format!("http://{host}").parse()?);
+    if !cookie.is_empty() {
+        headers.insert("cookie", cookie.parse()?);
+    }
+    let config = WebSocketConfig::default().read_buffer_size(4 * 1024);
+    Ok(client_async_with_config(request, tcp, Some(config))
+        .await?
+        .0)
+}
+
+/// Says hello with these further fields; texts up to `live`, that one included.
+pub(crate) async fn greet(ws: &mut Ws, fields: &Value) -> anyhow::Result<Vec<String>> {
+    let mut hello = json!({"type": "hello", "protocol": 1});
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        hello[name] = value.clone();
+    }
+    ws.send(Message::text(hello.to_string())).await?;
+    let mut texts = Vec::new();
+    loop {
+        let text = next_text(ws).await?;
+        let live = text.starts_with(r#"{"type":"live""#);
+        texts.push(text);
+        if live {
+            return Ok(texts);
+        }
+    }
+}
+
+pub(crate) async fn next_text(ws: &mut Ws) -> anyhow::Result<String> {
+    loop {
+        if let Message::Text(text) = ws.next().await.context("the socket was closed")?? {
+            return Ok(text.to_string());
+        }
+    }
+}
+
+/// Sends a request and waits for its answer; other frames are passed over.
+pub(crate) async fn request(ws: &mut Ws, frame: &Value) -> anyhow::Result<Value> {
+    ws.send(Message::text(frame.to_string())).await?;
+    loop {
+        let text = next_text(ws).await?;
+        if text.starts_with(r#"{"type":"ack""#) || text.starts_with(r#"{"data""#) {
+            return Ok(serde_json::from_str(&text)?);
+        }
+        anyhow::ensure!(!text.contains(r#""type":"error""#), "refused: {text}");
+    }
+}
+
+/// Counts what a crowd of sockets receives.
+#[derive(Default)]
+pub(crate) struct Counter {
+    seen: AtomicU64,
+    target: AtomicU64,
+    reached: Notify,
+}
+
+impl Counter {
+    /// Adds to what is expected.
+    pub(crate) fn expect(&self, more: usize) {
+        self.target.fetch_add(more as u64, Ordering::SeqCst);
+    }
+
+    fn saw_one(&self) {
+        let seen = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        if seen == self.target.load(Ordering::SeqCst) {
+            self.reached.notify_one();
+        }
+    }
+
+    /// Until all that is expected was received.
+    pub(crate) async fn wait(&self) -> anyhow::Result<()> {
+        let all = async {
+            while self.seen.load(Ordering::SeqCst) < self.target.load(Ordering::SeqCst) {
+                self.reached.notified().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), all)
+            .await
+            .context("some frames did not arrive within 30 s")
+    }
+}
+
+/// Sockets that read and count.
+pub(crate) struct Crowd {
+    pub(crate) counter: Arc<Counter>,
+    pub(crate) size: usize,
+    _reading: JoinSet<()>,
+}
+
+impl Crowd {
+    /// Counts texts that begin with `prefix`.
+    pub(crate) fn read(sockets: Vec<Ws>, prefix: &'static str) -> Self {
+        let counter = Arc::new(Counter::default());
+        let size = sockets.len();
+        let mut reading = JoinSet::new();
+        for ws in sockets {
+            reading.spawn(read_on(ws, prefix, Arc::clone(&counter)));
+        }
+        Self {
+            counter,
+            size,
+            _reading: reading,
+        }
+    }
+}
+
+async fn read_on(mut ws: Ws, prefix: &'static str, counter: Arc<Counter>) {
+    let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+    keep_alive.tick().await;
+    loop {
+        tokio::select! {
+            frame = ws.next() => match frame {
+                Some(Ok(Message::Text(text))) if text.starts_with(prefix) => counter.saw_one(),
+                Some(Ok(_)) => {}
+                // What is missing then shows as frames that did not arrive.
+                Some(Err(_)) | None => return,
+            },
+            _ = keep_alive.tick() => {
+                if ws.send(Message::Ping(tokio_tungstenite::tungstenite::Bytes::new())).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

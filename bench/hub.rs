@@ -1,0 +1,63 @@
+//! The server with a way to hand frames to its hub directly: fan-out without the cost of storing.
+//!
+//! The control connection's first line is the workspace, a tab, and the frame; each further line is how often to publish it.
+
+use std::{sync::mpsc, time::Duration};
+
+use anyhow::Context;
+use openvibe::{
+    app::App,
+    config::Config,
+    ids::{ChannelId, WorkspaceId},
+    realtime::{Audience, Envelope},
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::TcpListener,
+    task::JoinSet,
+};
+
+pub(crate) const COMMAND: &str = "hub-server";
+
+pub(crate) fn main() -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let app = App::build(Config::load(None)?).await?;
+            let hub = app.hub();
+            let control = TcpListener::bind("127.0.0.1:0").await?;
+            crate::report::say(&format!("control {}", control.local_addr()?));
+            crate::report::say(&format!("listening on http://{}", app.address()));
+            // As in the program, frames come from a thread of their own.
+            let (send, receive) = mpsc::channel::<Envelope>();
+            std::thread::spawn(move || receive.iter().for_each(|event| hub.publish(&event)));
+            let mut tasks = JoinSet::new();
+            tasks.spawn(async move {
+                let (tcp, _) = control.accept().await?;
+                let mut lines = BufReader::new(tcp).lines();
+                let first = lines.next_line().await?.context("a first line")?;
+                let (workspace, frame) = first.split_once('\t').context("a tab")?;
+                let mut event = Envelope {
+                    workspace: workspace.parse::<WorkspaceId>()?,
+                    // Beyond everything that the log has.
+                    seq: 1_000_000,
+                    audience: Audience::Public(ChannelId::new()),
+                    also: None,
+                    access: None,
+                    frame: frame.into(),
+                };
+                while let Some(line) = lines.next_line().await? {
+                    for _ in 0..line.parse::<u32>()? {
+                        event.seq += 1;
+                        send.send(event.clone())?;
+                    }
+                }
+                std::future::pending::<anyhow::Result<()>>().await
+            });
+            tokio::select! {
+                ran = app.run(tokio::time::sleep(Duration::MAX)) => ran,
+                Some(ended) = tasks.join_next() => ended?,
+            }
+        })
+}

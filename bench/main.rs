@@ -1,0 +1,81 @@
+//! How fast `OpenVibe` is, always beside something else in the same run: `make bench`.
+//!
+//! ```text
+//! make bench                         everything, about ten minutes
+//! cargo bench --bench speed -- send  only what has `send` in its name
+//! ```
+//!
+//! The server is the program itself, in a process of its own; this process is its clients and, for what concerns agents, the model
+//! server. What stands beside it runs in turn with it, round by round, and medians and ratios are printed.
+//! Nothing is asserted: figures are read by people, who know how busy the machine was (`docs/performance.md`).
+
+mod ask;
+mod bare;
+mod client;
+mod engine;
+mod fanout;
+mod hub;
+mod model;
+mod process;
+mod reads;
+mod report;
+mod resume;
+mod sends;
+mod streams;
+
+use std::process::ExitCode;
+
+/// Name, what it measures.
+const BENCHES: &[&str] = &[
+    "fanout", "memory", "sends", "ask", "streams", "reads", "resume",
+];
+
+fn main() -> ExitCode {
+    // Cargo adds `--bench`.
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with("--"))
+        .collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some(bare::COMMAND) => bare::main(),
+        Some(hub::COMMAND) => hub::main(),
+        filter => run(filter.unwrap_or_default()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            report::say(&format!("the benchmark broke off: {e:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(filter: &str) -> anyhow::Result<()> {
+    let chosen: Vec<&str> = BENCHES
+        .iter()
+        .copied()
+        .filter(|name| name.contains(filter))
+        .collect();
+    anyhow::ensure!(
+        !chosen.is_empty(),
+        "no benchmark has `{filter}` in its name: {}",
+        BENCHES.join(", ")
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        for name in chosen {
+            match name {
+                "fanout" => fanout::run().await?,
+                "memory" => fanout::memory().await?,
+                "sends" => sends::run().await?,
+                "ask" => ask::run().await?,
+                "streams" => streams::run().await?,
+                "reads" => reads::run().await?,
+                _ => resume::run().await?,
+            }
+        }
+        Ok(())
+    })
+}
