@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{id, list, number, team, text};
+use crate::support::{id, list, team, text};
 
 fn form(name: &str) -> Value {
     json!({"name": name, "instructions": "You are Sage, made for a test."})
@@ -333,7 +333,7 @@ async fn an_inactive_agent_is_not_asked_and_keeps_its_name() {
         1
     );
     t.ada
-        .patch(&path, json!({"status": "archived"}))
+        .patch(&path, json!({"status": "asleep"}))
         .await
         .refused(400);
 }
@@ -370,20 +370,120 @@ async fn a_task_of_an_agent_that_was_switched_off_goes_on() {
 }
 
 #[tokio::test]
-async fn a_bound_place_whose_agent_is_switched_off_asks_nobody() {
+async fn where_a_bound_agent_is_gone_the_default_one_stands_in_and_a_notice_says_so() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
+    let vibe = id(&t.ada.agent("vibe").await);
     let path = format!("/v1/channels/{}/threads", t.general);
     let started = t
         .ada
         .post(&path, json!({"content": "Hello", "agent_id": sage}))
         .await
         .is(201);
+    let thread = text(&started, "/thread/id");
+    t.ada.completed(&text(&started, "/tasks/0/id")).await;
+    let mut socket = t.bo.socket().await;
     t.ada
-        .patch(&format!("/v1/agents/{sage}"), json!({"status": "inactive"}))
+        .patch(&format!("/v1/agents/{sage}"), json!({"status": "archived"}))
         .await
         .is(200);
-    let posted = t.ada.say(&text(&started, "/thread/id"), "Anyone?").await;
-    assert_eq!(posted["tasks"], json!([]));
-    assert!(number(&posted, "/message/seq") > 0);
+    assert_eq!(socket.event().await["type"], "agent.archived");
+    let posted = t.ada.say(&thread, "Anyone?").await;
+    assert_eq!(list(&posted, "/tasks").len(), 1);
+    assert_eq!(posted["tasks"][0]["agent_id"], vibe.as_str());
+    t.ada.completed(&text(&posted, "/tasks/0/id")).await;
+    let messages = t.ada.messages(&thread).await;
+    let notices: Vec<&Value> = messages.iter().filter(|m| m["kind"] == "notice").collect();
+    assert_eq!(notices.len(), 1, "{messages:?}");
+    let said = text(notices[0], "/content");
+    assert!(said.contains("sage") && said.contains("Vibe"), "{said}");
+    let found = t.ada.get(&format!("/v1/threads/{thread}")).await.ok();
+    assert_eq!(found["agent_id"], vibe.as_str());
+    let next = t.ada.ask(&thread, "And again?").await;
+    t.ada.completed(&next).await;
+    let notices = t
+        .ada
+        .messages(&thread)
+        .await
+        .iter()
+        .filter(|m| m["kind"] == "notice")
+        .count();
+    assert_eq!(notices, 1, "it is said once");
+}
+
+#[tokio::test]
+async fn an_archived_agent_keeps_its_name_and_what_it_said() {
+    let t = team().await;
+    let sage = id(&t.ada.make_agent("sage").await);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@sage hi").await;
+    t.ada.completed(&task).await;
+    let path = format!("/v1/agents/{sage}");
+    t.ada
+        .patch(&path, json!({"status": "archived"}))
+        .await
+        .is(200);
+    assert_eq!(
+        t.ada.post("/v1/agents", form("sage")).await.refused(409),
+        "name_taken"
+    );
+    assert_eq!(t.ada.say(&thread, "@sage still?").await["tasks"], json!([]));
+    let reply = &t.ada.messages(&thread).await[2];
+    assert_eq!(reply["author"]["name"], "sage");
+    t.ada
+        .patch(&path, json!({"status": "active"}))
+        .await
+        .is(200);
+    assert_eq!(
+        list(&t.ada.say(&thread, "@sage back?").await, "/tasks").len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn an_agent_changes_its_name_to_one_that_is_free() {
+    let t = team().await;
+    let sage = id(&t.ada.make_agent("sage").await);
+    let path = format!("/v1/agents/{sage}");
+    assert_eq!(
+        t.ada.patch(&path, json!({"name": "owl"})).await.is(200)["name"],
+        "owl"
+    );
+    for taken in ["vibe", "ada"] {
+        assert_eq!(
+            t.ada
+                .patch(&path, json!({"name": taken}))
+                .await
+                .refused(409),
+            "name_taken"
+        );
+    }
+    t.ada
+        .patch(&path, json!({"name": "main"}))
+        .await
+        .refused(422);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    assert_eq!(t.ada.say(&thread, "@sage hi").await["tasks"], json!([]));
+    assert_eq!(
+        list(&t.ada.say(&thread, "@owl hi").await, "/tasks").len(),
+        1
+    );
+    t.ada.post("/v1/agents", form("sage")).await.is(201);
+}
+
+#[tokio::test]
+async fn agents_are_found_by_what_their_metadata_says() {
+    let t = team().await;
+    let mut tagged = form("sage");
+    tagged["metadata"] = json!({"team": "blue"});
+    t.ada.post("/v1/agents", tagged).await.is(201);
+    let names = async |query: &str| -> Vec<String> {
+        let page = t.bo.get(&format!("/v1/agents?{query}")).await.ok();
+        list(&page, "/data")
+            .iter()
+            .map(|a| text(a, "/name"))
+            .collect()
+    };
+    assert_eq!(names("metadata.team=blue").await, ["sage"]);
+    assert!(names("metadata.team=red").await.is_empty());
 }

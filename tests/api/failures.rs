@@ -186,6 +186,19 @@ async fn a_stream_that_always_breaks_leaves_its_last_text() {
 }
 
 #[tokio::test]
+async fn text_of_an_attempt_stays_when_the_later_ones_have_none() {
+    let t = team().await;
+    let mut answers = vec![Answer::stream().piece("Half of it").cut()];
+    answers.extend(times(3, &Answer::status(503, "{}")));
+    let (_, after) = fails_with(&t, answers, 4).await;
+    assert_eq!(after.len(), 2, "{after:?}");
+    assert_eq!(
+        (&after[0]["content"], &after[0]["state"]),
+        (&json!("Half of it"), &json!("interrupted"))
+    );
+}
+
+#[tokio::test]
 async fn an_end_without_a_finish_reason_is_a_broken_stream() {
     for broken in [
         Answer::stream().piece("Half").done(),

@@ -70,7 +70,6 @@ async fn ahead_of_the_head_or_of_another_epoch_a_client_loads_anew() {
     for fields in [
         json!({"since": head + 1}),
         json!({"since": i64::MAX}),
-        json!({"since": -1}),
         json!({"since": head, "epoch": "another"}),
         json!({"since": 0, "epoch": "another"}),
     ] {
@@ -84,6 +83,23 @@ async fn ahead_of_the_head_or_of_another_epoch_a_client_loads_anew() {
         );
         t.ada.thread(&t.general, "Live all the same").await;
         socket.of("message.created").await;
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_no_event_can_have_is_malformed() {
+    let t = team().await;
+    let mut socket = Socket::silent(&t.bo).await;
+    for since in [json!(-1), json!("1"), json!(1.5)] {
+        let hello =
+            json!({"type": "hello", "protocol": 1, "workspace_id": t.bo.workspace, "since": since});
+        socket.send(&hello).await;
+        let error = socket.next().await;
+        assert_eq!(
+            (&error["type"], &error["id"]),
+            (&json!("error"), &Value::Null),
+            "{hello}"
+        );
     }
 }
 

@@ -444,6 +444,24 @@ async fn typing_reaches_those_who_watch_the_place() {
 }
 
 #[tokio::test]
+async fn who_types_need_not_watch_but_must_see_the_place() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let channel = t.ada.private_channel("board", &[&t.bo]).await;
+    let thread = t.ada.thread(&channel, "Root").await;
+    let mut ada = watching(&t, &t.ada, &thread).await;
+    let (mut inside, mut outside) = (t.bo.socket().await, cy.socket().await);
+    outside
+        .send(&json!({"type": "typing", "thread_id": thread}))
+        .await;
+    outside.settle().await;
+    inside
+        .send(&json!({"type": "typing", "thread_id": thread}))
+        .await;
+    assert_eq!(ada.of("typing").await["user_id"], t.bo.id.as_str());
+}
+
+#[tokio::test]
 async fn a_viewer_does_not_type() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;

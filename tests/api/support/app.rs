@@ -12,10 +12,11 @@ use super::{ModelServer, Person, Place, id, sign_up, text, within};
 pub struct TestApp {
     pub base: String,
     pub model: ModelServer,
-    pub place: Place,
     settings: BTreeMap<String, String>,
     stop: CancellationToken,
     running: JoinSet<()>,
+    /// The last to be dropped: others may use the database then.
+    pub place: Place,
 }
 
 /// Settings of every test, names without the prefix.

@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use sqlx::{Connection, PgConnection};
@@ -34,6 +37,41 @@ fn with_database(url: &str, name: &str) -> String {
     })
 }
 
+/// Databases that tests have left; emptying one is cheaper than making one.
+static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+async fn run(url: &str, sql: &[&str]) {
+    let mut c = PgConnection::connect(url).await.unwrap();
+    for statement in sql {
+        let statement = sqlx::AssertSqlSafe((*statement).to_owned());
+        sqlx::raw_sql(statement).execute(&mut c).await.unwrap();
+    }
+    c.close().await.unwrap();
+}
+
+/// The URL of an empty database that nobody else uses.
+async fn empty_database(name: &str) -> String {
+    let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
+    let server = server.expect("run this by scripts/with-postgres.sh");
+    let left = LEFT.lock().unwrap().pop();
+    if let Some(url) = left {
+        let end_others = "select pg_terminate_backend(pid) from pg_stat_activity \
+                          where datname = current_database() and pid <> pg_backend_pid()";
+        run(
+            &url,
+            &[
+                end_others,
+                "drop schema public cascade",
+                "create schema public",
+            ],
+        )
+        .await;
+        return url;
+    }
+    run(&server, &[&format!("create database {name}")]).await;
+    with_database(&server, name)
+}
+
 impl Place {
     pub async fn new() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
@@ -49,13 +87,7 @@ impl Place {
         let dir = parent.join(&name);
         std::fs::create_dir_all(&dir).unwrap();
         let postgres = if wants_postgres() {
-            let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
-            let server = server.expect("run this by scripts/with-postgres.sh");
-            let mut c = PgConnection::connect(&server).await.unwrap();
-            let sql = sqlx::AssertSqlSafe(format!("create database {name}"));
-            sqlx::raw_sql(sql).execute(&mut c).await.unwrap();
-            c.close().await.unwrap();
-            Some(with_database(&server, &name))
+            Some(empty_database(&name).await)
         } else {
             None
         };
@@ -118,5 +150,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Left behind at worst: the directory's name says whose it was.
         drop(std::fs::remove_dir_all(&self.dir));
+        LEFT.lock().unwrap().extend(self.postgres.take());
     }
 }
