@@ -243,6 +243,11 @@ impl App {
         self.address
     }
 
+    /// Where frames can be handed to this process's sockets, as `bench/` does.
+    pub fn hub(&self) -> Arc<Hub> {
+        Arc::clone(&self.state.hub)
+    }
+
     pub fn public_url(&self) -> &str {
         &self.state.public_url
     }

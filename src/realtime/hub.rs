@@ -100,6 +100,11 @@ impl Socket {
         }
     }
 
+    /// Whether something asked for the end.
+    pub fn is_closed(&self) -> bool {
+        self.close_code() != 0
+    }
+
     fn close_code(&self) -> u16 {
         self.code.load(Ordering::SeqCst)
     }
@@ -109,7 +114,7 @@ impl Socket {
             .queue
             .try_send(Outgoing::Event(seq, frame.clone()))
             .is_err()
-            && self.close_code() == 0
+            && !self.is_closed()
         {
             metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
             self.close(Close::TooSlow);

@@ -349,8 +349,8 @@ impl Connection {
     /// What to react to next. After a wake-up the queue is looked into before the network, because that is what most wake-ups
     /// are for and asking the network costs more; then it is the other's turn.
     fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
-        if let Poll::Ready(code) = self.socket.poll_closed(cx) {
-            return Poll::Ready(Event::Closed(code));
+        if self.socket.is_closed() {
+            return self.socket.poll_closed(cx).map(Event::Closed);
         }
         if self.network_first
             && let Poll::Ready(event) = self.poll_others(cx)
@@ -371,7 +371,7 @@ impl Connection {
             return Poll::Ready(event);
         }
         self.network_first = false;
-        Poll::Pending
+        self.socket.poll_closed(cx).map(Event::Closed)
     }
 
     fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
