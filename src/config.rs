@@ -328,7 +328,7 @@ mod tests {
             config.retry_delays,
             [10, 2000, 60_000].map(Duration::from_millis)
         );
-        assert_eq!(config.event_retention, Duration::from_secs(172_800));
+        assert_eq!(config.event_retention, Duration::from_hours(48));
     }
 
     #[test]

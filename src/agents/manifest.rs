@@ -77,6 +77,11 @@ pub async fn save(
     attempt: &AttemptRecord,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
+    // A call whose worker was lost never said how it ended.
+    if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
+        last.ended_at = Some(attempt.started_at);
+        "retry".clone_into(&mut last.outcome);
+    }
     attempts.push(attempt.clone());
     c.q("insert into task_contexts (task_id, manifest, attempts) values ($1, $2, $3) \
          on conflict (task_id) do update set manifest = excluded.manifest, attempts = excluded.attempts")

@@ -73,6 +73,7 @@ async fn stop(
         let text = hub.stream_text(task.workspace_id, task.id);
         interrupt_reply(c, reply, text.as_deref(), audience).await?;
     }
+    manifest::end_attempt(c, task.id, "cancelled", None, 0, now()).await?;
     Ok(Some(cancelled))
 }
 

@@ -1,0 +1,268 @@
+//! Making and changing channels.
+
+use super::{
+    Channel, DIRECT_MEMBERS_MAX, MyChannel, direct_key, get_channel, get_mine,
+    members::insert_member,
+};
+use crate::chat::{ChatError, access, event::ChannelData};
+use crate::{
+    agents::profiles,
+    auth::{self, Actor, Caller, Scope},
+    db::{Conn, now},
+    ids::{AgentId, ChannelId, UserId, WorkspaceId},
+    realtime::{Access, Audience, NewEvent, log},
+};
+
+/// What a channel is made from.
+#[derive(Debug, Clone)]
+pub struct NewChannel {
+    pub workspace: WorkspaceId,
+    pub kind: &'static str,
+    pub name: Option<String>,
+    pub topic: Option<String>,
+    pub direct_key: Option<String>,
+    pub agent: Option<AgentId>,
+    pub joined_by_all: bool,
+    pub created_by: UserId,
+    pub members: Vec<UserId>,
+}
+
+/// Inserts a channel with its members; `None` when its name or its people are taken. Appends no event.
+pub(in crate::chat) async fn insert(
+    c: &mut Conn,
+    new: &NewChannel,
+) -> Result<Option<ChannelId>, ChatError> {
+    let id = ChannelId::new();
+    let n = c
+        .q("insert into channels (id, workspace_id, kind, name, topic, direct_key, agent_id, joined_by_all, created_by, created_at, archived_at) \
+            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, null) on conflict do nothing")
+        .bind(id)
+        .bind(new.workspace)
+        .bind(new.kind)
+        .bind(new.name.clone())
+        .bind(new.topic.clone())
+        .bind(new.direct_key.clone())
+        .bind(new.agent)
+        .bind(new.joined_by_all)
+        .bind(new.created_by)
+        .bind(now())
+        .run()
+        .await?;
+    if n == 0 {
+        return Ok(None);
+    }
+    for user in &new.members {
+        insert_member(c, new.workspace, id, *user).await?;
+    }
+    Ok(Some(id))
+}
+
+pub(super) fn audience(channel: &Channel) -> Audience {
+    if channel.kind == "public" {
+        Audience::Public(channel.id)
+    } else {
+        Audience::Members(channel.id)
+    }
+}
+
+async fn announce(
+    c: &mut Conn,
+    channel: &Channel,
+    kind: &'static str,
+    access: Option<Access>,
+) -> Result<(), ChatError> {
+    let seq = log::reserve(c, channel.workspace_id, 1).await?;
+    let mut event = NewEvent::new(seq, kind, audience(channel), &ChannelData { channel })?;
+    event.access = access;
+    Ok(log::append(c, channel.workspace_id, event).await?)
+}
+
+/// # Errors
+/// `NameTaken`, or what `Actor::require` says.
+pub async fn create(
+    c: &mut Conn,
+    actor: &Actor,
+    name: &str,
+    topic: Option<String>,
+    private: bool,
+) -> Result<MyChannel, ChatError> {
+    actor.require(Scope::ChatWrite)?;
+    let new = NewChannel {
+        workspace: actor.workspace,
+        kind: if private { "private" } else { "public" },
+        name: Some(name.to_owned()),
+        topic,
+        direct_key: None,
+        agent: None,
+        joined_by_all: false,
+        created_by: actor.user,
+        members: vec![actor.user],
+    };
+    let id = insert(c, &new)
+        .await?
+        .ok_or_else(|| ChatError::NameTaken(name.to_owned()))?;
+    let channel = get_channel(c, id).await?;
+    let access = private.then(|| Access::Granted {
+        channel: id,
+        users: vec![actor.user],
+    });
+    announce(c, &channel, "channel.created", access).await?;
+    get_mine(c, actor.user, id).await
+}
+
+/// The direct channel of these people and this agent, and whether it is new. The maker is always one of them.
+///
+/// # Errors
+/// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many or nobody, or what `Actor::require` says.
+pub async fn open_direct(
+    c: &mut Conn,
+    actor: &Actor,
+    mut members: Vec<UserId>,
+    agent: Option<AgentId>,
+) -> Result<(MyChannel, bool), ChatError> {
+    actor.require(Scope::ChatWrite)?;
+    members.push(actor.user);
+    members.sort_unstable();
+    members.dedup();
+    if members.len() > DIRECT_MEMBERS_MAX {
+        let text = format!(
+            "a direct channel has at most {DIRECT_MEMBERS_MAX} people: make a private channel"
+        );
+        return Err(ChatError::Invalid(text, "member_ids"));
+    }
+    for user in &members {
+        if auth::find_member(c, actor.workspace, *user)
+            .await?
+            .is_none()
+        {
+            return Err(ChatError::NoSuchMember(user.to_string()));
+        }
+    }
+    if let Some(id) = agent {
+        actor.require(Scope::AgentsUse)?;
+        if profiles::find_askable(c, actor.workspace, id)
+            .await?
+            .is_none()
+        {
+            return Err(ChatError::NoSuchAgent(id.to_string()));
+        }
+    }
+    let key = direct_key(&members, agent);
+    let existing: Option<(ChannelId,)> = c
+        .q("select id from channels where workspace_id = $1 and direct_key = $2")
+        .bind(actor.workspace)
+        .bind(key.clone())
+        .opt()
+        .await?;
+    if let Some((id,)) = existing {
+        return Ok((get_mine(c, actor.user, id).await?, false));
+    }
+    let new = NewChannel {
+        workspace: actor.workspace,
+        kind: "direct",
+        name: None,
+        topic: None,
+        direct_key: Some(key),
+        agent,
+        joined_by_all: false,
+        created_by: actor.user,
+        members: members.clone(),
+    };
+    let id = insert(c, &new).await?.ok_or(ChatError::DirectIsFixed)?;
+    let channel = get_channel(c, id).await?;
+    announce(
+        c,
+        &channel,
+        "channel.created",
+        Some(Access::Granted {
+            channel: id,
+            users: members,
+        }),
+    )
+    .await?;
+    Ok((get_mine(c, actor.user, id).await?, true))
+}
+
+/// Changes name or topic. `topic` of `Some(None)` empties it.
+///
+/// # Errors
+/// `NameTaken`, `DirectIsFixed`, `ChannelNotFound`, or what `Actor::require` says.
+pub async fn update(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    name: Option<&str>,
+    topic: Option<Option<String>>,
+) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?.writing()?;
+    crate::db::dialect::lock_workspace(c, access.actor.workspace.0).await?;
+    if let Some(name) = name {
+        if access.kind == "direct" {
+            return Err(ChatError::DirectIsFixed);
+        }
+        let other = c
+            .q("select id from channels where workspace_id = $1 and name = $2 and id <> $3")
+            .bind(access.actor.workspace)
+            .bind(name.to_owned())
+            .bind(id)
+            .opt::<(ChannelId,)>()
+            .await?;
+        if other.is_some() {
+            return Err(ChatError::NameTaken(name.to_owned()));
+        }
+        c.q("update channels set name = $2 where id = $1")
+            .bind(id)
+            .bind(name.to_owned())
+            .run()
+            .await?;
+    }
+    if let Some(topic) = topic {
+        c.q("update channels set topic = $2 where id = $1")
+            .bind(id)
+            .bind(topic)
+            .run()
+            .await?;
+    }
+    let channel = get_channel(c, id).await?;
+    announce(c, &channel, "channel.updated", None).await?;
+    get_mine(c, caller.user, id).await
+}
+
+/// Archives a channel or opens it again; its maker or an admin may.
+///
+/// # Errors
+/// `ChannelNotFound`, `Invalid` for #general, or what `Actor::require` says.
+pub async fn set_archived(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    archived: bool,
+) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?;
+    access.actor.require(Scope::ChatWrite)?;
+    let channel = get_channel(c, id).await?;
+    if channel.created_by != Some(caller.user) {
+        access.actor.require(Scope::WorkspaceAdmin)?;
+    }
+    if channel.archived_at.is_some() == archived {
+        return get_mine(c, caller.user, id).await;
+    }
+    c.q("update channels set archived_at = $2 where id = $1")
+        .bind(id)
+        .bind(archived.then(now))
+        .run()
+        .await?;
+    let channel = get_channel(c, id).await?;
+    announce(
+        c,
+        &channel,
+        if archived {
+            "channel.archived"
+        } else {
+            "channel.updated"
+        },
+        None,
+    )
+    .await?;
+    get_mine(c, caller.user, id).await
+}

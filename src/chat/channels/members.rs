@@ -1,0 +1,223 @@
+//! Who is in a channel.
+
+use crate::time::Timestamp;
+use uuid::Uuid;
+
+use super::{MyChannel, change::audience, get_channel, get_mine};
+use crate::chat::{ChatError, access, event::ChannelMemberData};
+use crate::{
+    auth::{self, Caller, Member, Scope},
+    db::{Conn, now},
+    ids::{ChannelId, UserId, WorkspaceId},
+    realtime::{Access, NewEvent, log},
+};
+
+/// False when the person is in already.
+pub(super) async fn insert_member(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    user: UserId,
+) -> Result<bool, ChatError> {
+    let (seq, _) = log::head(c, workspace).await?;
+    let n = c
+        .q("insert into channel_members (channel_id, user_id, joined_seq, read_seq, joined_at) values ($1, $2, $3, $3, $4) \
+            on conflict (channel_id, user_id) do nothing")
+        .bind(channel)
+        .bind(user)
+        .bind(seq)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+/// Adds a person; nothing when they are in. Appends `channel.member_added`.
+pub(in crate::chat) async fn join(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    if !insert_member(c, workspace, id, user).await? {
+        return Ok(());
+    }
+    let channel = get_channel(c, id).await?;
+    let seq = log::reserve(c, workspace, 1).await?;
+    let mut event = NewEvent::new(
+        seq,
+        "channel.member_added",
+        audience(&channel),
+        &ChannelMemberData {
+            channel: &channel,
+            user_id: user,
+        },
+    )?
+    .also_to(user);
+    if channel.kind != "public" {
+        event = event.changing(Access::Granted {
+            channel: id,
+            users: vec![user],
+        });
+    }
+    Ok(log::append(c, workspace, event).await?)
+}
+
+/// Takes a person out; nothing when they are not in. Appends `channel.member_removed`.
+async fn part(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    let n = c
+        .q("delete from channel_members where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(user)
+        .run()
+        .await?;
+    if n == 0 {
+        return Ok(());
+    }
+    c.q("delete from reads where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(user)
+        .run()
+        .await?;
+    let channel = get_channel(c, id).await?;
+    let seq = log::reserve(c, workspace, 1).await?;
+    let mut event = NewEvent::new(
+        seq,
+        "channel.member_removed",
+        audience(&channel),
+        &ChannelMemberData {
+            channel: &channel,
+            user_id: user,
+        },
+    )?
+    .also_to(user);
+    if channel.kind != "public" {
+        event = event.changing(Access::Revoked { channel: id, user });
+    }
+    Ok(log::append(c, workspace, event).await?)
+}
+
+/// # Errors
+/// `ChannelNotFound`, `ChannelArchived`, or what `Actor::require` says.
+pub async fn join_self(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?.writing()?;
+    join(c, access.actor.workspace, id, caller.user).await?;
+    get_mine(c, caller.user, id).await
+}
+
+/// # Errors
+/// `ChannelNotFound`, `DirectIsFixed`, or what `Actor::require` says.
+pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?;
+    access.actor.require(Scope::ChatWrite)?;
+    if access.kind == "direct" {
+        return Err(ChatError::DirectIsFixed);
+    }
+    part(c, access.actor.workspace, id, caller.user).await?;
+    get_mine(c, caller.user, id).await
+}
+
+/// # Errors
+/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
+pub async fn add_member(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    user: UserId,
+) -> Result<Member, ChatError> {
+    let access = access::channel(c, caller, id).await?.writing()?;
+    if access.kind == "direct" {
+        return Err(ChatError::DirectIsFixed);
+    }
+    let member = auth::find_member(c, access.actor.workspace, user).await?;
+    let member = member.ok_or_else(|| ChatError::NoSuchMember(user.to_string()))?;
+    join(c, access.actor.workspace, id, user).await?;
+    Ok(member)
+}
+
+/// Takes someone out of a channel: its maker or an admin may, and everyone for themselves.
+///
+/// # Errors
+/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
+pub async fn remove_member(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    let access = access::channel(c, caller, id).await?;
+    access.actor.require(Scope::ChatWrite)?;
+    if access.kind == "direct" {
+        return Err(ChatError::DirectIsFixed);
+    }
+    let channel = get_channel(c, id).await?;
+    if user != caller.user && channel.created_by != Some(caller.user) {
+        access.actor.require(Scope::WorkspaceAdmin)?;
+    }
+    let inside: Option<(UserId,)> = c
+        .q("select user_id from channel_members where channel_id = $1 and user_id = $2")
+        .bind(id)
+        .bind(user)
+        .opt()
+        .await?;
+    if inside.is_none() {
+        return Err(not_a_member(user));
+    }
+    part(c, access.actor.workspace, id, user).await
+}
+
+fn not_a_member(user: UserId) -> ChatError {
+    auth::AuthError::MemberNotFound(user.to_string()).into()
+}
+
+/// In the order in which they joined the channel; `joined_at` is when they did.
+pub async fn list_members(
+    c: &mut Conn,
+    access: &access::ChannelAccess,
+    (after, before): (Option<UserId>, Option<UserId>),
+    limit: i64,
+) -> Result<Vec<Member>, ChatError> {
+    let mark: Option<(Timestamp,)> = match after.or(before) {
+        Some(user) => Some(
+            c.q("select joined_at from channel_members where channel_id = $1 and user_id = $2")
+                .bind(access.channel)
+                .bind(user)
+                .opt()
+                .await?
+                .ok_or_else(|| not_a_member(user))?,
+        ),
+        None => None,
+    };
+    let q = if before.is_some() {
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, cm.joined_at from channel_members cm \
+             join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
+             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) < ($2, $3) \
+             order by cm.joined_at desc, cm.user_id desc limit $4")
+    } else {
+        c.q("select m.user_id, u.name, m.handle, u.email, u.avatar_url, m.role, cm.joined_at from channel_members cm \
+             join members m on m.workspace_id = $5 and m.user_id = cm.user_id join users u on u.id = cm.user_id \
+             where cm.channel_id = $1 and (cm.joined_at, cm.user_id) > ($2, $3) \
+             order by cm.joined_at, cm.user_id limit $4")
+    };
+    let mut members: Vec<Member> = q
+        .bind(access.channel)
+        .bind(mark.map_or(Timestamp::EPOCH, |mark| mark.0))
+        .bind(after.or(before).unwrap_or(UserId(Uuid::nil())))
+        .bind(limit)
+        .bind(access.actor.workspace)
+        .all()
+        .await?;
+    if before.is_some() {
+        members.reverse();
+    }
+    Ok(members)
+}

@@ -1,0 +1,295 @@
+//! Channels: public, private and direct.
+
+use crate::time::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{ChatError, access, reads};
+use crate::{
+    auth::{Caller, slugify},
+    db::Conn,
+    ids::{AgentId, ChannelId, UserId, WorkspaceId},
+};
+
+mod change;
+mod members;
+
+pub(in crate::chat) use change::insert;
+pub use change::{NewChannel, create, open_direct, set_archived, update};
+pub(in crate::chat) use members::join;
+pub use members::{add_member, join_self, leave, list_members, remove_member};
+
+pub const NAME_CHARS_MAX: usize = 80;
+const TOPIC_UNITS_MAX: usize = 250;
+/// People of a direct channel, its maker included.
+const DIRECT_MEMBERS_MAX: usize = 9;
+
+/// A channel as everyone in it sees it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Channel {
+    pub id: ChannelId,
+    pub workspace_id: WorkspaceId,
+    /// `public`, `private` or `direct`; it never changes.
+    pub kind: String,
+    /// Null for direct channels.
+    pub name: Option<String>,
+    pub topic: Option<String>,
+    /// Of a direct channel with an agent: it answers everything there.
+    pub agent_id: Option<AgentId>,
+    /// Of direct channels only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member_ids: Option<Vec<UserId>>,
+    pub created_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
+}
+
+/// A channel as one person sees it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct MyChannel {
+    #[serde(flatten)]
+    pub channel: Channel,
+    pub is_member: bool,
+    pub unread_count: i64,
+    pub mention_count: i64,
+    /// Everything up to here is read, save in threads with a mark of their own.
+    pub read_seq: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: ChannelId,
+    workspace_id: WorkspaceId,
+    kind: String,
+    name: Option<String>,
+    topic: Option<String>,
+    direct_key: Option<String>,
+    agent_id: Option<AgentId>,
+    created_by: Option<UserId>,
+    created_at: Timestamp,
+    archived_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct MyRow {
+    #[sqlx(flatten)]
+    row: Row,
+    read_seq: Option<i64>,
+}
+
+impl From<Row> for Channel {
+    fn from(row: Row) -> Self {
+        let member_ids = row.direct_key.as_deref().map(members_of_key);
+        Self {
+            id: row.id,
+            workspace_id: row.workspace_id,
+            kind: row.kind,
+            name: row.name,
+            topic: row.topic,
+            agent_id: row.agent_id,
+            member_ids,
+            created_by: row.created_by,
+            created_at: row.created_at,
+            archived_at: row.archived_at,
+        }
+    }
+}
+
+/// A direct channel's people and agent, in a fixed order: the same ones have the same key.
+fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
+    let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
+    ids.sort();
+    ids.dedup();
+    ids.extend(agent.map(|id| id.to_string()));
+    ids.join(" ")
+}
+
+fn members_of_key(key: &str) -> Vec<UserId> {
+    key.split(' ').filter_map(|id| id.parse().ok()).collect()
+}
+
+macro_rules! channel_sql {
+    ($extra:literal, $tail:literal) => {
+        concat!(
+            "select ch.id, ch.workspace_id, ch.kind, ch.name, ch.topic, ch.direct_key, ch.agent_id, ch.created_by, ch.created_at, \
+             ch.archived_at",
+            $extra,
+            " from channels ch ",
+            $tail
+        )
+    };
+}
+
+pub(super) async fn get_channel(c: &mut Conn, id: ChannelId) -> Result<Channel, ChatError> {
+    let row: Option<Row> = c
+        .q(channel_sql!("", "where ch.id = $1"))
+        .bind(id)
+        .opt()
+        .await?;
+    row.map(Channel::from).ok_or(ChatError::ChannelNotFound)
+}
+
+/// A channel as the person sees it, with counts.
+///
+/// # Errors
+/// `ChannelNotFound`.
+pub async fn get_mine(c: &mut Conn, user: UserId, id: ChannelId) -> Result<MyChannel, ChatError> {
+    let row: Option<MyRow> = c
+        .q(channel_sql!(
+            ", cm.read_seq",
+            "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"
+        ))
+        .bind(id)
+        .bind(user)
+        .opt()
+        .await?;
+    let row = row.ok_or(ChatError::ChannelNotFound)?;
+    let counts = reads::of_channels(c, user, Some(id)).await?;
+    Ok(mine(row, &counts))
+}
+
+fn mine(row: MyRow, counts: &reads::ByChannel) -> MyChannel {
+    let found = counts.get(&row.row.id).copied().unwrap_or_default();
+    MyChannel {
+        is_member: row.read_seq.is_some(),
+        unread_count: found.unread_count,
+        mention_count: found.mention_count,
+        read_seq: row.read_seq.unwrap_or(0),
+        channel: row.row.into(),
+    }
+}
+
+/// Channels that the person may see, oldest first.
+pub async fn list_mine(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    (after, before): (Option<ChannelId>, Option<ChannelId>),
+    limit: i64,
+) -> Result<Vec<MyChannel>, ChatError> {
+    if let Some(id) = after.or(before) {
+        c.q("select ch.id from channels ch left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $3 \
+             where ch.id = $1 and ch.workspace_id = $2 and (ch.kind = 'public' or cm.user_id is not null)")
+            .bind(id)
+            .bind(workspace)
+            .bind(user)
+            .opt::<(ChannelId,)>()
+            .await?
+            .ok_or(ChatError::ChannelNotFound)?;
+    }
+    let q = if before.is_some() {
+        c.q(channel_sql!(
+            ", cm.read_seq",
+            "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+             where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id > $3 and ch.id < $4 \
+             order by ch.id desc limit $5"
+        ))
+    } else {
+        c.q(channel_sql!(
+            ", cm.read_seq",
+            "left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+             where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id > $3 and ch.id < $4 \
+             order by ch.id limit $5"
+        ))
+    };
+    let mut rows: Vec<MyRow> = q
+        .bind(workspace)
+        .bind(user)
+        .bind(after.unwrap_or(ChannelId(Uuid::nil())))
+        .bind(before.unwrap_or(ChannelId(Uuid::max())))
+        .bind(limit)
+        .all()
+        .await?;
+    if before.is_some() {
+        rows.reverse();
+    }
+    let counts = reads::of_channels(c, user, None).await?;
+    Ok(rows.into_iter().map(|row| mine(row, &counts)).collect())
+}
+
+/// A channel's name as it is stored.
+///
+/// # Errors
+/// `Invalid` when nothing of it is left, or it is too long.
+pub fn parse_name(text: &str) -> Result<String, ChatError> {
+    if text.trim().chars().count() > NAME_CHARS_MAX {
+        return Err(ChatError::Invalid(
+            format!("a channel's name has at most {NAME_CHARS_MAX} characters"),
+            "name",
+        ));
+    }
+    let trimmed = text.trim().trim_start_matches('#');
+    let mut name = slugify(trimmed, NAME_CHARS_MAX);
+    if name.is_empty() {
+        // Names in scripts that have no Latin form keep their letters.
+        let kept = |c: char| if c.is_alphanumeric() { c } else { '-' };
+        let parts: String = trimmed.to_lowercase().chars().map(kept).collect();
+        name = parts
+            .split('-')
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("-");
+    }
+    if name.is_empty() {
+        return Err(ChatError::Invalid(
+            "the channel's name is blank: write at least one letter or digit".to_owned(),
+            "name",
+        ));
+    }
+    Ok(name)
+}
+
+/// # Errors
+/// `Invalid` when it is too long.
+pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
+    let topic = text.map(str::trim).filter(|t| !t.is_empty());
+    if topic.is_some_and(|t| t.encode_utf16().count() > TOPIC_UNITS_MAX) {
+        return Err(ChatError::Invalid(
+            format!("a topic has at most {TOPIC_UNITS_MAX} characters"),
+            "topic",
+        ));
+    }
+    Ok(topic.map(str::to_owned))
+}
+
+/// Marks a whole channel read.
+///
+/// # Errors
+/// `ChannelNotFound`, or what `Actor::require` says.
+pub async fn read_all(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ChannelId,
+) -> Result<MyChannel, ChatError> {
+    let access = access::channel(c, caller, id).await?.reading()?;
+    reads::mark_channel(c, access.actor.workspace, caller.user, id).await?;
+    get_mine(c, caller.user, id).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channels_name_is_made_plain() {
+        assert_eq!(parse_name(" #Launch Plan! ").unwrap(), "launch-plan");
+        assert_eq!(parse_name("設計").unwrap(), "設計");
+        assert!(parse_name("  ").is_err());
+        assert!(parse_name("!!!").is_err());
+        assert!(parse_name(&"x".repeat(81)).is_err());
+    }
+
+    #[test]
+    fn the_same_people_have_the_same_key() {
+        let (a, b) = (UserId::new(), UserId::new());
+        assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
+        assert_ne!(
+            direct_key(&[a], None),
+            direct_key(&[a], Some(AgentId::new()))
+        );
+        assert_eq!(
+            members_of_key(&direct_key(&[a, b], Some(AgentId::new()))).len(),
+            2
+        );
+    }
+}

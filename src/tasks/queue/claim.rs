@@ -1,0 +1,164 @@
+//! Which task runs next, and taking back what a lost worker held.
+
+use crate::time::Timestamp;
+use uuid::Uuid;
+
+use super::{LEASE, LOST_MAX, Lease, LeaseLost, Wake, announce};
+use crate::tasks::Task;
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{ChannelId, TaskId, WorkspaceId},
+    realtime::Audience,
+};
+
+/// A due task and its workspace.
+#[derive(Debug, sqlx::FromRow)]
+pub struct Due {
+    pub id: TaskId,
+    pub workspace_id: WorkspaceId,
+}
+
+/// Tasks that could run now, by fair turn between workspaces and then by age. In a place at most one of an agent
+/// runs, and none overtakes one that waits for a short while.
+pub async fn due(c: &mut Conn, limit: i64) -> Result<Vec<Due>, DbError> {
+    c.q("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
+         where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
+           and not exists (select 1 from tasks o where o.place_id = t.place_id and o.agent_id = t.agent_id and o.id <> t.id \
+             and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
+               or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1)))))) \
+         order by w.task_turn, t.id limit $2")
+        .bind(now())
+        .bind(limit)
+        .all()
+        .await
+}
+
+/// When the next waiting task becomes due.
+pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
+    c.q("select min(retry_at) from tasks where status = 'queued' and retry_at > $1")
+        .bind(now())
+        .value()
+        .await
+}
+
+/// Where the events of a task's place go.
+pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
+    let kind: String = c
+        .q("select kind from channels where id = $1")
+        .bind(channel)
+        .value()
+        .await?;
+    Ok(if kind == "public" {
+        Audience::Public(channel)
+    } else {
+        Audience::Members(channel)
+    })
+}
+
+/// Takes a due task for `worker`; `None` when another was faster or it is no longer due.
+pub async fn claim(
+    c: &mut Conn,
+    due: &Due,
+    worker: Uuid,
+) -> Result<Option<(Task, Lease)>, DbError> {
+    crate::db::dialect::lock_workspace(c, due.workspace_id.0).await?;
+    let at = now();
+    let token = Uuid::now_v7();
+    let task: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set status = 'running', worker_id = $2, lease_token = $3, lease_until = $4, retry_at = null, \
+             wait_reason = null, holds_place = TRUE, started_at = coalesce(started_at, $5) \
+             where id = $1 and status = 'queued' and (retry_at is null or retry_at <= $5) \
+               and not exists (select 1 from tasks o where o.place_id = tasks.place_id and o.agent_id = tasks.agent_id \
+                 and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
+                   or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5)))))) \
+             returning",
+            ""
+        ))
+        .bind(due.id)
+        .bind(worker)
+        .bind(token)
+        .bind(at + LEASE)
+        .bind(at)
+        .opt()
+        .await?;
+    let Some(task) = task else { return Ok(None) };
+    c.q("update workspaces set task_turn = (select max(task_turn) from workspaces) + 1 where id = $1")
+        .bind(due.workspace_id)
+        .run()
+        .await?;
+    let audience = audience_of(c, task.channel_id).await?;
+    announce(c, &task, audience).await?;
+    let lease = Lease {
+        workspace: task.workspace_id,
+        task: task.id,
+        token,
+        audience,
+    };
+    Ok(Some((task, lease)))
+}
+
+/// A task whose lease has run out.
+#[derive(Debug, sqlx::FromRow)]
+pub struct Lost {
+    pub id: TaskId,
+    pub workspace_id: WorkspaceId,
+    pub lease_token: Uuid,
+    pub channel_id: ChannelId,
+}
+
+pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
+    c.q("select id, workspace_id, lease_token, channel_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
+        .bind(now())
+        .all()
+        .await
+}
+
+/// Puts a lost task back, counting the loss; `false` when it was lost for the last time and the caller has to fail it.
+///
+/// # Errors
+/// `Gone` when its worker has come back meanwhile.
+pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
+    crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
+    let row: Option<(Json<serde_json::Value>,)> = c
+        .q("select counts from tasks where id = $1 and lease_token = $2 and status = 'running' and lease_until < $3")
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(now())
+        .opt()
+        .await?;
+    let Some((Json(mut counts),)) = row else {
+        return Err(LeaseLost::Gone);
+    };
+    let lost = counts
+        .get("lost")
+        .and_then(serde_json::Value::as_i64)
+        .unwrap_or(0)
+        + 1;
+    counts["lost"] = lost.into();
+    if lost >= LOST_MAX {
+        return Ok(false);
+    }
+    let task: Task = c
+        .q(task_sql!(
+            "update tasks set status = 'queued', attempt = attempt + 1, counts = $2, lease_token = null, lease_until = null, \
+             worker_id = null where id = $1 returning",
+            ""
+        ))
+        .bind(lease.task)
+        .bind(Json(counts))
+        .one()
+        .await?;
+    announce(c, &task, lease.audience).await?;
+    c.notify(Box::new(Wake));
+    metrics::counter!("openvibe_task_leases_lost_total").increment(1);
+    Ok(true)
+}
+
+/// Where the database belongs to this process alone: whatever was running when it starts has lost its worker.
+pub async fn expire_leases(c: &mut Conn) -> Result<u64, DbError> {
+    c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1")
+        .bind(now())
+        .run()
+        .await
+}

@@ -1,0 +1,151 @@
+//! Reading tasks.
+
+use uuid::Uuid;
+
+use crate::tasks::Task;
+use crate::{
+    db::{Conn, DbError},
+    ids::{AgentId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+};
+
+pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!("select", "from tasks where id = $1"))
+        .bind(id)
+        .opt()
+        .await
+}
+
+/// Tasks that a message asked for, in the order of its mentions.
+pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where trigger_message_id = $1 and retry_of is null order by id limit 16"
+    ))
+    .bind(message)
+    .all()
+    .await
+}
+
+/// Which tasks to list.
+#[derive(Debug, Default)]
+pub struct Filter {
+    pub status: Option<String>,
+    pub thread: Option<ThreadId>,
+    pub agent: Option<AgentId>,
+}
+
+/// Tasks in places that `user` may see, oldest first; the last ones before `before` when that is given.
+pub async fn list(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    filter: &Filter,
+    (after, before): (Option<TaskId>, Option<TaskId>),
+    limit: i64,
+) -> Result<Vec<Task>, DbError> {
+    let backwards = before.is_some();
+    let q = if backwards {
+        c.q(task_sql!(
+            "select",
+            "from tasks where workspace_id = $1 and id > $2 and id < $3 \
+             and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
+             and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
+             order by id desc limit $8"
+        ))
+    } else {
+        c.q(task_sql!(
+            "select",
+            "from tasks where workspace_id = $1 and id > $2 and id < $3 \
+             and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
+             and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
+             order by id limit $8"
+        ))
+    };
+    let mut tasks: Vec<Task> = q
+        .bind(workspace)
+        .bind(after.unwrap_or(TaskId(Uuid::nil())))
+        .bind(before.unwrap_or(TaskId(Uuid::max())))
+        .bind(filter.status.clone())
+        .bind(filter.thread)
+        .bind(filter.agent)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?;
+    if backwards {
+        tasks.reverse();
+    }
+    Ok(tasks)
+}
+
+/// Queued and running tasks that `user` may see, oldest first, at most 500.
+pub async fn active(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where workspace_id = $1 and status in ('queued', 'running') \
+         and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+           or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2))) \
+         order by id limit 500"
+    ))
+    .bind(workspace)
+    .bind(user)
+    .all()
+    .await
+}
+
+/// Active tasks of the threads of a channel whose `last_seq` lies between two numbers.
+pub async fn active_in_threads(
+    c: &mut Conn,
+    channel: ChannelId,
+    low: i64,
+    high: i64,
+) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where status in ('queued', 'running') and channel_id = $1 \
+         and thread_id in (select id from threads where channel_id = $1 and last_seq between $2 and $3) order by id limit 500"
+    ))
+    .bind(channel)
+    .bind(low)
+    .bind(high)
+    .all()
+    .await
+}
+
+/// Tasks that a message asked for and that have not ended.
+pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!("select", "from tasks where trigger_message_id = $1 and status in ('queued', 'running') order by id limit 32"))
+        .bind(trigger)
+        .all()
+        .await
+}
+
+/// The running or queued task whose reply the message is.
+pub async fn active_of_reply(
+    c: &mut Conn,
+    thread: ThreadId,
+    reply: MessageId,
+) -> Result<Option<Task>, DbError> {
+    c.q(task_sql!("select", "from tasks where thread_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
+        .bind(thread)
+        .bind(reply)
+        .opt()
+        .await
+}
+
+/// Reply and notice that a task left.
+pub async fn left_behind(
+    c: &mut Conn,
+    task: TaskId,
+) -> Result<(Option<MessageId>, Option<MessageId>, Option<TaskId>), DbError> {
+    c.q("select reply_message_id, notice_message_id, retry_of from tasks where id = $1")
+        .bind(task)
+        .one()
+        .await
+}

@@ -1,0 +1,178 @@
+//! The statements of the queue. Every state change appends its `task.status_changed` in the same transaction.
+//!
+//! `find` reads, `claim` hands tasks to workers and takes them back, `run` is what a task's worker may write.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::{Task, TaskError, TaskEvent, TaskInput};
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+};
+
+/// With so many queued in a workspace, further ones fail at once (PROTOCOL §5).
+pub const QUEUED_MAX: i64 = 200;
+/// How long a worker may be silent before its task is given to another (PROTOCOL §5).
+pub const LEASE: Duration = Duration::from_secs(15);
+/// A task whose worker was lost so often fails.
+pub const LOST_MAX: i64 = 3;
+
+/// Wakes the worker of this process when something may be due.
+#[derive(Default)]
+pub struct Queue {
+    pub wake: Notify,
+    /// How to stop what runs here.
+    pub running: dashmap::DashMap<TaskId, tokio_util::sync::CancellationToken>,
+}
+
+impl Queue {
+    /// Ends the model call of a task that runs in this process.
+    pub fn stop(&self, task: TaskId) {
+        if let Some(token) = self.running.get(&task) {
+            token.cancel();
+        }
+    }
+}
+
+/// Something was queued; a notice for after the commit.
+pub struct Wake;
+
+macro_rules! task_sql {
+    ($head:literal, $tail:literal) => {
+        concat!(
+            $head,
+            " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, trigger_message_id, \
+             reply_message_id, requested_by, retry_of, attempt, retry_at, wait_reason, input, output, token_usage, error, \
+             queued_at, started_at, completed_at ",
+            $tail
+        )
+    };
+}
+
+mod claim;
+mod find;
+mod run;
+
+pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
+pub use find::{
+    Filter, active, active_in_threads, active_of_reply, active_of_trigger, find_task, left_behind,
+    list, tasks_of_message,
+};
+pub use run::{
+    Done, End, blank_prompt, cancel, counts_of, finish, hand_over, hold, next_attempt, put_back,
+    record, renew, set_notice, set_reply,
+};
+
+/// A task was cancelled; a notice for after the commit, so that its model call ends whoever cancelled it.
+pub struct Stopped {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+}
+
+/// A task to put into the queue.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    pub workspace: WorkspaceId,
+    pub kind: &'static str,
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub trigger: Option<MessageId>,
+    pub requested_by: UserId,
+    pub retry_of: Option<TaskId>,
+    pub prompt: String,
+}
+
+/// What a running task's writes must show; a worker that lost its lease can change nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    pub workspace: WorkspaceId,
+    pub task: TaskId,
+    pub token: Uuid,
+    pub audience: Audience,
+}
+
+/// The task was cancelled, or given to another worker.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseLost {
+    #[error("the task is no longer this worker's")]
+    Gone,
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+pub async fn queued_count(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued'")
+        .bind(workspace)
+        .value()
+        .await
+}
+
+/// Inserts a task, queued; or failed with `queue_full` when `full`. The caller appends its event.
+///
+/// `None` when `retry_of` has been retried already.
+pub async fn insert(
+    c: &mut Conn,
+    new: &NewTask,
+    full: Option<&TaskError>,
+) -> Result<Option<Task>, DbError> {
+    let id = TaskId::new();
+    let at = now();
+    let place = new.fork.map_or(new.thread.0, |fork| fork.0);
+    if full.is_none() {
+        c.notify(Box::new(Wake));
+    }
+    c.q(task_sql!(
+        "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
+         trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, counts, holds_place, input, error, queued_at, \
+         completed_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $1, 0, 1, $14, FALSE, $15, $16, $17, $18) \
+         on conflict do nothing returning",
+        ""
+    ))
+    .bind(id)
+    .bind(new.workspace)
+    .bind(new.kind)
+    .bind(if full.is_some() { "failed" } else { "queued" })
+    .bind(new.agent)
+    .bind(new.agent_version)
+    .bind(new.channel)
+    .bind(new.thread)
+    .bind(new.fork)
+    .bind(place)
+    .bind(new.trigger)
+    .bind(new.requested_by)
+    .bind(new.retry_of)
+    .bind(Json(serde_json::json!({})))
+    .bind(Json(TaskInput { prompt: new.prompt.clone() }))
+    .bind(full.map(|error| Json(error.clone())))
+    .bind(at)
+    .bind(full.map(|_| at))
+    .opt()
+    .await
+}
+
+/// Appends the task's present state under the number `seq`.
+pub async fn announce_as(
+    c: &mut Conn,
+    seq: i64,
+    task: &Task,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
+        .in_place(task.thread_id, task.fork_id)
+        .about(task.trigger_message_id);
+    log::append(c, task.workspace_id, event).await
+}
+
+/// Appends the task's present state.
+pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
+    let seq = log::reserve(c, task.workspace_id, 1).await?;
+    announce_as(c, seq, task, audience).await
+}

@@ -1,0 +1,270 @@
+//! What the worker of a running task writes; all of it under its lease.
+
+use crate::time::Timestamp;
+
+use super::{LEASE, Lease, LeaseLost, Stopped, Wake, announce};
+use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage};
+use crate::{
+    db::{Conn, DbError, Json, now},
+    ids::{MessageId, TaskId},
+    realtime::Audience,
+};
+
+/// Prolongs a lease.
+///
+/// # Errors
+/// `Gone` when the task is no longer this worker's.
+pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
+    let n = c
+        .q("update tasks set lease_until = $3 where id = $1 and lease_token = $2 and status = 'running'")
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(now() + LEASE)
+        .run()
+        .await?;
+    if n == 1 { Ok(()) } else { Err(LeaseLost::Gone) }
+}
+
+/// Checks a lease inside a transaction that writes for its task.
+///
+/// # Errors
+/// `Gone` when the task is no longer this worker's.
+pub async fn hold(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
+    crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
+    c.q(task_sql!(
+        "select",
+        "from tasks where id = $1 and lease_token = $2 and status = 'running'"
+    ))
+    .bind(lease.task)
+    .bind(lease.token)
+    .opt()
+    .await?
+    .ok_or(LeaseLost::Gone)
+}
+
+/// How a running task ends.
+#[derive(Debug, Clone)]
+pub enum End {
+    Completed {
+        output: TaskOutput,
+        usage: TokenUsage,
+    },
+    Failed {
+        error: TaskError,
+        notice: Option<MessageId>,
+    },
+}
+
+/// Ends a running task and appends the event. The caller has checked the lease in this transaction.
+pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbError> {
+    let (status, output, usage, error, notice) = match end {
+        End::Completed { output, usage } => (
+            "completed",
+            Some(Json(output.clone())),
+            Some(Json(usage.clone())),
+            None,
+            None,
+        ),
+        End::Failed { error, notice } => ("failed", None, None, Some(Json(error.clone())), *notice),
+    };
+    let task: Task = c
+        .q(task_sql!(
+            "update tasks set status = $3, output = $4, token_usage = $5, error = $6, notice_message_id = $7, completed_at = $8, \
+             holds_place = FALSE, lease_token = null, lease_until = null, worker_id = null \
+             where id = $1 and lease_token = $2 returning",
+            ""
+        ))
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(status)
+        .bind(output)
+        .bind(usage)
+        .bind(error)
+        .bind(notice)
+        .bind(now())
+        .one()
+        .await?;
+    announce(c, &task, lease.audience).await?;
+    c.notify(Box::new(Wake));
+    Ok(task)
+}
+
+/// Puts a running task back until `retry_at`, with what has been counted so far. It keeps its place only for a short wait.
+pub async fn put_back(
+    c: &mut Conn,
+    lease: &Lease,
+    counts: serde_json::Value,
+    retry_at: Timestamp,
+    reason: &'static str,
+    keeps_place: bool,
+) -> Result<Task, DbError> {
+    let task: Task = c
+        .q(task_sql!(
+            "update tasks set status = 'queued', retry_at = $3, wait_reason = $4, holds_place = $5, counts = $6, \
+             attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null \
+             where id = $1 and lease_token = $2 returning",
+            ""
+        ))
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(retry_at)
+        .bind(reason)
+        .bind(keeps_place)
+        .bind(Json(counts))
+        .one()
+        .await?;
+    announce(c, &task, lease.audience).await?;
+    c.notify(Box::new(Wake));
+    Ok(task)
+}
+
+/// Puts a running task back at once: its process shuts down. Not counted as lost.
+pub async fn hand_over(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
+    crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
+    let task: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set status = 'queued', attempt = attempt + 1, lease_token = null, lease_until = null, worker_id = null \
+             where id = $1 and lease_token = $2 and status = 'running' returning",
+            ""
+        ))
+        .bind(lease.task)
+        .bind(lease.token)
+        .opt()
+        .await?;
+    if let Some(task) = &task {
+        announce(c, task, lease.audience).await?;
+    }
+    Ok(task)
+}
+
+/// Notes that another model call begins within this run.
+pub async fn next_attempt(
+    c: &mut Conn,
+    lease: &Lease,
+    counts: serde_json::Value,
+) -> Result<i64, LeaseLost> {
+    let row: Option<(i64,)> = c
+        .q("update tasks set attempt = attempt + 1, counts = $3 where id = $1 and lease_token = $2 and status = 'running' returning attempt")
+        .bind(lease.task)
+        .bind(lease.token)
+        .bind(Json(counts))
+        .opt()
+        .await?;
+    row.map(|row| row.0).ok_or(LeaseLost::Gone)
+}
+
+/// What has been counted for the task so far: the JSON that `put_back` was given.
+pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
+    let counts: Json<serde_json::Value> = c
+        .q("select counts from tasks where id = $1")
+        .bind(task)
+        .value()
+        .await?;
+    Ok(counts.0)
+}
+
+/// Notes which message is the task's reply.
+pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
+    c.q("update tasks set reply_message_id = $2 where id = $1")
+        .bind(task)
+        .bind(message)
+        .run()
+        .await?;
+    Ok(())
+}
+
+pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
+    c.q("update tasks set notice_message_id = $2 where id = $1")
+        .bind(task)
+        .bind(message)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Cancels a task that has not ended. `None` when it has; then nothing is changed. Appends the event.
+pub async fn cancel(
+    c: &mut Conn,
+    task: TaskId,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
+    let task: Option<Task> = c
+        .q(task_sql!(
+            "update tasks set status = 'cancelled', completed_at = $2, holds_place = FALSE, retry_at = null, wait_reason = null, \
+             lease_token = null, lease_until = null, worker_id = null \
+             where id = $1 and status in ('queued', 'running') returning",
+            ""
+        ))
+        .bind(task)
+        .bind(now())
+        .opt()
+        .await?;
+    if let Some(task) = &task {
+        announce(c, task, audience).await?;
+        c.notify(Box::new(Stopped {
+            workspace: task.workspace_id,
+            task: task.id,
+        }));
+        c.notify(Box::new(Wake));
+    }
+    Ok(task)
+}
+
+/// Takes a deleted message's text out of the tasks that it asked for.
+pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbError> {
+    c.q("update tasks set input = $2 where trigger_message_id = $1")
+        .bind(trigger)
+        .bind(Json(TaskInput {
+            prompt: String::new(),
+        }))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// A piece of work that was done on behalf of a task and is over.
+#[derive(Debug, Clone)]
+pub struct Done {
+    pub kind: &'static str,
+    pub usage: Option<TokenUsage>,
+    pub error: Option<TaskError>,
+    pub started_at: Timestamp,
+}
+
+/// Records work done for `parent` as a task of its own, and appends its one event.
+pub async fn record(
+    c: &mut Conn,
+    parent: &Task,
+    audience: Audience,
+    done: &Done,
+) -> Result<(), DbError> {
+    let task: Task = c
+        .q(task_sql!(
+            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
+             requested_by, parent_task_id, root_task_id, depth, attempt, counts, holds_place, input, token_usage, error, queued_at, \
+             started_at, completed_at) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, 1, 1, $13, FALSE, $14, $15, $16, $17, $17, $18) returning",
+            ""
+        ))
+        .bind(TaskId::new())
+        .bind(parent.workspace_id)
+        .bind(done.kind)
+        .bind(if done.error.is_some() { "failed" } else { "completed" })
+        .bind(parent.agent_id)
+        .bind(parent.agent_version)
+        .bind(parent.channel_id)
+        .bind(parent.thread_id)
+        .bind(parent.fork_id)
+        .bind(parent.fork_id.map_or(parent.thread_id.0, |fork| fork.0))
+        .bind(parent.requested_by)
+        .bind(parent.id)
+        .bind(Json(serde_json::json!({})))
+        .bind(Json(TaskInput { prompt: String::new() }))
+        .bind(done.usage.clone().map(Json))
+        .bind(done.error.clone().map(Json))
+        .bind(done.started_at)
+        .bind(now())
+        .one()
+        .await?;
+    announce(c, &task, audience).await
+}
