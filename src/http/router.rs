@@ -57,7 +57,7 @@ async fn open_socket(
     // A browser sees no status of a refused upgrade, so who is not signed in is told by the close code.
     Ok(match caller {
         Ok(caller) => socket::upgrade(ws, state, headers, caller),
-        Err(_) => socket::refuse(ws),
+        Err(_) => socket::refuse(ws, state),
     })
 }
 

@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU16, AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -27,6 +27,8 @@ use crate::ids::{
 
 /// Frames that wait for a socket; beyond that it is closed with 4008.
 const SOCKET_QUEUE_MAX: usize = 1024;
+/// Bytes of events that wait for a socket; beyond that it is closed with 4008.
+const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Droppable frames are dropped once fewer places than this are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
@@ -72,6 +74,8 @@ pub struct Socket {
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
     queue: mpsc::Sender<Outgoing>,
+    /// Bytes of the events in the queue.
+    queued_bytes: AtomicUsize,
     /// The close code; 0 as long as nothing asked for the end.
     code: AtomicU16,
     /// The socket's task. Asked for at each event, so it is no `CancellationToken`, which takes locks.
@@ -109,12 +113,22 @@ impl Socket {
         self.code.load(Ordering::SeqCst)
     }
 
+    /// Says that a frame left the queue.
+    pub fn took(&self, frame: &Utf8Bytes) {
+        self.queued_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+    }
+
     fn durable(&self, seq: i64, frame: &Utf8Bytes) {
-        if self
-            .queue
-            .try_send(Outgoing::Event(seq, frame.clone()))
-            .is_err()
-            && !self.is_closed()
+        if self.is_closed() {
+            return;
+        }
+        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
+        let fits = bytes <= SOCKET_QUEUE_BYTES_MAX;
+        if !fits
+            || self
+                .queue
+                .try_send(Outgoing::Event(seq, frame.clone()))
+                .is_err()
         {
             metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
             self.close(Close::TooSlow);
@@ -318,6 +332,7 @@ impl Hub {
             session,
             key,
             queue,
+            queued_bytes: AtomicUsize::new(0),
             code: AtomicU16::new(0),
             waker: AtomicWaker::new(),
         });

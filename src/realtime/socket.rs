@@ -28,6 +28,8 @@ use tokio::{
     time::{Instant, Interval, timeout},
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::{
     hub::{Close, Outgoing, Socket, Spot},
     log,
@@ -54,8 +56,11 @@ pub const HEARTBEAT: Duration = Duration::from_secs(20);
 const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// A frame from a client, in bytes.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// How long a slow reader's close frame is waited for.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a close frame is waited for. A slow reader gets to see why it was closed when it reads on; nothing but
+/// the connection itself is held for it.
+const CLOSE_WITHIN: Duration = Duration::from_mins(1);
+/// The same while the server stops.
+const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 /// A write that a reader does not take in this time.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
 const MALFORMED_MAX: u32 = 5;
@@ -120,8 +125,10 @@ pub fn upgrade(ws: WebSocketUpgrade, state: State, headers: HeaderMap, caller: C
 }
 
 /// Opens the socket only to close it with 4001.
-pub fn refuse(ws: WebSocketUpgrade) -> Response {
-    ws.on_upgrade(async |mut socket| close(&mut socket, NOT_AUTHENTICATED).await)
+pub fn refuse(ws: WebSocketUpgrade, state: State) -> Response {
+    ws.on_upgrade(async move |mut socket| {
+        close(&mut socket, NOT_AUTHENTICATED, &state.shutdown).await;
+    })
 }
 
 // What is done once or seldom is boxed here, so that a socket that only listens does not hold the memory for it.
@@ -161,7 +168,9 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
                     state
                         .hub
                         .remove(connection.actor.workspace, &connection.socket);
-                    close(&mut connection.ws, code).await;
+                    // What still waits for the peer is given up before it is told so.
+                    let Connection { mut ws, .. } = connection;
+                    close(&mut ws, code, &state.shutdown).await;
                     return;
                 }
                 None => POLICY_VIOLATION,
@@ -169,10 +178,10 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
         }
         Err(code) => code,
     };
-    close(&mut ws, code).await;
+    close(&mut ws, code, &state.shutdown).await;
 }
 
-async fn close(ws: &mut WebSocket, code: u16) {
+async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
     if code == 0 {
         return;
     }
@@ -180,8 +189,15 @@ async fn close(ws: &mut WebSocket, code: u16) {
         code,
         reason: Utf8Bytes::from_static(""),
     };
+    let ending = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(CLOSE_AT_SHUTDOWN_WITHIN).await;
+    };
     // A peer that does not take even this is simply dropped.
-    drop(timeout(CLOSE_WITHIN, ws.send(Frame::Close(Some(frame)))).await);
+    tokio::select! {
+        _ = timeout(CLOSE_WITHIN, ws.send(Frame::Close(Some(frame)))) => {}
+        () = ending => {}
+    }
 }
 
 /// Waits for the hello and checks the workspace; the close code when that fails.
@@ -496,11 +512,12 @@ impl Connection {
     async fn write(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), u16> {
         let from = self.cursor;
         let mut newest = from;
+        let socket = std::sync::Arc::clone(&self.socket);
         let frames = batch.drain(..).filter_map(|out| match out {
-            Outgoing::Event(seq, _) if seq <= from => None,
             Outgoing::Event(seq, frame) => {
+                socket.took(&frame);
                 newest = newest.max(seq);
-                Some(frame)
+                (seq > from).then_some(frame)
             }
             Outgoing::Frame(frame) => Some(frame),
         });
