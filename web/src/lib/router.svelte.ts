@@ -44,7 +44,8 @@ function parseRoute(path: string): Route {
   }
   const [a, b, c, d, e] = parts;
   if (!a) return { name: 'home' };
-  if (!b && (a === 'setup' || a === 'login' || a === 'new-workspace')) return { name: a };
+  if (!b && (a === 'setup' || a === 'login')) return { name: a };
+  if (!b && a === 'new') return { name: 'new-workspace' };
   if (a === 'invite' && b && !c) return { name: 'invite', token: b };
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };

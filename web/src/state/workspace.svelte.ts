@@ -2,7 +2,7 @@ import type { Api } from '../api/api';
 import type { DroppableFrame, MessageCreated, ServerEvent } from '../api/events';
 import { isMissing, say } from '../api/problem';
 import { Socket, type SocketWorld } from '../api/socket';
-import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
+import type { Message, Snapshot, Task, Thread, Workspace } from '../api/types';
 import { counts, mentionsMe, toggled } from '../lib/messages';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
@@ -12,6 +12,7 @@ import { Connection } from './connection.svelte';
 import { Drafts } from './drafts.svelte';
 import { Outbox, type OutItem, type Target } from './outbox.svelte';
 import { People } from './people.svelte';
+import { Reads } from './reads';
 import { Streams } from './streams.svelte';
 import { Tasks } from './tasks.svelte';
 import { ThreadState, type Loading } from './thread.svelte';
@@ -58,6 +59,7 @@ export class WorkspaceState {
   readonly typing: Typing;
   readonly drafts: Drafts;
   readonly outbox: Outbox;
+  readonly reads: Reads;
 
   /** Names that become links in messages: only channels that this person may see. */
   readonly links = $derived(
@@ -69,9 +71,8 @@ export class WorkspaceState {
   #open = new Map<string, ThreadState>();
   #lists = new Map<string, ChannelState>();
   #asked = new Map<string, number>();
-  /** The read mark that this window set last, by thread. */
-  #marked = new Map<string, number>();
   #stopped = false;
+  #wasLive = false;
 
   constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
     this.id = ref.id;
@@ -86,13 +87,14 @@ export class WorkspaceState {
         onFrame: (f) => this.hear(f),
         onState: (state) => {
           this.connection.socket(state);
-          if (state === 'live') void this.outbox.flush();
+          if (state === 'live') this.#live();
         },
         onResync: () => void this.#resync(),
         onRefused: () => world.onEnded(),
       },
       world.socket,
     );
+    this.reads = new Reads(this.api, this.threads, this.channels);
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((thread) => this.#socket.typing(thread));
     this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
@@ -135,6 +137,25 @@ export class WorkspaceState {
       const page: Awaited<ReturnType<Api['members']>> = await this.api.members(at);
       for (const m of page.data) this.people.members.set(m.user_id, m);
       at = page.has_more ? page.data.at(-1)?.user_id : undefined;
+    }
+  }
+  #live(): void {
+    void this.outbox.flush();
+    if (this.#wasLive) void this.#catchUp();
+    this.#wasLive = true;
+  }
+  /**
+   * Presence and read marks come in frames that are dropped while one is away. They are taken from a fresh
+   * snapshot, the counts only where it stands exactly where the events have brought us.
+   */
+  async #catchUp(): Promise<void> {
+    try {
+      const s = await this.api.snapshot();
+      this.people.online.clear();
+      for (const p of s.presence) this.people.seen(p);
+      if (s.seq === this.#socket.cursor) for (const c of s.channels) this.channels.put(c);
+    } catch {
+      // The next reconnection tries again.
     }
   }
   /** The log no longer reaches back to where we were: everything is read again, on the same screen. */
@@ -253,13 +274,8 @@ export class WorkspaceState {
         return;
       case 'presence':
         return this.people.seen(f);
-      case 'read.updated': {
-        if (this.#marked.get(f.thread_id) === f.seq) return; // my own, told back to me
-        this.#open.get(f.thread_id)?.readElsewhere(f.seq);
-        const channel = this.threads.map.get(f.thread_id)?.channel_id;
-        if (channel) void this.#recount(channel, f.thread_id);
-        else void this.#findAndRecount(f.thread_id);
-      }
+      case 'read.updated':
+        if (this.reads.elsewhere(f.thread_id, f.seq)) this.#open.get(f.thread_id)?.readElsewhere(f.seq);
     }
   }
 
@@ -353,43 +369,8 @@ export class WorkspaceState {
     if (channel && !channel.is_member) void this.refreshChannel(channel.id);
     return thread.id;
   }
-  async readTo(thread: string, seq: number): Promise<void> {
-    this.#marked.set(thread, seq);
-    try {
-      const now = await this.api.markRead(thread, seq);
-      this.#setUnread(thread, now.unread_count, now.mention_count);
-    } catch {
-      // Offline or gone: the next message seen marks again.
-    }
-  }
-  #setUnread(thread: string, unread: number, mentions: number): void {
-    const t = this.threads.map.get(thread);
-    if (!t) return;
-    this.threads.patch(thread, { unread_count: unread, mention_count: mentions });
-    this.channels.add(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
-  }
-  /** Another window of mine moved a read mark: the counts are the server's to say. */
-  async #recount(channel: string, thread: string): Promise<void> {
-    try {
-      const [c, t] = await Promise.all([this.api.channel(channel), this.api.thread(thread)]);
-      this.channels.put(c);
-      this.threads.put(t);
-    } catch {
-      // The next snapshot has them.
-    }
-  }
-  async #findAndRecount(thread: string): Promise<void> {
-    try {
-      const t = await this.api.thread(thread);
-      this.channels.put(await this.api.channel(t.channel_id));
-    } catch {
-      // As above.
-    }
-  }
-  async markChannelRead(channel: Channel): Promise<void> {
-    this.channels.put(await this.api.markChannelRead(channel.id));
-    for (const t of this.threads.inChannel(channel.id))
-      this.threads.patch(t.id, { unread_count: 0, mention_count: 0 });
+  readTo(thread: string, seq: number): Promise<void> {
+    return this.reads.mark(thread, seq);
   }
 
   /** Shown at once; the event with everyone's reactions replaces it. */
