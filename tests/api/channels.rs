@@ -94,7 +94,7 @@ async fn a_public_channel_is_seen_by_all_and_joined_by_who_likes() {
             .is(200)["is_member"],
         false
     );
-    assert_eq!(member_ids(&t.ada, &channel).await, [t.ada.id.clone()]);
+    assert_eq!(member_ids(&t.ada, &channel).await, [t.ada.id.as_str()]);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod keys;
 mod mentions;
 mod messages;
 mod openapi;
+mod pages;
 mod property;
 mod queue;
 mod resume;

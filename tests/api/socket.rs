@@ -70,6 +70,26 @@ async fn without_a_hello_in_ten_seconds_the_socket_is_closed() {
 }
 
 #[tokio::test]
+async fn a_heartbeat_says_how_far_the_socket_is() {
+    let t = team().await;
+    let channel = t.ada.private_channel("board", &[]).await;
+    let mut socket = t.bo.socket().await;
+    t.ada.thread(&channel, "Not for Bo").await;
+    let head = number(&t.ada.get("/v1/snapshot").await.ok(), "/seq");
+    let heartbeat = socket.of("heartbeat").await;
+    assert_eq!(
+        heartbeat,
+        json!({"type": "heartbeat", "seq": head}),
+        "events that are not Bo's count"
+    );
+    let mut resumed = Socket::resume(&t.bo, socket.cursor, &socket.epoch()).await;
+    assert!(
+        resumed.settle().await.iter().all(|f| f["data"].is_null()),
+        "nothing is missing"
+    );
+}
+
+#[tokio::test]
 async fn a_hello_that_is_none_gets_an_error_and_another_chance() {
     let t = team().await;
     let mut socket = Socket::silent(&t.bo).await;

@@ -539,12 +539,12 @@ async fn tasks_are_listed_by_status_thread_and_agent() {
         let page = t.bo.get(&format!("/v1/tasks?{query}")).await.ok();
         list(&page, "/data").iter().map(id).collect()
     };
-    assert_eq!(found("").await, [one.clone(), two.clone()]);
-    assert_eq!(found(&format!("thread_id={there}")).await, [two.clone()]);
+    assert_eq!(found("").await, [one.as_str(), two.as_str()]);
+    assert_eq!(found(&format!("thread_id={there}")).await, [two.as_str()]);
     let vibe = id(&t.ada.agent("vibe").await);
-    assert_eq!(found(&format!("agent_id={vibe}")).await, [one.clone()]);
-    assert_eq!(found("status=completed&limit=1").await, [one.clone()]);
-    assert_eq!(found(&format!("after={one}")).await, [two.clone()]);
+    assert_eq!(found(&format!("agent_id={vibe}")).await, [one.as_str()]);
+    assert_eq!(found("status=completed&limit=1").await, [one.as_str()]);
+    assert_eq!(found(&format!("after={one}")).await, [two.as_str()]);
     assert_eq!(found(&format!("before={two}")).await, [one]);
     assert!(found("status=queued").await.is_empty());
     assert_eq!(

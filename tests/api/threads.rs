@@ -87,16 +87,10 @@ async fn threads_are_listed_by_latest_activity() {
     loop {
         let page = t.bo.get(&format!("{path}{query}")).await.ok();
         seen.extend(list(&page, "/data").iter().map(id));
-        match page["next_cursor"].as_str() {
-            Some(cursor) => {
-                assert_eq!(page["has_more"], true);
-                query = format!("?limit=2&cursor={cursor}");
-            }
-            None => {
-                assert_eq!(page["has_more"], false);
-                break;
-            }
-        }
+        let cursor = page["next_cursor"].as_str();
+        assert_eq!(page["has_more"], cursor.is_some());
+        let Some(cursor) = cursor else { break };
+        query = format!("?limit=2&cursor={cursor}");
     }
     assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
 }

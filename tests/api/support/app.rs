@@ -70,7 +70,7 @@ impl TestApp {
         self.running.spawn(async move {
             app.run(async move { stop.cancelled().await })
                 .await
-                .unwrap()
+                .unwrap();
         });
     }
 

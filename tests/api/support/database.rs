@@ -13,11 +13,11 @@ use sqlx::{Connection, PgConnection};
 /// A directory that goes with the test, and the URL of a database that nobody else uses.
 pub struct Place {
     pub dir: PathBuf,
-    /// `None`: the SQLite file in the directory.
+    /// `None`: the `SQLite` file in the directory.
     pub postgres: Option<String>,
 }
 
-/// Whether the suite runs on PostgreSQL.
+/// Whether the suite runs on `PostgreSQL`.
 fn wants_postgres() -> bool {
     match std::env::var("OPENVIBE_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -108,7 +108,8 @@ impl Place {
         settings
     }
 
-    /// Where a text is stored: files of SQLite with every byte that was not overwritten, or tables of PostgreSQL.
+    /// Where a text is stored: files of `SQLite` with every byte that was not overwritten, or tables of
+    /// `PostgreSQL`.
     pub async fn places_of(&self, needle: &str) -> Vec<String> {
         let Some(url) = &self.postgres else {
             let mut found = Vec::new();

@@ -377,7 +377,7 @@ async fn complete(
             speaker,
             body,
             authorization,
-        })
+        });
     });
     let mut reader = Reader {
         shared,
