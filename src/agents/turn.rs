@@ -89,6 +89,9 @@ struct Answer {
     usage: Option<Usage>,
 }
 
+/// A context, what was left out of it, and the messages that a summary in it stands for.
+type Fitted = (Context, Vec<LeftOut>, Vec<MessageId>);
+
 /// A call that failed, with the text that had come by then.
 struct Failed {
     failure: Failure,
@@ -143,8 +146,13 @@ impl Turns {
             .await;
         let window = self.provider.context_window(&model);
         loop {
-            let (context, left_out, summarised) =
-                self.fitted(&task, &lease, &loaded, counts, &model).await?;
+            let fitted = self.fitted(&task, &lease, &loaded, counts, &model).await?;
+            let Some((context, left_out, summarised)) = fitted else {
+                let error = attempt_error(&Failure::Model(ModelError::ContextTooLarge));
+                self.fail(lease, FailCode::ContextTooLarge, None, Some(error))
+                    .await?;
+                return Ok(());
+            };
             let prompt = prompt::render(&context);
             let attempt = Attempt {
                 prompt_tokens: prompt.tokens(),
@@ -218,7 +226,8 @@ impl Turns {
         }
     }
 
-    /// The context as far as it is to be shortened, what was left out, and what a summary stands for.
+    /// The context as far as it is to be shortened, what was left out, and what a summary stands for. `None` when it was to be
+    /// summarised and that failed: asking the same again would change nothing.
     async fn fitted(
         &self,
         task: &Task,
@@ -226,7 +235,7 @@ impl Turns {
         loaded: &Loaded,
         counts: RetryCounts,
         model: &str,
-    ) -> Result<(Context, Vec<LeftOut>, Vec<MessageId>), Abort> {
+    ) -> Result<Option<Fitted>, Abort> {
         let window = self.provider.context_window(model);
         let mut left_out = loaded.left_out.clone();
         let note = |left_out: &mut Vec<LeftOut>, reason: &str, ids: &[MessageId]| {
@@ -288,19 +297,20 @@ impl Turns {
                     Ok::<_, LeaseLost>(queue::record(c, &parent, lease.audience, &done).await?)
                 })
                 .await?;
-            if let Some(summary) = summary {
-                let ids = plan.message_ids.clone();
-                note(&mut left_out, "summarised", &ids);
-                return Ok((plan.apply(&loaded.context, summary), left_out, ids));
-            }
+            let Some(summary) = summary else {
+                return Ok(None);
+            };
+            let ids = plan.message_ids.clone();
+            note(&mut left_out, "summarised", &ids);
+            return Ok(Some((plan.apply(&loaded.context, summary), left_out, ids)));
         }
         if (counts.shrunk || counts.summarised)
             && let Some((context, ids)) = prompt::shrunk(&loaded.context)
         {
             note(&mut left_out, "context_too_large", &ids);
-            return Ok((context, left_out, Vec::new()));
+            return Ok(Some((context, left_out, Vec::new())));
         }
-        Ok((loaded.context.clone(), left_out, Vec::new()))
+        Ok(Some((loaded.context.clone(), left_out, Vec::new())))
     }
 
     /// Calls the model once and streams what comes. The manifest is stored while the request is on its way.
@@ -360,6 +370,10 @@ impl Turns {
                 biased;
                 () = tokio::time::sleep_until(reply.flush_at), if reply.has_unsent => {
                     reply.flush();
+                    continue;
+                }
+                () = tokio::time::sleep_until(reply.save_at()), if reply.has_unsaved() => {
+                    reply.save();
                     continue;
                 }
                 delta = tokio::time::timeout_at(patience.min(deadline), stream.next()) => delta,
@@ -560,7 +574,7 @@ impl Turns {
                 let message = notice_text(&name, code);
                 let notice = post::insert_notice(
                     c,
-                    &task,
+                    (&task).into(),
                     lease.audience,
                     task.trigger_message_id,
                     message.clone(),
@@ -743,7 +757,9 @@ impl<'a> Reply<'a> {
             hub.push_stream(workspace, id, fresh);
             self.flush();
         }
-        self.checkpoint();
+        if self.text.len() - self.saved_bytes >= CHECKPOINT_BYTES {
+            self.save();
+        }
         Ok(())
     }
 
@@ -800,13 +816,17 @@ impl<'a> Reply<'a> {
         Ok(message)
     }
 
-    /// Now and then brings the row up to date, without an event, so that little is lost when the process dies.
-    fn checkpoint(&mut self) {
-        let due = self.text.len() - self.saved_bytes >= CHECKPOINT_BYTES
-            || self.saved_at.elapsed() >= CHECKPOINT_EVERY;
-        if !due {
-            return;
-        }
+    fn has_unsaved(&self) -> bool {
+        self.text.len() > self.saved_bytes
+    }
+
+    /// When what is unsaved has waited long enough.
+    fn save_at(&self) -> Instant {
+        self.saved_at + CHECKPOINT_EVERY
+    }
+
+    /// Brings the row up to date, without an event, so that little is lost when the process dies.
+    fn save(&mut self) {
         self.saved_bytes = self.text.len();
         self.saved_at = Instant::now();
         let (db, lease, text) = (self.turns.db.clone(), self.lease, self.text.clone());

@@ -16,6 +16,7 @@ pub mod reads;
 pub mod remove;
 pub mod routes;
 pub mod snapshot;
+pub mod thread_change;
 pub mod threads;
 
 pub use error::ChatError;

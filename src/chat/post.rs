@@ -21,7 +21,7 @@ use crate::{
     },
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, log},
     tasks::{NewTask, Task, TaskError, queue},
 };
@@ -264,21 +264,45 @@ pub async fn insert_message(
     Ok(message)
 }
 
-/// Says something in a thread in the name of the system, about `agent`.
+/// Where a notice stands, and what it is about.
+#[derive(Debug, Clone, Copy)]
+pub struct NoticePlace {
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub agent: AgentId,
+    pub task: Option<TaskId>,
+}
+
+impl From<&Task> for NoticePlace {
+    fn from(task: &Task) -> Self {
+        Self {
+            workspace: task.workspace_id,
+            channel: task.channel_id,
+            thread: task.thread_id,
+            fork: task.fork_id,
+            agent: task.agent_id,
+            task: Some(task.id),
+        }
+    }
+}
+
+/// Says something in a thread in the name of the system.
 pub async fn insert_notice(
     c: &mut Conn,
-    place: &Task,
+    place: NoticePlace,
     audience: Audience,
     parent: Option<MessageId>,
     text: String,
 ) -> Result<Message, DbError> {
-    let seq = log::reserve(c, place.workspace_id, 1).await?;
+    let seq = log::reserve(c, place.workspace, 1).await?;
     let new = NewMessage {
         id: MessageId::new(),
-        workspace: place.workspace_id,
-        channel: place.channel_id,
-        thread: place.thread_id,
-        fork: place.fork_id,
+        workspace: place.workspace,
+        channel: place.channel,
+        thread: place.thread,
+        fork: place.fork,
         parent,
         author_type: "system",
         author: None,
@@ -288,8 +312,8 @@ pub async fn insert_notice(
         content: text,
         mentions: Vec::new(),
         metadata: MessageMetadata {
-            agent_id: Some(place.agent_id),
-            task_id: Some(place.id),
+            agent_id: Some(place.agent),
+            task_id: place.task,
             ..MessageMetadata::default()
         },
         client_id: None,
@@ -529,7 +553,7 @@ async fn say(
         );
     }
     if let (Some(text), Some(task)) = (moved_on, tasks.first()) {
-        insert_notice(c, task, audience, Some(message.id), text).await?;
+        insert_notice(c, task.into(), audience, Some(message.id), text).await?;
     }
     Ok((message, tasks))
 }
@@ -555,7 +579,7 @@ async fn enqueue(
     };
     queue::announce_as(c, seq, &task, audience).await?;
     if let Some(error) = full {
-        let notice = insert_notice(c, &task, audience, new.trigger, error.message).await?;
+        let notice = insert_notice(c, (&task).into(), audience, new.trigger, error.message).await?;
         queue::set_notice(c, task.id, notice.id).await?;
     }
     Ok(Some(task))

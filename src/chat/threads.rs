@@ -14,8 +14,8 @@ use super::{
     reads,
 };
 use crate::{
-    agents::profiles::{self, Askable},
-    auth::{Caller, Scope},
+    agents::profiles::Askable,
+    auth::Caller,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{NewEvent, log},
@@ -160,7 +160,7 @@ pub(super) async fn binding(c: &mut Conn, thread: ThreadId) -> Result<Option<Bin
 }
 
 /// Binds a thread to an agent at its newest version; the agent answers unasked.
-async fn bind(
+pub(super) async fn bind(
     c: &mut Conn,
     workspace: WorkspaceId,
     thread: ThreadId,
@@ -198,7 +198,7 @@ pub(super) async fn rebind(
 }
 
 /// Appends `thread.updated` with the thread as it is.
-async fn announce_update(
+pub(super) async fn announce_update(
     c: &mut Conn,
     place: &ChannelAccess,
     id: ThreadId,
@@ -342,7 +342,7 @@ pub async fn list(
 }
 
 /// Adds what one person sees to threads of one channel, with a fixed number of queries.
-async fn with_details(
+pub(super) async fn with_details(
     c: &mut Conn,
     user: UserId,
     channel: ChannelId,
@@ -407,91 +407,6 @@ async fn with_details(
 pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?.reading()?;
     let thread = get_thread(c, id).await?;
-    let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
-    found.pop().ok_or(ChatError::ThreadNotFound)
-}
-
-/// What `PATCH /v1/threads/{id}` changes. `Some(None)` empties.
-#[derive(Debug, Clone, Default)]
-pub struct ThreadPatch {
-    pub title: Option<Option<String>>,
-    pub agent: Option<Option<AgentId>>,
-    pub auto_reply: Option<bool>,
-    /// `open` or `archived`.
-    pub status: Option<&'static str>,
-}
-
-/// # Errors
-/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
-pub async fn update(
-    c: &mut Conn,
-    caller: &Caller,
-    id: ThreadId,
-    patch: &ThreadPatch,
-) -> Result<MyThread, ChatError> {
-    let access = access::thread(c, caller, id).await?;
-    // An archived thread can be opened again, and nothing else.
-    let access = if patch.status == Some("open") {
-        access.place.actor.require(Scope::ChatWrite)?;
-        access
-    } else {
-        access.writing()?
-    };
-    let actor = &access.place.actor;
-    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    if let Some(title) = &patch.title {
-        c.q("update threads set title = $2 where id = $1")
-            .bind(id)
-            .bind(title.clone())
-            .run()
-            .await?;
-    }
-    match patch.agent {
-        Some(Some(agent)) => {
-            actor.require(Scope::AgentsUse)?;
-            let found = profiles::find_askable(c, actor.workspace, agent).await?;
-            bind(
-                c,
-                actor.workspace,
-                id,
-                &found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?,
-            )
-            .await?;
-        }
-        Some(None) => {
-            c.q("update threads set agent_id = null where id = $1")
-                .bind(id)
-                .run()
-                .await?;
-        }
-        None => {}
-    }
-    if let Some(auto_reply) = patch.auto_reply {
-        let n = c
-            .q(
-                "update bindings set auto_reply = $2, updated_at = $3 where place_id = $1 \
-                and agent_id = (select agent_id from threads where id = $1)",
-            )
-            .bind(id)
-            .bind(auto_reply)
-            .bind(now())
-            .run()
-            .await?;
-        if n == 0 {
-            return Err(ChatError::Invalid(
-                "the thread has no agent that could answer: set agent_id too".to_owned(),
-                "auto_reply",
-            ));
-        }
-    }
-    if let Some(status) = patch.status {
-        c.q("update threads set status = $2 where id = $1")
-            .bind(id)
-            .bind(status)
-            .run()
-            .await?;
-    }
-    let thread = announce_update(c, &access.place, id).await?;
     let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
 }

@@ -52,6 +52,9 @@ use crate::{
 
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
+/// Silence is looked for twice a heartbeat, since 2.5 of them are allowed.
+const TICK: Duration = Duration::from_secs(10);
+const TICKS_PER_HEARTBEAT: u32 = 2;
 /// A client silent for so long is gone: 2.5 heartbeats.
 const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// A frame from a client, in bytes.
@@ -159,7 +162,7 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
                         actor,
                         socket,
                         queue,
-                        heartbeat: tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT),
+                        tick: tokio::time::interval_at(Instant::now() + TICK, TICK),
                         network_first: false,
                         cursor: 0,
                         malformed: 0,
@@ -304,7 +307,7 @@ enum Event {
     Queued,
     /// `None`: the peer left.
     Received(Option<Result<Frame, axum::Error>>),
-    Heartbeat,
+    Tick,
 }
 
 struct Connection {
@@ -315,7 +318,7 @@ struct Connection {
     actor: Actor,
     socket: Arc<Socket>,
     queue: mpsc::Receiver<Outgoing>,
-    heartbeat: Interval,
+    tick: Interval,
     /// Whose turn it is when both queue and network have something.
     network_first: bool,
     /// The highest number that was sent; queued events up to it are skipped.
@@ -330,14 +333,22 @@ impl Connection {
             return code;
         }
         let mut heard = Instant::now();
+        let mut ticks = 0_u32;
         let mut batch = Vec::with_capacity(1);
         loop {
             let event = poll_fn(|cx| self.poll_event(cx, &mut batch)).await;
             let done = match event {
                 Event::Closed(code) => Err(code),
                 Event::Queued => self.write(&mut batch).await,
-                Event::Heartbeat if heard.elapsed() > SILENCE_MAX => Err(GOING_AWAY),
-                Event::Heartbeat => Box::pin(self.beat()).await,
+                Event::Tick if heard.elapsed() + TICK / 10 > SILENCE_MAX => Err(GOING_AWAY),
+                Event::Tick => {
+                    ticks += 1;
+                    if ticks.is_multiple_of(TICKS_PER_HEARTBEAT) {
+                        Box::pin(self.beat()).await
+                    } else {
+                        Ok(())
+                    }
+                }
                 Event::Received(frame) => {
                     heard = Instant::now();
                     match frame {
@@ -391,8 +402,8 @@ impl Connection {
     }
 
     fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        if self.heartbeat.poll_tick(cx).is_ready() {
-            return Poll::Ready(Event::Heartbeat);
+        if self.tick.poll_tick(cx).is_ready() {
+            return Poll::Ready(Event::Tick);
         }
         self.ws.poll_next_unpin(cx).map(|frame| {
             self.network_first = false;

@@ -12,7 +12,8 @@ use crate::{
         messages::Text,
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
-        threads::{self, MyThread, ThreadPatch},
+        thread_change::{self, ThreadPatch},
+        threads::{self, MyThread},
     },
     db::Conn,
     http::{
@@ -178,7 +179,7 @@ async fn update_thread(
             ThreadStatus::Archived => "archived",
         }),
     };
-    let update = async move |c: &mut Conn| threads::update(c, &caller, id, &patch).await;
+    let update = async move |c: &mut Conn| thread_change::update(c, &caller, id, &patch).await;
     Ok(Json(
         write_for(&state, WhichObject::Thread(id), update).await?,
     ))
