@@ -18,6 +18,7 @@ mod health;
 mod invites;
 mod isolation;
 mod keys;
+mod layers;
 mod mentions;
 mod messages;
 mod openapi;
