@@ -1,6 +1,6 @@
 //! The server in this process.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use openvibe::{app::App, config::Config};
 use serde_json::json;
@@ -15,8 +15,8 @@ pub struct TestApp {
     settings: BTreeMap<String, String>,
     stop: CancellationToken,
     running: JoinSet<()>,
-    /// The last to be dropped: others may use the database then.
-    pub place: Place,
+    /// Shared with the server, so that nobody gets the database before it has ended.
+    pub place: Arc<Place>,
 }
 
 /// Settings of every test, names without the prefix.
@@ -45,7 +45,7 @@ impl TestApp {
 
     /// With other settings, named without the prefix; an empty value counts as none.
     pub async fn with(others: &[(&str, &str)]) -> Self {
-        let place = Place::new().await;
+        let place = Arc::new(Place::new().await);
         let model = ModelServer::start().await;
         let settings = settings(&place, &model, others);
         let mut app = Self {
@@ -66,11 +66,12 @@ impl TestApp {
             .unwrap();
         self.base = format!("http://{}", app.address());
         self.stop = CancellationToken::new();
-        let stop = self.stop.clone();
+        let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
         self.running.spawn(async move {
             app.run(async move { stop.cancelled().await })
                 .await
                 .unwrap();
+            drop(place);
         });
     }
 
@@ -110,6 +111,14 @@ impl TestApp {
             .await
             .is(201);
         sign_up(&self.base, name, Some(&text(&invite, "/token"))).await
+    }
+}
+
+impl Drop for TestApp {
+    /// The server ends by itself where the test goes on, else with the test's runtime.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.running.detach_all();
     }
 }
 
