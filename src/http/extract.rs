@@ -56,7 +56,8 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|e| {
         let path = e.path().to_string();
-        let param = if path == "." { String::new() } else { path };
+        let is_whole = path == "." || path == "?";
+        let param = if is_whole { String::new() } else { path };
         let inner = e.into_inner();
         let message = inner.to_string();
         if message.contains(crate::ids::OTHER_KIND) {
