@@ -43,22 +43,20 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=OPENVIBE_WEB_DIST");
 
-    let assets = match env::var_os("OPENVIBE_WEB_DIST").filter(|dir| !dir.is_empty()) {
-        Some(ready) => {
-            let ready = root.join(ready);
-            assert!(
-                ready.join("index.html").is_file(),
-                "OPENVIBE_WEB_DIST is {}, but there is no index.html in it. Build the client \
-                 (`npm run build` in web/) or unset the variable.",
-                ready.display()
-            );
-            println!("cargo::rerun-if-changed={}", ready.display());
-            list_assets(&ready)
-        }
-        None => {
-            build_client(&root, &out.join("web"));
-            list_assets(&out.join("web"))
-        }
+    let ready = env::var_os("OPENVIBE_WEB_DIST").filter(|dir| !dir.is_empty());
+    let assets = if let Some(ready) = ready {
+        let ready = root.join(ready);
+        assert!(
+            ready.join("index.html").is_file(),
+            "OPENVIBE_WEB_DIST is {}, but there is no index.html in it. Build the client \
+             (`npm run build` in web/) or unset the variable.",
+            ready.display()
+        );
+        println!("cargo::rerun-if-changed={}", ready.display());
+        list_assets(&ready)
+    } else {
+        build_client(&root, &out.join("web"));
+        list_assets(&out.join("web"))
     };
     fs::write(out.join("assets.rs"), table(&assets)).expect("OUT_DIR is writable");
 }

@@ -19,7 +19,7 @@ use crate::{
     agents::{retry::RetryPolicy, turn::Turns},
     auth::{self, Hasher, LoginLimits},
     config::{Config, Signup},
-    db::{Conn, Db, DbError, Engine, Notice, Place, now},
+    db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
     http::{State, router, state::Inner},
     ids::WorkspaceId,
     model,
@@ -104,6 +104,8 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
                         hub.publish(event);
                     } else if notice.is::<Wake>() {
                         queue.wake.notify_one();
+                    } else if let Some(Unannounced(workspace)) = notice.downcast_ref() {
+                        hub.make_resume(WorkspaceId(*workspace));
                     } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                         queue.stop(stopped.task);
                         hub.close_stream(stopped.workspace, stopped.task);

@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 use crate::time::Timestamp;
 pub use conn::{Bind, Conn, Proof, Q, Record};
-pub use writer::Notice;
 use writer::Writers;
+pub use writer::{Notice, Unannounced};
 
 /// Readers of the `SQLite` file beside the one writer.
 const SQLITE_READERS: u32 = 4;

@@ -31,6 +31,9 @@ const TRIES_MAX: u32 = 6;
 /// Something to tell the rest of the process once a transaction is committed.
 pub type Notice = Box<dyn Any + Send>;
 
+/// A transaction of this workspace was committed, but what it had to tell went with the connection.
+pub struct Unannounced(pub Uuid);
+
 trait Job: Send {
     fn key(&self) -> Uuid;
     /// Whether the command succeeded.
@@ -443,8 +446,10 @@ impl Writer {
             None => None,
         };
         match committed {
-            // The hub learns of the events from the log: a gap in `seq` makes it read.
-            Some(true) => self.finish(jobs, Vec::new()),
+            Some(true) => {
+                let workspace = proof.map(|proof| proof.workspace).unwrap_or_default();
+                self.finish(jobs, vec![Box::new(Unannounced(workspace))]);
+            }
             Some(false) => Box::pin(self.run_each(jobs)).await,
             None => {
                 for job in jobs {
