@@ -45,6 +45,11 @@ test('presence: both see that the other is here', async () => {
 
 test('a thread is there for the other at once, and so is the reply', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?\n\nThe fair is on **Wednesday**.');
+  assert.equal(
+    await composer(ada).evaluate((el) => el === document.activeElement),
+    true,
+    'one goes on writing',
+  );
   await bo.page.getByRole('link', { name: 'Friday or Monday for the launch?' }).click();
   await message(bo.page, 'The fair is on').getByText('Wednesday', { exact: true }).waitFor();
   await reply(bo.page, 'I vote for Monday');
@@ -163,8 +168,10 @@ test('a direct message is a running conversation of two', async () => {
     .click();
   await button(ada.page, 'Start writing').click();
   const mine = box(ada.page, 'Message Bo Chen');
+  await mine.click();
+  // Without looking up: the box stays under the hands while the conversation begins above it.
   for (const text of ['Just between us', 'the second line']) {
-    await mine.fill(text);
+    await ada.page.keyboard.type(text);
     await ada.page.keyboard.press('Enter');
   }
   await side(bo)

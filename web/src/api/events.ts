@@ -23,10 +23,7 @@ export type ServerEvent =
   | Durable<'workspace.updated', { workspace: Workspace }>
   | Durable<'member.joined' | 'member.updated' | 'member.removed', { member: Member }>
   | Durable<'channel.created' | 'channel.updated' | 'channel.archived', { channel: Channel }>
-  | Durable<
-      'channel.member_added' | 'channel.member_removed',
-      { channel?: Channel; user_id?: string; member?: Member }
-    >
+  | Durable<'channel.member_added' | 'channel.member_removed', { channel: Channel; user_id: string }>
   | Durable<'thread.created' | 'thread.updated', { thread: Thread }>
   | MessageCreated
   | Durable<'message.updated' | 'message.deleted', { message: Message }>

@@ -8,6 +8,8 @@ const byName = (a: Channel, b: Channel) => (a.name ?? '').localeCompare(b.name ?
 export class Channels {
   readonly map = new SvelteMap<string, Channel>();
   #people: People;
+  /** The counts include every event up to here. */
+  #exact = 0;
 
   readonly rooms = $derived(
     [...this.map.values()].filter((c) => c.kind !== 'direct' && !c.archived_at).sort(byName),
@@ -32,31 +34,48 @@ export class Channels {
     this.#people = people;
   }
 
-  load(channels: Channel[]): void {
+  /** From a snapshot: the counts are those of exactly `seq`, and later events add to them. */
+  load(channels: Channel[], seq: number): void {
     this.map.clear();
+    this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
-  /** An event's channel lacks what is mine; that stays as it is here. */
+  /** The counts alone, from a snapshot that is not behind the events seen so far. */
+  recount(channels: Channel[], seq: number): void {
+    this.#exact = seq;
+    for (const { id, unread_count, mention_count } of channels) {
+      const c = this.map.get(id);
+      if (c) this.map.set(id, { ...c, unread_count, mention_count });
+    }
+  }
+  /** From an event or an answer. The counts that are here stay: an answer does not say how many events it knew. */
   put(channel: Channel): void {
     const old = this.map.get(channel.id);
-    const mine = {
-      is_member: channel.kind !== 'public' || channel.created_by === this.#people.me.id,
-      unread_count: 0,
-      mention_count: 0,
-      read_seq: 0,
-    };
-    this.map.set(channel.id, { ...mine, ...old, ...channel });
+    this.map.set(channel.id, {
+      ...old,
+      ...channel,
+      is_member:
+        channel.is_member ??
+        old?.is_member ??
+        (channel.kind !== 'public' || channel.created_by === this.#people.me.id),
+      unread_count: old?.unread_count ?? 0,
+      mention_count: old?.mention_count ?? 0,
+    });
   }
-  remove(id: string): void {
-    this.map.delete(id);
+  /** I was let in: what was said before does not count. */
+  join(channel: Channel): void {
+    this.put({ ...channel, is_member: true });
   }
   leave(id: string): void {
     const c = this.map.get(id);
-    if (!c) return;
-    if (c.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
+    if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
-  add(id: string, unread: number, mentions: number): void {
+  /** A message of event `seq` that I have not seen. */
+  count(id: string, mention: boolean, seq: number): void {
+    if (seq > this.#exact) this.shift(id, 1, mention ? 1 : 0);
+  }
+  shift(id: string, unread: number, mentions: number): void {
     const c = this.map.get(id);
     if (!c?.is_member) return;
     this.map.set(id, {

@@ -1,11 +1,10 @@
+import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { to, type Router } from '../lib/router.svelte';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
-
-const focusComposer = () => document.querySelector<HTMLElement>('main textarea[data-composer]')?.focus();
 
 /** What the keyboard does anywhere, and what the window is called. What needs a message is done by its row. */
 export class Commands {

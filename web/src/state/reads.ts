@@ -8,13 +8,17 @@ export class Reads {
   #api: Api;
   #threads: Threads;
   #channels: Channels;
+  #recount: () => void;
   /** The mark that this window set last, by thread. */
   #mine = new Map<string, number>();
+  /** Counts were taken from a snapshot that may have counted what is on screen but not marked yet. */
+  #unsettled = false;
 
-  constructor(api: Api, threads: Threads, channels: Channels) {
+  constructor(api: Api, threads: Threads, channels: Channels, recount: () => void) {
     this.#api = api;
     this.#threads = threads;
     this.#channels = channels;
+    this.#recount = recount;
   }
 
   async mark(thread: string, seq: number): Promise<void> {
@@ -22,37 +26,45 @@ export class Reads {
     try {
       const now = await this.#api.markRead(thread, seq);
       this.#set(thread, now.unread_count, now.mention_count);
+      if (this.#unsettled) this.#recount();
+      this.#unsettled = false;
     } catch {
       // Offline or gone: the next message seen marks again.
     }
   }
   async markChannel(channel: Channel): Promise<void> {
-    this.#channels.put(await this.#api.markChannelRead(channel.id));
+    await this.#api.markChannelRead(channel.id);
+    const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(channel.id) ?? {};
+    this.#channels.shift(channel.id, -unread_count, -mention_count);
     for (const t of this.#threads.inChannel(channel.id)) {
       this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
     }
+  }
+  /** Look once more after the next mark. */
+  unsettle(): void {
+    this.#unsettled = true;
   }
   /** What a thread has less or more unread, its channel has too. */
   #set(thread: string, unread: number, mentions: number): void {
     const t = this.#threads.map.get(thread);
     if (!t) return;
     this.#threads.patch(thread, { unread_count: unread, mention_count: mentions });
-    this.#channels.add(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
+    this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
   /** A mark was moved: true when by another window of mine, whose counts are then the server's to say. */
   elsewhere(thread: string, seq: number): boolean {
     if (this.#mine.get(thread) === seq) return false;
-    void this.#recount(thread);
+    this.unsettle();
+    void this.#learn(thread);
     return true;
   }
-  async #recount(thread: string): Promise<void> {
+  async #learn(thread: string): Promise<void> {
+    this.#recount();
+    if (!this.#threads.map.has(thread)) return;
     try {
-      const t = await this.#api.thread(thread);
-      const c = await this.#api.channel(t.channel_id);
-      if (this.#threads.map.has(thread)) this.#threads.put(t);
-      this.#channels.put(c);
+      this.#threads.put(await this.#api.thread(thread));
     } catch {
-      // The next snapshot has them.
+      // The list says it when it is read again.
     }
   }
 }

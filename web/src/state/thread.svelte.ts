@@ -2,7 +2,7 @@ import type { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import { isMissing, say } from '../api/problem';
 import type { Message, Task, Thread } from '../api/types';
-import { counts, insert, merge, replace, setReactions } from '../lib/messages';
+import { counts, insert, isFrom, merge, replace, setReactions } from '../lib/messages';
 
 export type Loading = 'loading' | 'ready' | 'missing' | 'error';
 export interface ThreadHome {
@@ -31,6 +31,8 @@ export class ThreadState {
   unreadFrom = $state<string | null>(null);
   /** Messages that came while the end was not loaded. */
   missed = $state(0);
+  /** The message of mine that is being edited. */
+  editing = $state<string | null>(null);
   /** The reader looks at the end right now, so what comes is read at once. */
   watching = false;
 
@@ -47,6 +49,10 @@ export class ThreadState {
     this.#home = home;
   }
 
+  /** I started it just now and go on writing in it. */
+  begin(): void {
+    this.#mine = true;
+  }
   /** What is known already (a thread that I just started), shown until the page is there. */
   seed(message: Message): void {
     if (this.status !== 'loading') return;
@@ -211,9 +217,17 @@ export class ThreadState {
   readElsewhere(seq: number): void {
     this.#readSeq = Math.max(this.#readSeq, seq);
   }
+  editLast(): void {
+    const me = this.#home.myId;
+    this.editing = this.messages.findLast((m) => isFrom(m, me) && !m.deleted_at)?.id ?? null;
+  }
+  get fresh(): boolean {
+    return this.#mine;
+  }
   /** The thread is left: next time the rule is set anew. */
   leave(): void {
     this.watching = false;
+    this.editing = null;
     this.#keepUnread = false;
     this.unreadFrom = null;
     if (!this.hasNewer && this.messages.length > FOLLOW_MAX / 4) {

@@ -2,7 +2,7 @@ import type { Api } from '../api/api';
 import type { DroppableFrame, MessageCreated, ServerEvent } from '../api/events';
 import { isMissing, say } from '../api/problem';
 import { Socket, type SocketWorld } from '../api/socket';
-import type { Message, Snapshot, Task, Thread, Workspace } from '../api/types';
+import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
 import { counts, mentionsMe, toggled } from '../lib/messages';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
@@ -41,6 +41,7 @@ export interface News {
 const THREADS_OPEN_MAX = 8;
 const CHANNELS_OPEN_MAX = 12;
 const RESUBSCRIBE_EVERY_MS = 500;
+const RECOUNTS_MAX = 5;
 
 /** One workspace as this person sees it: the snapshot, kept right by events. The only way into state. */
 export class WorkspaceState {
@@ -94,7 +95,7 @@ export class WorkspaceState {
       },
       world.socket,
     );
-    this.reads = new Reads(this.api, this.threads, this.channels);
+    this.reads = new Reads(this.api, this.threads, this.channels, () => void this.#recount());
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((thread) => this.#socket.typing(thread));
     this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
@@ -125,7 +126,7 @@ export class WorkspaceState {
     const s = await this.api.snapshot();
     this.workspace = s.workspace;
     this.people.load(s);
-    this.channels.load(s.channels);
+    this.channels.load(s.channels, s.seq);
     this.tasks.load(s.active_tasks);
     this.streams.clear();
     this.status = 'ready';
@@ -144,19 +145,27 @@ export class WorkspaceState {
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
   }
-  /**
-   * Presence and read marks come in frames that are dropped while one is away. They are taken from a fresh
-   * snapshot, the counts only where it stands exactly where the events have brought us.
-   */
+  /** Presence and read marks come in frames that are dropped while one is away. */
   async #catchUp(): Promise<void> {
+    const s = await this.#recount();
+    if (!s) return;
+    this.reads.unsettle();
+    this.people.online.clear();
+    for (const p of s.presence) this.people.seen(p);
+  }
+  /** Counts from a fresh snapshot; one that is behind the events seen meanwhile is asked for again. */
+  async #recount(): Promise<Snapshot | null> {
     try {
-      const s = await this.api.snapshot();
-      this.people.online.clear();
-      for (const p of s.presence) this.people.seen(p);
-      if (s.seq === this.#socket.cursor) for (const c of s.channels) this.channels.put(c);
+      for (let i = 0; i < RECOUNTS_MAX; i++) {
+        const s = await this.api.snapshot();
+        if (s.seq < this.#socket.cursor) continue;
+        this.channels.recount(s.channels, s.seq);
+        return s;
+      }
     } catch {
       // The next reconnection tries again.
     }
+    return null;
   }
   /** The log no longer reaches back to where we were: everything is read again, on the same screen. */
   async #resync(): Promise<void> {
@@ -234,11 +243,7 @@ export class WorkspaceState {
         return this.channels.put(e.data.channel);
       case 'channel.member_added':
       case 'channel.member_removed':
-        return this.#membership(
-          e.type,
-          e.channel_id ?? e.data.channel?.id,
-          e.data.user_id ?? e.data.member?.user_id,
-        );
+        return this.#membership(e.type === 'channel.member_added', e.data.channel, e.data.user_id);
       case 'thread.created':
       case 'thread.updated':
         return this.threads.put(e.data.thread);
@@ -291,7 +296,7 @@ export class WorkspaceState {
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
     if (!counts(m, this.myId) || m.fork_id) return;
     const mention = mentionsMe(m, this.myId);
-    if (!seen) this.channels.add(m.channel_id, 1, mention ? 1 : 0);
+    if (!seen) this.channels.count(m.channel_id, mention, e.seq);
     const direct = this.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
     if (mention || direct) this.#world.onNews({ kind: 'mention', message: m, title: this.#where(m) });
     if (m.state === 'complete') this.#answered(m);
@@ -318,26 +323,9 @@ export class WorkspaceState {
     else if (task.status === 'cancelled') this.#world.say('Stopped');
     else if (task.status === 'failed') this.#world.say(`${name} could not answer`);
   }
-  #membership(type: string, channel: string | undefined, user: string | undefined): void {
-    if (!channel) return;
-    const added = type === 'channel.member_added';
-    if (user === this.myId) {
-      if (added) void this.refreshChannel(channel);
-      else this.channels.leave(channel);
-      return;
-    }
-    const c = this.channels.map.get(channel);
-    if (c?.member_ids && user) {
-      const ids = c.member_ids.filter((id) => id !== user);
-      this.channels.map.set(channel, { ...c, member_ids: added ? [...ids, user] : ids });
-    }
-  }
-  async refreshChannel(id: string): Promise<void> {
-    try {
-      this.channels.put(await this.api.channel(id));
-    } catch (e) {
-      if (isMissing(e)) this.channels.remove(id);
-    }
+  #membership(added: boolean, channel: Channel, user: string): void {
+    if (user === this.myId) return added ? this.channels.join(channel) : this.channels.leave(channel.id);
+    if (this.channels.map.has(channel.id)) this.channels.put(channel);
   }
   #askAgain(thread: string): void {
     const now = Date.now();
@@ -365,8 +353,6 @@ export class WorkspaceState {
     if (!this.threads.map.has(thread.id))
       this.threads.put({ ...thread, root_message: message, last_message: message });
     this.thread(thread.id).seed(message);
-    const channel = this.channels.map.get(item.channel_id);
-    if (channel && !channel.is_member) void this.refreshChannel(channel.id);
     return thread.id;
   }
   readTo(thread: string, seq: number): Promise<void> {

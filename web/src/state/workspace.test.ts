@@ -235,9 +235,32 @@ test('leaving a private channel takes it away, a public one stays to be joined',
   );
   expect(ws.channels.joined.map((c) => c.name)).toEqual(['general', 'plans']);
   for (const channel_id of ['chan_p', 'chan_1'])
-    event('channel.member_removed', { user_id: 'user_me' }, { channel_id });
+    event(
+      'channel.member_removed',
+      { channel: ws.channels.map.get(channel_id), user_id: 'user_me' },
+      { channel_id },
+    );
   expect(ws.channels.joined).toEqual([]);
   expect(ws.channels.others.map((c) => c.name)).toEqual(['general']);
+});
+test('let into a channel, what is said from then on counts, also while answers are under way', () => {
+  const plans = { ...general(), id: 'chan_p', kind: 'private', name: 'plans' };
+  event('channel.member_added', { channel: plans, user_id: 'user_me' }, { channel_id: 'chan_p' });
+  created({ channel_id: 'chan_p', thread_id: 'thread_p' });
+  ws.channels.put({ ...plans, kind: 'private', is_member: true, unread_count: 0, mention_count: 0 }); // a slow answer
+  created({ channel_id: 'chan_p', thread_id: 'thread_p' });
+  expect(ws.channels.map.get('chan_p')!.unread_count).toBe(2);
+});
+test('read in another window: the counts of a snapshot that is ahead of the events are not counted twice', async () => {
+  created();
+  created();
+  backend.snapshot = snapshot({ seq: seq + 1, channels: [{ ...general(), unread_count: 1 }] });
+  ws.hear({ type: 'read.updated', thread_id: 'thread_x', seq });
+  await vi.waitFor(() => expect(general().unread_count).toBe(1));
+  created(); // the event that the snapshot knew
+  expect(general().unread_count).toBe(1);
+  created();
+  expect(general().unread_count).toBe(2);
 });
 test('people come, are renamed and go', () => {
   event('member.joined', { member: member('user_cy', 'Cy', 'cy') });
