@@ -879,17 +879,16 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_history_is_rendered_quickly() {
+    fn the_longest_history_is_rendered_whole_whatever_it_holds() {
         for piece in ["[", "\n", "a\n", "[a]", "[\n", "*", "The person "] {
             let text = piece.repeat(32 * 1024 / piece.len());
             let history = (0..HISTORY_MAX).map(|_| says(human("Bo"), &text)).collect();
-            let started = std::time::Instant::now();
-            let _ = render(&context(AgentId::new(), history, &text)).turns();
-            assert!(
-                started.elapsed().as_secs() < 4,
-                "{piece:?}: {:?}",
-                started.elapsed()
-            );
+            let prompt = render(&context(AgentId::new(), history, &text));
+            let messages = prompt
+                .parts
+                .iter()
+                .filter(|part| matches!(part.source, Source::Message { .. }));
+            assert_eq!(messages.count(), HISTORY_MAX, "{piece:?}");
         }
     }
 

@@ -21,8 +21,7 @@ use axum::{
     response::Response,
 };
 use futures::{SinkExt, StreamExt};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     sync::mpsc,
     time::{Instant, Interval, timeout},
@@ -30,27 +29,25 @@ use tokio::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    hub::{Close, Outgoing, Socket, Spot},
+use crate::realtime::{
+    hub::{Close, Outgoing, Socket},
     log,
 };
 use crate::{
     auth::{Actor, Caller, Credential},
-    chat::{
-        ChatError, access,
-        messages::Text,
-        post::{self, NewThread, PostedMessage, PostedThread},
-        reads,
-    },
     db::DbError,
     http::{
         ApiError, State,
-        extract::{caller_of, parse_json, token_of, workspace_of},
+        extract::{caller_of, token_of},
     },
-    ids::{ChannelId, MessageId, ThreadId, WorkspaceId},
+    ids::ChannelId,
 };
 
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
+mod hello;
+mod requests;
+
+use hello::{Hello, greet};
+
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
 /// Silence is looked for twice a heartbeat, since 2.5 of them are allowed.
 const TICK: Duration = Duration::from_secs(10);
@@ -76,42 +73,6 @@ const GOING_AWAY: u16 = 1001;
 const NOT_AUTHENTICATED: u16 = 4001;
 const NOT_IN_WORKSPACE: u16 = 4003;
 const NO_HELLO: u16 = 4009;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Hello {
-    r#type: String,
-    protocol: u32,
-    workspace_id: Option<WorkspaceId>,
-    epoch: Option<String>,
-    since: Option<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", deny_unknown_fields)]
-enum Request {
-    #[serde(rename = "message.send")]
-    Send {
-        #[serde(default)]
-        channel_id: Option<ChannelId>,
-        #[serde(default)]
-        thread_id: Option<ThreadId>,
-        content: String,
-        #[serde(default)]
-        parent_id: Option<MessageId>,
-        client_id: String,
-    },
-    #[serde(rename = "subscribe")]
-    Subscribe { thread_id: ThreadId },
-    #[serde(rename = "unsubscribe")]
-    Unsubscribe { thread_id: ThreadId },
-    #[serde(rename = "read")]
-    Read { thread_id: ThreadId, seq: i64 },
-    #[serde(rename = "ping")]
-    Ping {},
-    #[serde(rename = "typing")]
-    Typing { thread_id: ThreadId },
-}
 
 /// Opens the socket; who it is for is known from cookie or key.
 pub fn upgrade(ws: WebSocketUpgrade, state: State, headers: HeaderMap, caller: Caller) -> Response {
@@ -201,92 +162,6 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
         _ = timeout(CLOSE_WITHIN, ws.send(Frame::Close(Some(frame)))) => {}
         () = ending => {}
     }
-}
-
-/// Waits for the hello and checks the workspace; the close code when that fails.
-async fn greet(
-    ws: &mut WebSocket,
-    state: &State,
-    headers: &HeaderMap,
-    caller: &Caller,
-) -> Result<(Hello, Actor), u16> {
-    let deadline = Instant::now() + HELLO_WITHIN;
-    let mut malformed = 0;
-    loop {
-        let frame = tokio::select! {
-            frame = tokio::time::timeout_at(deadline, ws.recv()) => frame.map_err(|_| NO_HELLO)?,
-            () = state.shutdown.cancelled() => return Err(GOING_AWAY),
-        };
-        let text = match frame {
-            Some(Ok(Frame::Text(text))) => text,
-            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => continue,
-            Some(Ok(Frame::Close(_))) | None => return Err(0),
-            Some(Ok(Frame::Binary(_))) => Utf8Bytes::from_static(""),
-            Some(Err(e)) => return Err(broken(&e)),
-        };
-        let hello = parse_json::<Hello>(text.as_bytes()).and_then(|hello| {
-            match (hello.r#type.as_str(), hello.protocol) {
-                ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
-                    Err(ApiError::invalid(
-                        "invalid_cursor",
-                        "since is the seq of an event".to_owned(),
-                        "since",
-                    ))
-                }
-                ("hello", 1) => Ok(hello),
-                ("hello", _) => Err(ApiError::invalid(
-                    "unknown_protocol",
-                    "this server speaks protocol 1".to_owned(),
-                    "protocol",
-                )),
-                _ => Err(ApiError::invalid(
-                    "hello_expected",
-                    "the first frame is a hello".to_owned(),
-                    "type",
-                )),
-            }
-        });
-        let hello = match hello {
-            Ok(hello) => hello,
-            Err(e) => {
-                malformed += 1;
-                refuse_frame(ws, &e, malformed).await?;
-                continue;
-            }
-        };
-        let workspace = match hello.workspace_id {
-            Some(id) => Ok(id),
-            None => workspace_of(state, headers, caller).await,
-        };
-        let workspace = match workspace {
-            Ok(id) => id,
-            Err(e) if e.is_bad_request() => {
-                malformed += 1;
-                refuse_frame(ws, &e, malformed).await?;
-                continue;
-            }
-            Err(_) => return Err(NOT_IN_WORKSPACE),
-        };
-        let mut c = state.db.read().await.map_err(|_| GOING_AWAY)?;
-        let actor = caller
-            .enter(&mut c, workspace)
-            .await
-            .map_err(|_| NOT_IN_WORKSPACE)?;
-        actor
-            .require(crate::auth::Scope::ChatRead)
-            .map_err(|_| NOT_IN_WORKSPACE)?;
-        return Ok((hello, actor));
-    }
-}
-
-/// Says what is wrong with a frame before the hello; the close code after too many.
-async fn refuse_frame(ws: &mut WebSocket, error: &ApiError, malformed: u32) -> Result<(), u16> {
-    let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
-    let sent = ws.send(Frame::Text(frame.into())).await;
-    if malformed >= MALFORMED_MAX || sent.is_err() {
-        return Err(POLICY_VIOLATION);
-    }
-    Ok(())
 }
 
 /// The close code for a frame that could not be read.
@@ -540,221 +415,6 @@ impl Connection {
             Err(CatchUp::Db(_)) => Err(GOING_AWAY),
         }
     }
-
-    async fn on_malformed(&mut self, error: &ApiError) -> Result<(), u16> {
-        self.on_misfit(&Value::Null, error).await
-    }
-
-    /// Answers a frame that is no request, and closes after too many in a row.
-    async fn on_misfit(&mut self, id: &Value, error: &ApiError) -> Result<(), u16> {
-        self.malformed += 1;
-        let frame = json!({"type": "error", "id": id, "error": error.body()}).to_string();
-        self.answer(frame).await?;
-        if self.malformed >= MALFORMED_MAX {
-            Err(POLICY_VIOLATION)
-        } else {
-            Ok(())
-        }
-    }
-
-    async fn answer(&mut self, frame: String) -> Result<(), u16> {
-        match self.send(frame.into()).await {
-            Ok(()) => Ok(()),
-            Err(CatchUp::Gone(code)) => Err(code),
-            Err(CatchUp::Db(_)) => Err(GOING_AWAY),
-        }
-    }
-
-    async fn on_text(&mut self, text: &str) -> Result<(), u16> {
-        let mut value = match serde_json::from_str::<Value>(text) {
-            Ok(value @ Value::Object(_)) => value,
-            Ok(_) => {
-                return self
-                    .on_malformed(&ApiError::invalid(
-                        "invalid_json",
-                        "a frame is one JSON object".to_owned(),
-                        "",
-                    ))
-                    .await;
-            }
-            Err(e) => {
-                return self
-                    .on_malformed(&ApiError::invalid(
-                        "invalid_json",
-                        format!("the frame is not JSON: {e}"),
-                        "",
-                    ))
-                    .await;
-            }
-        };
-        let id = value.as_object_mut().and_then(|object| object.remove("id"));
-        let kind = value
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let request = parse_json::<Request>(value.to_string().as_bytes());
-        if kind == "typing" {
-            // No answer, whatever comes of it.
-            if let Ok(Request::Typing { thread_id }) = request {
-                self.malformed = 0;
-                self.typing(thread_id).await;
-                return Ok(());
-            }
-        }
-        let known = matches!(
-            kind.as_str(),
-            "message.send" | "subscribe" | "unsubscribe" | "read" | "ping"
-        );
-        let id = id.filter(|id| id.is_string() || id.is_number());
-        if !known {
-            let kind: String = kind.chars().take(40).collect();
-            let text = format!("`{kind}` is no type of frame that a client sends");
-            let error = ApiError::invalid("unknown_type", text, "type");
-            return self.on_misfit(&id.unwrap_or_default(), &error).await;
-        }
-        let Some(id) = id else {
-            let error =
-                ApiError::invalid("id_missing", "a request carries an `id`".to_owned(), "id");
-            return self.on_malformed(&error).await;
-        };
-        self.malformed = 0;
-        let outcome = match request {
-            Ok(request) => self.perform(request).await,
-            Err(e) => Err(e),
-        };
-        let frame = match outcome {
-            Ok(data) => json!({"type": "ack", "id": id, "data": data}),
-            Err(e) => json!({"type": "error", "id": id, "error": e.body()}),
-        };
-        self.answer(frame.to_string()).await
-    }
-
-    /// Tells the watchers of a place where this person may write.
-    async fn typing(&mut self, thread: ThreadId) {
-        let spot = Spot::Thread(thread);
-        if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
-            return;
-        }
-        // A subscription says that they may see it; without one the database does.
-        let watching = self
-            .state
-            .hub
-            .is_watching(self.actor.workspace, &self.socket, spot);
-        if watching || self.channel_of(thread).await.is_ok() {
-            self.state
-                .hub
-                .typing(self.actor.workspace, spot, self.actor.user);
-        }
-    }
-
-    /// The channel of a thread of this socket's workspace.
-    async fn channel_of(&mut self, thread: ThreadId) -> Result<ChannelId, ApiError> {
-        let mut c = self.state.db.read().await?;
-        let place = access::thread(&mut c, &self.caller, thread)
-            .await?
-            .reading()?
-            .place;
-        if place.actor.workspace == self.actor.workspace {
-            Ok(place.channel)
-        } else {
-            Err(ChatError::ThreadNotFound.into())
-        }
-    }
-
-    async fn subscribe(&mut self, thread: ThreadId) -> Result<(), ApiError> {
-        let (state, workspace, spot) = (
-            self.state.clone(),
-            self.actor.workspace,
-            Spot::Thread(thread),
-        );
-        let channel = self.channel_of(thread).await?;
-        if !state.hub.watch(workspace, channel, &self.socket, spot) {
-            return Err(ApiError::unprocessable(
-                "too_many_subscriptions",
-                format!(
-                    "a socket watches at most {} places: unsubscribe from some",
-                    super::hub::SUBSCRIPTIONS_MAX
-                ),
-            ));
-        }
-        // Who lost the channel between the look and the watching must not stay.
-        if let Err(e) = self.channel_of(thread).await {
-            state.hub.unwatch(workspace, &self.socket, spot);
-            return Err(e);
-        }
-        Ok(())
-    }
-
-    async fn perform(&mut self, request: Request) -> Result<Value, ApiError> {
-        let (state, caller) = (&self.state.clone(), self.caller.clone());
-        match request {
-            Request::Send {
-                channel_id,
-                thread_id,
-                content,
-                parent_id,
-                client_id,
-            } => {
-                let text = Text::parse(content)?;
-                let client_id = post::parse_client_id(Some(client_id))?;
-                match (channel_id, thread_id) {
-                    (Some(channel), None) if parent_id.is_none() => {
-                        let new = NewThread {
-                            title: None,
-                            agent: None,
-                            client_id,
-                        };
-                        let posted =
-                            crate::chat::routes::start(state, caller, channel, text, new).await?;
-                        let Some(thread) = posted.thread else {
-                            return Err(ApiError::internal());
-                        };
-                        Ok(to_value(&PostedThread {
-                            thread,
-                            message: posted.message,
-                            tasks: posted.tasks,
-                        }))
-                    }
-                    (None, Some(thread)) => {
-                        let posted = crate::chat::routes::say(
-                            state, caller, thread, text, parent_id, client_id,
-                        )
-                        .await?;
-                        Ok(to_value(&PostedMessage {
-                            message: posted.message,
-                            tasks: posted.tasks,
-                        }))
-                    }
-                    _ => Err(ApiError::invalid(
-                        "one_place",
-                        "name one place: thread_id (with parent_id, if you like) or channel_id"
-                            .to_owned(),
-                        "thread_id",
-                    )),
-                }
-            }
-            Request::Subscribe { thread_id } => {
-                self.subscribe(thread_id).await?;
-                Ok(json!({}))
-            }
-            Request::Unsubscribe { thread_id } => {
-                state
-                    .hub
-                    .unwatch(self.actor.workspace, &self.socket, Spot::Thread(thread_id));
-                Ok(json!({}))
-            }
-            Request::Read { thread_id, seq } => {
-                let mark = crate::chat::routes::mark_read(state, caller, thread_id, seq).await?;
-                Ok(to_value::<reads::ReadMark>(&mark))
-            }
-            Request::Ping {} | Request::Typing { .. } => Ok(json!({})),
-        }
-    }
-}
-
-fn to_value<T: serde::Serialize>(data: &T) -> Value {
-    serde_json::to_value(data).unwrap_or_default()
 }
 
 enum CatchUp {

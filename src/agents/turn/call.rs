@@ -1,0 +1,290 @@
+//! One call of the model: what it is sent, and what becomes of the stream.
+
+use futures::StreamExt;
+use tokio::time::Instant;
+
+use crate::agents::{
+    context::Loaded,
+    manifest::{self, AttemptRecord, LeftOut, Manifest},
+    profiles::Resolved,
+    prompt::{self, Context, SUMMARY_TOKENS_MAX, estimate_tokens},
+    retry::{Failure, RetryCounts},
+};
+use crate::{
+    db::{Conn, now},
+    failpoint,
+    ids::MessageId,
+    model::{ChatRequest, Delta, ModelError, Provider, StopReason, Usage},
+    tasks::{
+        Lease, LeaseLost, Task, TaskError, TokenUsage,
+        queue::{self, Done},
+    },
+};
+
+use super::{Abort, Turns, reply::Reply};
+
+/// A whole answer.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) truncated: bool,
+    pub(super) usage: Option<Usage>,
+}
+
+/// A context, what was left out of it, and the messages that a summary in it stands for.
+pub(super) type Fitted = (Context, Vec<LeftOut>, Vec<MessageId>);
+
+/// A call that failed, with the text that had come by then.
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    pub(super) text: String,
+}
+
+impl Turns {
+    /// The context as far as it is to be shortened, what was left out, and what a summary stands for. `None` when it was to be
+    /// summarised and that failed: asking the same again would change nothing.
+    pub(super) async fn fitted(
+        &self,
+        task: &Task,
+        lease: &Lease,
+        loaded: &Loaded,
+        counts: RetryCounts,
+        model: &str,
+    ) -> Result<Option<Fitted>, Abort> {
+        let window = self.provider.context_window(model);
+        let mut left_out = loaded.left_out.clone();
+        let note = |left_out: &mut Vec<LeftOut>, reason: &str, ids: &[MessageId]| {
+            left_out.push(LeftOut {
+                reason: reason.to_owned(),
+                count: i64::try_from(ids.len()).unwrap_or(i64::MAX),
+                message_ids: ids
+                    .iter()
+                    .rev()
+                    .take(manifest::LEFT_OUT_IDS_MAX)
+                    .copied()
+                    .collect(),
+            });
+        };
+        if counts.summarised
+            && let Some(plan) = prompt::plan_summary(&loaded.context, window, window)
+        {
+            let utility = self.provider.utility_model(model).await;
+            let request = ChatRequest {
+                model: utility.clone(),
+                system: plan.system.clone(),
+                turns: plan.turns.clone(),
+                max_output_tokens: SUMMARY_TOKENS_MAX,
+                temperature: None,
+                top_p: None,
+            };
+            let started_at = now();
+            let asked = estimate_tokens(&plan.system)
+                + plan
+                    .turns
+                    .iter()
+                    .map(|t| estimate_tokens(&t.content))
+                    .sum::<u64>();
+            let summary =
+                tokio::time::timeout(self.task_timeout, collect(self.provider.as_ref(), request))
+                    .await;
+            let (usage, error, summary) = match summary {
+                Ok(Ok((text, usage))) => (
+                    Some(self.usage(&utility, usage, asked, &text)),
+                    None,
+                    Some(text),
+                ),
+                Ok(Err(e)) => (None, Some(e.to_string()), None),
+                Err(_) => (None, Some("the summary took too long".to_owned()), None),
+            };
+            let done = Done {
+                kind: "compact",
+                usage,
+                error: error.map(|message| TaskError {
+                    code: "model_unavailable".to_owned(),
+                    message,
+                }),
+                started_at,
+            };
+            let (parent, lease) = (task.clone(), *lease);
+            self.db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::hold(c, &lease).await?;
+                    Ok::<_, LeaseLost>(queue::record(c, &parent, lease.audience, &done).await?)
+                })
+                .await?;
+            let Some(summary) = summary else {
+                return Ok(None);
+            };
+            let ids = plan.message_ids.clone();
+            note(&mut left_out, "summarised", &ids);
+            return Ok(Some((plan.apply(&loaded.context, summary), left_out, ids)));
+        }
+        if (counts.shrunk || counts.summarised)
+            && let Some((context, ids)) = prompt::shrunk(&loaded.context)
+        {
+            note(&mut left_out, "context_too_large", &ids);
+            return Ok(Some((context, left_out, Vec::new())));
+        }
+        Ok(Some((loaded.context.clone(), left_out, Vec::new())))
+    }
+
+    /// Calls the model once and streams what comes. The manifest is stored while the request is on its way.
+    pub(super) async fn call(
+        &self,
+        task: &Task,
+        lease: &Lease,
+        agent: &Resolved,
+        manifest: &Manifest,
+    ) -> Result<Result<Answer, Failed>, Abort> {
+        let request = ChatRequest {
+            model: manifest.model.clone(),
+            system: manifest.prompt.system.clone(),
+            turns: manifest.prompt.turns(),
+            max_output_tokens: agent.profile.max_output_tokens,
+            temperature: agent.profile.temperature,
+            top_p: agent.profile.top_p,
+        };
+        let record = AttemptRecord {
+            attempt: task.attempt,
+            started_at: now(),
+            ended_at: None,
+            outcome: "running".to_owned(),
+            error: None,
+            waited_ms: 0,
+        };
+        let (stored, held) = (manifest.clone(), *lease);
+        let save = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
+            queue::hold(c, &held).await?;
+            Ok::<_, LeaseLost>(manifest::save(c, held.task, &stored, &record).await?)
+        });
+        let started = Instant::now();
+        let deadline = started + self.attempt_max;
+        let connect = tokio::time::timeout_at(
+            deadline.min(started + self.task_timeout),
+            self.provider.stream(request),
+        );
+        let (saved, connected) = tokio::join!(save, connect);
+        saved?;
+        let nothing = |failure| Failed {
+            failure,
+            text: String::new(),
+        };
+        let mut stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(e)) => return Ok(Err(nothing(Failure::Model(e)))),
+            Err(_) => return Ok(Err(nothing(Failure::Timeout))),
+        };
+
+        let shown = agent.profile.shown_name(&agent.name);
+        let mut reply = Reply::new(self, task, *lease, agent, shown);
+        let mut stopped: Option<StopReason> = None;
+        let mut usage = None;
+        let mut patience = started + self.task_timeout;
+        loop {
+            let delta = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(reply.flush_at), if reply.has_unsent => {
+                    reply.flush();
+                    continue;
+                }
+                () = tokio::time::sleep_until(reply.save_at()), if reply.has_unsaved() => {
+                    reply.save();
+                    continue;
+                }
+                delta = tokio::time::timeout_at(patience.min(deadline), stream.next()) => delta,
+            };
+            match delta {
+                Err(_) => {
+                    return Ok(Err(Failed {
+                        failure: Failure::Timeout,
+                        text: reply.text,
+                    }));
+                }
+                Ok(Some(Ok(Delta::Text(piece)))) => {
+                    failpoint!("model_text");
+                    patience = Instant::now() + self.task_timeout;
+                    if reply.text.is_empty() {
+                        metrics::histogram!("openvibe_model_first_text_seconds")
+                            .record(started.elapsed());
+                    }
+                    reply.push(&piece).await?;
+                }
+                Ok(Some(Ok(Delta::Alive))) => {}
+                Ok(Some(Ok(Delta::Usage(counted)))) => {
+                    failpoint!("model_usage");
+                    usage = Some(counted);
+                }
+                Ok(Some(Ok(Delta::Stop(reason)))) => {
+                    failpoint!("model_stop");
+                    stopped = Some(reason);
+                }
+                Ok(Some(Err(e))) => {
+                    return Ok(Err(Failed {
+                        failure: Failure::Model(e),
+                        text: reply.text,
+                    }));
+                }
+                Ok(None) => break,
+            }
+        }
+        reply.end().await?;
+        let text = reply.text;
+        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
+        Ok(match stopped {
+            None => Err(Failed {
+                failure: Failure::Model(ModelError::Broken("it ended in the middle".to_owned())),
+                text,
+            }),
+            Some(_) if text.trim().is_empty() => Err(Failed {
+                failure: Failure::Model(ModelError::Empty),
+                text,
+            }),
+            Some(reason) => Ok(Answer {
+                text,
+                truncated: reason == StopReason::Length,
+                usage,
+            }),
+        })
+    }
+
+    pub(super) fn usage(
+        &self,
+        model: &str,
+        counted: Option<Usage>,
+        prompt_tokens: u64,
+        text: &str,
+    ) -> TokenUsage {
+        let estimated = counted.is_none();
+        let counted = counted.unwrap_or_else(|| Usage {
+            input_tokens: i64::try_from(prompt_tokens).unwrap_or(i64::MAX),
+            output_tokens: i64::try_from(estimate_tokens(text)).unwrap_or(i64::MAX),
+        });
+        TokenUsage {
+            input_tokens: counted.input_tokens,
+            output_tokens: counted.output_tokens,
+            model: model.to_owned(),
+            cost_usd: self.provider.cost_usd(model, counted),
+            estimated,
+        }
+    }
+}
+
+/// The text of a call without streaming it anywhere.
+async fn collect(
+    provider: &dyn Provider,
+    request: ChatRequest,
+) -> Result<(String, Option<Usage>), ModelError> {
+    let mut stream = provider.stream(request).await?;
+    let (mut text, mut usage) = (String::new(), None);
+    while let Some(delta) = stream.next().await {
+        match delta? {
+            Delta::Text(piece) => text.push_str(&piece),
+            Delta::Usage(counted) => usage = Some(counted),
+            Delta::Alive | Delta::Stop(_) => {}
+        }
+    }
+    if text.trim().is_empty() {
+        Err(ModelError::Empty)
+    } else {
+        Ok((text, usage))
+    }
+}

@@ -1,0 +1,408 @@
+//! One reply of an agent, from a claimed task to its end.
+//!
+//! ```text
+//! context ─► prompt ─► model ─► first text: the reply's row, `streaming` ─► deltas · checkpoints ─► one transaction ends
+//!              ▲                                                                       reply, usage and task
+//!              └── shorter, or after a wait: `retry::next_step`
+//! ```
+//!
+//! Every write names the lease, so that a turn whose task was cancelled or given away changes nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::agents::{
+    context::{self},
+    manifest::{self, AttemptError, Manifest},
+    profiles::{self, Resolved},
+    prompt::{self},
+    retry::{
+        Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, WaitReason, next_step,
+        notice_text,
+    },
+};
+use crate::{
+    chat::{messages, plain, post, remove},
+    db::{Conn, Db, DbError, now},
+    ids::TaskId,
+    model::{ModelError, Provider},
+    realtime::Hub,
+    tasks::{
+        Lease, LeaseLost, Task, TaskError, TaskOutput,
+        queue::{self, End},
+        worker::Handler,
+    },
+};
+
+mod call;
+mod reply;
+
+use call::{Answer, Failed};
+
+/// How far a chain of retries is followed to clear away what they left.
+const RETRY_CHAIN_MAX: usize = 20;
+
+#[derive(Clone)]
+pub struct Turns {
+    pub db: Db,
+    pub hub: Arc<Hub>,
+    pub provider: Arc<dyn Provider>,
+    pub policy: RetryPolicy,
+    /// Without a first or next piece of the answer.
+    pub task_timeout: Duration,
+    /// For one attempt.
+    pub attempt_max: Duration,
+    pub tracker: TaskTracker,
+}
+
+/// Why a turn ends without an end of its task.
+enum Abort {
+    /// Stopped, or the lease is lost: someone else decides what becomes of the task.
+    Stopped,
+    /// The database failed; the lease runs out and the task is tried again.
+    Db(DbError),
+}
+
+impl From<DbError> for Abort {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+impl From<LeaseLost> for Abort {
+    fn from(e: LeaseLost) -> Self {
+        match e {
+            LeaseLost::Gone => Self::Stopped,
+            LeaseLost::Db(e) => Self::Db(e),
+        }
+    }
+}
+
+impl Handler for Turns {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        async move {
+            let (workspace, id) = (lease.workspace, lease.task);
+            let outcome = self.reply(task, lease, stop).await;
+            self.hub.close_stream(workspace, id);
+            match outcome {
+                Ok(()) | Err(Abort::Stopped) => {}
+                Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a turn broke off; it will be tried again"),
+            }
+        }
+        .boxed()
+    }
+
+    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+        self.fail(lease, FailCode::WorkerLost, None, None).boxed()
+    }
+}
+
+impl Turns {
+    async fn reply(
+        &self,
+        mut task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> Result<(), Abort> {
+        let mut c = self.db.snapshot().await?;
+        let agent = profiles::get_resolved(&mut c, task.agent_id, task.agent_version).await?;
+        let counts = queue::counts_of(&mut c, task.id).await?;
+        let loaded = context::load(&mut c, &task, &agent).await?;
+        drop(c);
+        let mut counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
+        let Some(loaded) = loaded else {
+            // The message that asked was deleted just now; nothing is left to answer.
+            let (id, audience) = (task.id, lease.audience);
+            self.db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    queue::cancel(c, id, audience).await
+                })
+                .await?;
+            return Ok(());
+        };
+        let model = self
+            .provider
+            .choose_model(agent.profile.model.as_deref())
+            .await;
+        let window = self.provider.context_window(&model);
+        loop {
+            let fitted = self.fitted(&task, &lease, &loaded, counts, &model).await?;
+            let Some((context, left_out, summarised)) = fitted else {
+                let error = attempt_error(&Failure::Model(ModelError::ContextTooLarge));
+                self.fail(lease, FailCode::ContextTooLarge, None, Some(error))
+                    .await?;
+                return Ok(());
+            };
+            let prompt = prompt::render(&context);
+            let attempt = Attempt {
+                prompt_tokens: prompt.tokens(),
+                can_shrink: prompt::shrunk(&context).is_some(),
+                can_summarise: prompt::plan_summary(&loaded.context, window, window).is_some(),
+            };
+            let manifest = Manifest {
+                model: model.clone(),
+                attempt: task.attempt,
+                asked_by: loaded.asked_by.clone(),
+                prompt,
+                left_out,
+                summarised,
+                context_window: window,
+                reserve: u64::from(agent.profile.max_output_tokens),
+            };
+            let outcome = tokio::select! {
+                outcome = self.call(&task, &lease, &agent, &manifest) => outcome?,
+                () = stop.cancelled() => return Err(Abort::Stopped),
+            };
+            let failed = match outcome {
+                Ok(answer) => {
+                    self.complete(lease, &task, &agent, manifest, answer)
+                        .await?;
+                    return Ok(());
+                }
+                Err(failed) => failed,
+            };
+            let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
+            counts = new_counts;
+            metrics::counter!("openvibe_model_errors_total").increment(1);
+            tracing::info!(task.id = %task.id, attempt = task.attempt, failure = ?failed.failure, step = ?step, "a model call failed");
+            match step {
+                Step::Wait {
+                    delay,
+                    reason,
+                    keeps_place,
+                } => {
+                    return self
+                        .wait(lease, counts, failed, delay, reason, keeps_place)
+                        .await;
+                }
+                Step::Again | Step::Shrink | Step::Summarise => {
+                    let stored = serde_json::to_value(counts).unwrap_or_default();
+                    let error = attempt_error(&failed.failure);
+                    task.attempt = self
+                        .db
+                        .write(lease.workspace.0, async move |c: &mut Conn| {
+                            let held = queue::hold(c, &lease).await?;
+                            keep_text(c, &held, &failed.text).await?;
+                            manifest::end_attempt(
+                                c,
+                                lease.task,
+                                "retry",
+                                Some(error.clone()),
+                                0,
+                                now(),
+                            )
+                            .await?;
+                            queue::next_attempt(c, &lease, stored.clone()).await
+                        })
+                        .await?;
+                }
+                Step::Fail { code } => {
+                    let error = attempt_error(&failed.failure);
+                    self.fail(lease, code, Some(failed.text), Some(error))
+                        .await?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Ends reply, usage and task in one transaction; clears away what the task that this one tries again had left.
+    async fn complete(
+        &self,
+        lease: Lease,
+        task: &Task,
+        agent: &Resolved,
+        manifest: Manifest,
+        answer: Answer,
+    ) -> Result<(), Abort> {
+        let usage = self.usage(
+            &manifest.model,
+            answer.usage,
+            manifest.prompt.tokens(),
+            &answer.text,
+        );
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
+            .increment(usage.input_tokens.unsigned_abs());
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
+            .increment(usage.output_tokens.unsigned_abs());
+        let text = answer.text.trim_end().to_owned();
+        let content_plain = plain::to_plain(&text);
+        let truncated = answer.truncated;
+        let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);
+        let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                let Some(reply) = task.reply_message_id else {
+                    return Err(LeaseLost::Gone);
+                };
+                let metadata = messages::MessageMetadata {
+                    agent_id: Some(agent_id),
+                    agent_version: Some(agent_version),
+                    task_id: Some(lease.task),
+                    truncated,
+                    api_key_id: None,
+                };
+                messages::finish_reply(c, reply, &text, &content_plain, &metadata, lease.audience)
+                    .await?;
+                manifest::end_attempt(c, lease.task, "completed", None, 0, now()).await?;
+                let output = TaskOutput {
+                    message_id: reply,
+                    response_length,
+                };
+                queue::finish(
+                    c,
+                    &lease,
+                    &End::Completed {
+                        output,
+                        usage: usage.clone(),
+                    },
+                )
+                .await?;
+                clear_away(c, retry_of, lease).await?;
+                Ok(())
+            })
+            .await?;
+        if retry_of.is_some()
+            && let Err(e) = self.db.scrub().await
+        {
+            tracing::warn!(error = %e, "a replaced text may stay in the write-ahead log until the next checkpoint");
+        }
+        Ok(())
+    }
+
+    async fn wait(
+        &self,
+        lease: Lease,
+        counts: RetryCounts,
+        failed: Failed,
+        delay: Duration,
+        reason: WaitReason,
+        keeps_place: bool,
+    ) -> Result<(), Abort> {
+        let stored = serde_json::to_value(counts).unwrap_or_default();
+        let retry_at = now() + delay;
+        let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+        let error = attempt_error(&failed.failure);
+        let reason = match reason {
+            WaitReason::RateLimited => "rate_limited",
+            WaitReason::Unavailable => "unavailable",
+        };
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                keep_text(c, &task, &failed.text).await?;
+                manifest::end_attempt(
+                    c,
+                    lease.task,
+                    "retry",
+                    Some(error.clone()),
+                    waited_ms,
+                    now(),
+                )
+                .await?;
+                queue::put_back(c, &lease, stored.clone(), retry_at, reason, keeps_place).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Ends the task as failed: what was written stays, marked as interrupted, and one notice says why.
+    async fn fail(
+        &self,
+        lease: Lease,
+        code: FailCode,
+        text: Option<String>,
+        error: Option<AttemptError>,
+    ) -> Result<(), LeaseLost> {
+        self.hub.close_stream(lease.workspace, lease.task);
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                if let Some(reply) = task.reply_message_id {
+                    remove::interrupt_reply(c, reply, text.as_deref(), lease.audience).await?;
+                }
+                let name = profiles::shown_name(c, task.agent_id).await?;
+                let message = notice_text(&name, code);
+                let notice = post::insert_notice(
+                    c,
+                    (&task).into(),
+                    lease.audience,
+                    task.trigger_message_id,
+                    message.clone(),
+                )
+                .await?;
+                let code = code_text(code);
+                let attempt = error.clone().unwrap_or_else(|| AttemptError {
+                    code: code.clone(),
+                    message: message.clone(),
+                });
+                manifest::end_attempt(c, lease.task, "failed", Some(attempt), 0, now()).await?;
+                let end = End::Failed {
+                    error: TaskError { code, message },
+                    notice: Some(notice.id),
+                };
+                queue::finish(c, &lease, &end).await?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Stores how far an attempt came, should no later one get as far.
+async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
+    match task.reply_message_id.filter(|_| !text.is_empty()) {
+        Some(reply) => messages::checkpoint_reply(c, reply, text).await,
+        None => Ok(()),
+    }
+}
+
+fn code_text(code: FailCode) -> String {
+    serde_json::to_value(code)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn attempt_error(failure: &Failure) -> AttemptError {
+    let (code, message) = match failure {
+        Failure::Model(e) => {
+            let code = match e {
+                ModelError::RateLimited { .. } => FailCode::RateLimited,
+                ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
+                ModelError::ContextTooLarge => FailCode::ContextTooLarge,
+                ModelError::BadRequest(_) => FailCode::BadRequest,
+                ModelError::Auth(_) => FailCode::Auth,
+                ModelError::Empty => FailCode::BadResponse,
+            };
+            (code, e.to_string())
+        }
+        Failure::Timeout => (FailCode::Timeout, "no answer in time".to_owned()),
+        Failure::WorkerLost => (FailCode::WorkerLost, "the worker was lost".to_owned()),
+    };
+    AttemptError {
+        code: code_text(code),
+        message,
+    }
+}
+
+/// Turns what the tried-again tasks left (part of a reply, a notice) into tombstones.
+async fn clear_away(c: &mut Conn, retry_of: Option<TaskId>, lease: Lease) -> Result<(), DbError> {
+    let mut next = retry_of;
+    for _ in 0..RETRY_CHAIN_MAX {
+        let Some(id) = next else { break };
+        let (reply, notice, before) = queue::left_behind(c, id).await?;
+        for left in [reply, notice].into_iter().flatten() {
+            if let Some(message) = messages::find_message(c, left).await?
+                && message.deleted_at.is_none()
+            {
+                remove::bury(c, &message, lease.audience).await?;
+            }
+        }
+        next = before;
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! A reply while it is being written: its row, its deltas, its checkpoints.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::agents::{profiles::Resolved, prompt::LabelStripper};
+use crate::{
+    chat::{messages, post},
+    db::Conn,
+    ids::MessageId,
+    realtime::{hub::Spot, log},
+    tasks::{
+        Lease, LeaseLost, Task,
+        queue::{self},
+    },
+};
+
+use super::{Abort, Turns};
+
+/// At most one delta a task in this time (PROTOCOL §4).
+const DELTA_EVERY: Duration = Duration::from_millis(50);
+/// The row of a reply that is being written is brought up to date after so long, or so much.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
+const CHECKPOINT_BYTES: usize = 4096;
+
+/// A reply while it is being written.
+pub(super) struct Reply<'a> {
+    turns: &'a Turns,
+    task: &'a Task,
+    lease: Lease,
+    agent: &'a Resolved,
+    stripper: Option<LabelStripper>,
+    pub(super) text: String,
+    opened: bool,
+    pub(super) has_unsent: bool,
+    pub(super) flush_at: Instant,
+    saved_bytes: usize,
+    saved_at: Instant,
+}
+
+impl<'a> Reply<'a> {
+    pub(super) fn new(
+        turns: &'a Turns,
+        task: &'a Task,
+        lease: Lease,
+        agent: &'a Resolved,
+        shown: &str,
+    ) -> Self {
+        Self {
+            turns,
+            task,
+            lease,
+            agent,
+            stripper: Some(LabelStripper::new(shown)),
+            text: String::new(),
+            opened: false,
+            has_unsent: false,
+            flush_at: Instant::now(),
+            saved_bytes: 0,
+            saved_at: Instant::now(),
+        }
+    }
+
+    /// Takes a piece of the answer; the first text makes the reply's row.
+    pub(super) async fn push(&mut self, piece: &str) -> Result<(), Abort> {
+        let shown = match &mut self.stripper {
+            Some(stripper) => stripper.push(piece),
+            None => piece.to_owned(),
+        };
+        self.take(&shown).await
+    }
+
+    /// Takes what the stripper still held back.
+    pub(super) async fn end(&mut self) -> Result<(), Abort> {
+        let held = self
+            .stripper
+            .take()
+            .map(LabelStripper::finish)
+            .unwrap_or_default();
+        self.take(&held).await
+    }
+
+    async fn take(&mut self, shown: &str) -> Result<(), Abort> {
+        // PostgreSQL stores no NUL, and none means anything in a text.
+        let clean = shown.replace('\0', "");
+        let fresh = if self.text.is_empty() {
+            clean.trim_start()
+        } else {
+            clean.as_str()
+        };
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        self.text.push_str(fresh);
+        let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.lease.task);
+        if self.opened {
+            hub.push_stream(workspace, id, fresh);
+            self.has_unsent = true;
+        } else {
+            let message = self.open().await?;
+            let spot = self
+                .task
+                .fork_id
+                .map_or(Spot::Thread(self.task.thread_id), Spot::Fork);
+            hub.open_stream(workspace, id, spot, message, self.task.attempt);
+            self.opened = true;
+            hub.push_stream(workspace, id, fresh);
+            self.flush();
+        }
+        if self.text.len() - self.saved_bytes >= CHECKPOINT_BYTES {
+            self.save();
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.turns
+            .hub
+            .flush_stream(self.lease.workspace, self.lease.task);
+        self.has_unsent = false;
+        self.flush_at = Instant::now() + DELTA_EVERY;
+    }
+
+    /// The row of the reply: a new one, or that of an earlier attempt.
+    async fn open(&self) -> Result<MessageId, Abort> {
+        let lease = self.lease;
+        let (agent, version) = (self.agent.agent, self.agent.version);
+        let message = self
+            .turns
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                if let Some(reply) = task.reply_message_id {
+                    return Ok::<_, LeaseLost>(reply);
+                }
+                let id = MessageId::new();
+                let seq = log::reserve(c, task.workspace_id, 1).await?;
+                let new = post::NewMessage {
+                    id,
+                    workspace: task.workspace_id,
+                    channel: task.channel_id,
+                    thread: task.thread_id,
+                    fork: task.fork_id,
+                    parent: task.trigger_message_id,
+                    author_type: "agent",
+                    author: Some(agent.0),
+                    kind: "text",
+                    state: "streaming",
+                    content: String::new(),
+                    plain: String::new(),
+                    mentions: Vec::new(),
+                    metadata: messages::MessageMetadata {
+                        agent_id: Some(agent),
+                        agent_version: Some(version),
+                        task_id: Some(task.id),
+                        truncated: false,
+                        api_key_id: None,
+                    },
+                    client_id: None,
+                };
+                post::insert_message(c, seq, &new, lease.audience).await?;
+                queue::set_reply(c, task.id, id).await?;
+                Ok(id)
+            })
+            .await?;
+        Ok(message)
+    }
+
+    pub(super) fn has_unsaved(&self) -> bool {
+        self.text.len() > self.saved_bytes
+    }
+
+    /// When what is unsaved has waited long enough.
+    pub(super) fn save_at(&self) -> Instant {
+        self.saved_at + CHECKPOINT_EVERY
+    }
+
+    /// Brings the row up to date, without an event, so that little is lost when the process dies.
+    pub(super) fn save(&mut self) {
+        self.saved_bytes = self.text.len();
+        self.saved_at = Instant::now();
+        let (db, lease, text) = (self.turns.db.clone(), self.lease, self.text.clone());
+        self.turns.tracker.spawn(async move {
+            let saved = db
+                .write(lease.workspace.0, async move |c: &mut Conn| {
+                    let task = queue::hold(c, &lease).await?;
+                    if let Some(reply) = task.reply_message_id {
+                        messages::checkpoint_reply(c, reply, &text).await?;
+                    }
+                    Ok::<_, LeaseLost>(())
+                })
+                .await;
+            if let Err(LeaseLost::Db(e)) = saved {
+                tracing::warn!(task.id = %lease.task, error = %e, "a checkpoint of a reply was not stored");
+            }
+        });
+    }
+}

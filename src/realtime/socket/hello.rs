@@ -1,0 +1,120 @@
+//! The first frame: which workspace, and since when.
+
+use std::time::Duration;
+
+use axum::{
+    extract::ws::{Message as Frame, Utf8Bytes, WebSocket},
+    http::HeaderMap,
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{
+    auth::{Actor, Caller},
+    http::{
+        ApiError, State,
+        extract::{parse_json, workspace_of},
+    },
+    ids::WorkspaceId,
+};
+
+use super::{GOING_AWAY, MALFORMED_MAX, NO_HELLO, NOT_IN_WORKSPACE, POLICY_VIOLATION, broken};
+
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hello {
+    r#type: String,
+    protocol: u32,
+    workspace_id: Option<WorkspaceId>,
+    pub(super) epoch: Option<String>,
+    pub(super) since: Option<i64>,
+}
+
+/// Waits for the hello and checks the workspace; the close code when that fails.
+pub(super) async fn greet(
+    ws: &mut WebSocket,
+    state: &State,
+    headers: &HeaderMap,
+    caller: &Caller,
+) -> Result<(Hello, Actor), u16> {
+    let deadline = Instant::now() + HELLO_WITHIN;
+    let mut malformed = 0;
+    loop {
+        let frame = tokio::select! {
+            frame = tokio::time::timeout_at(deadline, ws.recv()) => frame.map_err(|_| NO_HELLO)?,
+            () = state.shutdown.cancelled() => return Err(GOING_AWAY),
+        };
+        let text = match frame {
+            Some(Ok(Frame::Text(text))) => text,
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => continue,
+            Some(Ok(Frame::Close(_))) | None => return Err(0),
+            Some(Ok(Frame::Binary(_))) => Utf8Bytes::from_static(""),
+            Some(Err(e)) => return Err(broken(&e)),
+        };
+        let hello = parse_json::<Hello>(text.as_bytes()).and_then(|hello| {
+            match (hello.r#type.as_str(), hello.protocol) {
+                ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
+                    Err(ApiError::invalid(
+                        "invalid_cursor",
+                        "since is the seq of an event".to_owned(),
+                        "since",
+                    ))
+                }
+                ("hello", 1) => Ok(hello),
+                ("hello", _) => Err(ApiError::invalid(
+                    "unknown_protocol",
+                    "this server speaks protocol 1".to_owned(),
+                    "protocol",
+                )),
+                _ => Err(ApiError::invalid(
+                    "hello_expected",
+                    "the first frame is a hello".to_owned(),
+                    "type",
+                )),
+            }
+        });
+        let hello = match hello {
+            Ok(hello) => hello,
+            Err(e) => {
+                malformed += 1;
+                refuse_frame(ws, &e, malformed).await?;
+                continue;
+            }
+        };
+        let workspace = match hello.workspace_id {
+            Some(id) => Ok(id),
+            None => workspace_of(state, headers, caller).await,
+        };
+        let workspace = match workspace {
+            Ok(id) => id,
+            Err(e) if e.is_bad_request() => {
+                malformed += 1;
+                refuse_frame(ws, &e, malformed).await?;
+                continue;
+            }
+            Err(_) => return Err(NOT_IN_WORKSPACE),
+        };
+        let mut c = state.db.read().await.map_err(|_| GOING_AWAY)?;
+        let actor = caller
+            .enter(&mut c, workspace)
+            .await
+            .map_err(|_| NOT_IN_WORKSPACE)?;
+        actor
+            .require(crate::auth::Scope::ChatRead)
+            .map_err(|_| NOT_IN_WORKSPACE)?;
+        return Ok((hello, actor));
+    }
+}
+
+/// Says what is wrong with a frame before the hello; the close code after too many.
+async fn refuse_frame(ws: &mut WebSocket, error: &ApiError, malformed: u32) -> Result<(), u16> {
+    let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
+    let sent = ws.send(Frame::Text(frame.into())).await;
+    if malformed >= MALFORMED_MAX || sent.is_err() {
+        return Err(POLICY_VIOLATION);
+    }
+    Ok(())
+}
