@@ -36,6 +36,10 @@ export async function launch() {
   });
 }
 
+// Said by the browser of requests that a test cut or that are refused on purpose, and of pages on plain http.
+const EXPECTED =
+  /Failed to load resource|WebSocket connection|net::ERR|Cross-Origin-Opener-Policy header has been ignored/;
+
 /** One person at one window. Anything the page logs as an error is kept and fails the suite at the end. */
 export async function person(browser, base, { theme = 'dark', viewport = WIDE, touch = false } = {}) {
   const context = await browser.newContext({
@@ -51,9 +55,7 @@ export async function person(browser, base, { theme = 'dark', viewport = WIDE, t
   const errors = [];
   page.on('pageerror', (e) => errors.push(e.message));
   page.on('console', (m) => {
-    // A request that fails because a test cut the network or was refused on purpose is no error of the page.
-    if (m.type() === 'error' && !/Failed to load resource|WebSocket connection|net::ERR/.test(m.text()))
-      errors.push(m.text());
+    if (m.type() === 'error' && !EXPECTED.test(m.text())) errors.push(m.text());
   });
   return { page, context, errors, close: () => context.close() };
 }
