@@ -13,6 +13,7 @@ use axum::{
 };
 use bytes::BytesMut;
 use futures::StreamExt;
+use tower::util::option_layer;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     set_header::SetResponseHeaderLayer,
@@ -69,6 +70,10 @@ pub fn build(state: State) -> Router {
             HeaderValue::from_static(value),
         )
     };
+    // Browsers take this header over https only and complain of it elsewhere.
+    let opener_policy = state
+        .is_https()
+        .then(|| header("cross-origin-opener-policy", "same-origin"));
     router
         .route("/openapi.json", get(openapi::serve))
         .fallback(assets::serve)
@@ -82,7 +87,7 @@ pub fn build(state: State) -> Router {
         ))
         .layer(header("x-content-type-options", "nosniff"))
         .layer(header("referrer-policy", "same-origin"))
-        .layer(header("cross-origin-opener-policy", "same-origin"))
+        .layer(option_layer(opener_policy))
         .layer(header("cache-control", "no-store"))
         .layer(
             TraceLayer::new_for_http()

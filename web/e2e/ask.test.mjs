@@ -95,7 +95,7 @@ test('What it saw shows what the model was sent', async () => {
   await panel.getByText('Friday or Monday for the launch?').first().waitFor();
   await panel.getByText('Conversation, word for word').click();
   const sent = model.asked.find((b) => b.stream && /hold it/.test(b.messages.at(-1).content));
-  await panel.getByText('The person asking is Ada Lovelace (role: admin).').first().waitFor();
+  await panel.getByText('The person asking is Ada Lindholm (role: admin).').first().waitFor();
   const shown = await panel.locator('pre').allInnerTexts();
   for (const m of sent.messages.filter((m) => m.role !== 'system')) {
     assert.ok(

@@ -175,10 +175,10 @@ test('a direct message is a running conversation of two', async () => {
     await ada.page.keyboard.press('Enter');
   }
   await side(bo)
-    .getByRole('link', { name: /Ada Lovelace.*2 unread/ })
+    .getByRole('link', { name: /Ada Lindholm.*2 unread/ })
     .click();
   await message(bo.page, 'the second line').waitFor();
-  await box(bo.page, 'Message Ada Lovelace').fill('Got it');
+  await box(bo.page, 'Message Ada Lindholm').fill('Got it');
   await bo.page.keyboard.press('Enter');
   await message(ada.page, 'Got it').waitFor();
   assert.equal(await ada.page.getByRole('article').count(), 3);
@@ -196,7 +196,7 @@ test('a draft survives a reload', async () => {
 test('offline: what I write waits, and goes out once when I am back', async () => {
   await bo.context.setOffline(true);
   await bo.page.getByText('You are offline').waitFor();
-  await box(bo.page, 'Message Ada Lovelace').fill('written in a tunnel');
+  await box(bo.page, 'Message Ada Lindholm').fill('written in a tunnel');
   await bo.page.keyboard.press('Enter');
   await message(bo.page, 'written in a tunnel').getByText('Waiting to send').waitFor();
   await bo.context.setOffline(false);
@@ -295,7 +295,7 @@ test('notifications are asked for on the first mention, never at load', async ()
   assert.equal(await ask.count(), 0);
   await composer(ada).fill('@bo-chen one more thing');
   await ada.page.keyboard.press('Enter');
-  await ask.getByText('Ada Lovelace in #general wrote to you').waitFor();
+  await ask.getByText('Ada Lindholm in #general wrote to you').waitFor();
   await accessible(page, 'the question about notifications');
   assert.equal(await page.evaluate(() => window.asked), 0);
   await ask.getByRole('button', { name: 'Turn on' }).click();

@@ -102,7 +102,7 @@ export const message = (page, text) => page.getByRole('article').filter({ hasTex
 
 export async function setUp(
   page,
-  { name = 'Ada Lovelace', email = 'ada@example.com', workspace = 'Northwind', path = '/' } = {},
+  { name = 'Ada Lindholm', email = 'ada@example.com', workspace = 'Northwind', path = '/' } = {},
 ) {
   await page.goto(path);
   await box(page, 'Your name').fill(name);
