@@ -36,9 +36,8 @@ export async function launch() {
   });
 }
 
-// Said by the browser of requests that a test cut or that are refused on purpose, and of pages on plain http.
-const EXPECTED =
-  /Failed to load resource|WebSocket connection|net::ERR|Cross-Origin-Opener-Policy header has been ignored/;
+// Said by the browser of requests that a test cut or that are refused on purpose.
+const EXPECTED = /Failed to load resource|WebSocket connection|net::ERR/;
 
 /** One person at one window. Anything the page logs as an error is kept and fails the suite at the end. */
 export async function person(browser, base, { theme = 'dark', viewport = WIDE, touch = false } = {}) {
