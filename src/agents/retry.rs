@@ -14,8 +14,6 @@ const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
 /// An empty answer to a prompt of this size is taken for an overflow: some servers answer nothing
 /// then, and the smallest windows in use have twice as many tokens.
 const LONG_PROMPT_TOKENS: u64 = 2_000;
-/// Workers that a task may lose (PROTOCOL §5).
-const LOST_MAX: u32 = 3;
 
 /// What ended an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +21,6 @@ pub enum Failure {
     Model(ModelError),
     /// No piece of an answer in time, or the attempt as a whole took too long.
     Timeout,
-    /// The worker's lease ran out.
-    WorkerLost,
 }
 
 /// What a task has been through; stored with it.
@@ -39,6 +35,7 @@ pub struct RetryCounts {
     pub empty: u32,
     pub shrunk: bool,
     pub summarised: bool,
+    /// Workers lost; counted by the queue, carried here so that it is not forgotten.
     pub lost: u32,
 }
 
@@ -105,8 +102,7 @@ pub enum Step {
         reason: WaitReason,
         keeps_place: bool,
     },
-    /// The same again at once.
-    Again,
+
     /// Again with `prompt::shrunk`.
     Shrink,
     /// Again with `prompt::plan_summary`.
@@ -156,20 +152,6 @@ pub fn next_step(
         Failure::Model(ModelError::BadRequest(_)) => fail(FailCode::BadRequest),
         Failure::Model(ModelError::Auth(_)) => fail(FailCode::Auth),
         Failure::Timeout => fail(FailCode::Timeout),
-        Failure::WorkerLost => {
-            let counts = RetryCounts {
-                lost: counts.lost + 1,
-                ..counts
-            };
-            let step = if counts.lost < LOST_MAX {
-                Step::Again
-            } else {
-                Step::Fail {
-                    code: FailCode::WorkerLost,
-                }
-            };
-            (step, counts)
-        }
     }
 }
 
@@ -433,15 +415,6 @@ mod tests {
                 vec![fail(FailCode::Auth)],
             ),
             (Failure::Timeout, LONG, vec![fail(FailCode::Timeout)]),
-            (
-                Failure::WorkerLost,
-                LONG,
-                vec![
-                    "Again".to_owned(),
-                    "Again".to_owned(),
-                    fail(FailCode::WorkerLost),
-                ],
-            ),
         ];
         for (failure, attempt, wanted) in rows {
             assert_eq!(steps(&failure, attempt), wanted, "{failure:?}");

@@ -7,7 +7,7 @@ use crate::agents::{
     context::Loaded,
     manifest::{self, AttemptRecord, LeftOut, Manifest},
     profiles::Resolved,
-    prompt::{self, Context, SUMMARY_TOKENS_MAX, estimate_tokens},
+    prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan, estimate_tokens},
     retry::{Failure, RetryCounts},
 };
 use crate::{
@@ -40,6 +40,18 @@ pub(super) struct Failed {
 }
 
 impl Turns {
+    /// The utility model, and what it would be asked to make room for `model`; `None` when that would change nothing.
+    pub(super) async fn summary_plan(
+        &self,
+        context: &Context,
+        model: &str,
+    ) -> Option<(String, SummaryPlan)> {
+        let utility = self.provider.utility_model(model).await;
+        let window = self.provider.context_window(model);
+        let utility_window = self.provider.context_window(&utility);
+        prompt::plan_summary(context, window, utility_window).map(|plan| (utility, plan))
+    }
+
     /// The context as far as it is to be shortened, what was left out, and what a summary stands for. `None` when it was to be
     /// summarised and that failed: asking the same again would change nothing.
     pub(super) async fn fitted(
@@ -50,7 +62,6 @@ impl Turns {
         counts: RetryCounts,
         model: &str,
     ) -> Result<Option<Fitted>, Abort> {
-        let window = self.provider.context_window(model);
         let mut left_out = loaded.left_out.clone();
         let note = |left_out: &mut Vec<LeftOut>, reason: &str, ids: &[MessageId]| {
             left_out.push(LeftOut {
@@ -65,9 +76,8 @@ impl Turns {
             });
         };
         if counts.summarised
-            && let Some(plan) = prompt::plan_summary(&loaded.context, window, window)
+            && let Some((utility, plan)) = self.summary_plan(&loaded.context, model).await
         {
-            let utility = self.provider.utility_model(model).await;
             let request = ChatRequest {
                 model: utility.clone(),
                 system: plan.system.clone(),

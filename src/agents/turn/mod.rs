@@ -136,11 +136,6 @@ impl Turns {
                 return Ok(());
             };
             let prompt = prompt::render(&context);
-            let attempt = Attempt {
-                prompt_tokens: prompt.tokens(),
-                can_shrink: prompt::shrunk(&context).is_some(),
-                can_summarise: prompt::plan_summary(&loaded.context, window, window).is_some(),
-            };
             let manifest = Manifest {
                 model: model.clone(),
                 attempt: task.attempt,
@@ -163,6 +158,12 @@ impl Turns {
                 }
                 Err(failed) => failed,
             };
+            // Only asked for after a failure: it goes through the whole history again.
+            let attempt = Attempt {
+                prompt_tokens: manifest.prompt.tokens(),
+                can_shrink: prompt::shrunk(&context).is_some(),
+                can_summarise: self.summary_plan(&loaded.context, &model).await.is_some(),
+            };
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
             metrics::counter!("openvibe_model_errors_total").increment(1);
@@ -177,7 +178,7 @@ impl Turns {
                         .wait(lease, counts, failed, delay, reason, keeps_place)
                         .await;
                 }
-                Step::Again | Step::Shrink | Step::Summarise => {
+                Step::Shrink | Step::Summarise => {
                     let stored = serde_json::to_value(counts).unwrap_or_default();
                     let error = attempt_error(&failed.failure);
                     task.attempt = self
@@ -381,7 +382,6 @@ fn attempt_error(failure: &Failure) -> AttemptError {
             (code, e.to_string())
         }
         Failure::Timeout => (FailCode::Timeout, "no answer in time".to_owned()),
-        Failure::WorkerLost => (FailCode::WorkerLost, "the worker was lost".to_owned()),
     };
     AttemptError {
         code: code_text(code),
