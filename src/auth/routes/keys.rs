@@ -7,8 +7,8 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::St;
-use crate::auth::{Actor, ApiKey, AuthError, Caller, Scope, Scopes, keys};
+use super::{St, actor_at};
+use crate::auth::{Actor, ApiKey, Caller, Scope, Scopes, keys};
 use crate::{
     db::Conn,
     http::{
@@ -16,7 +16,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, PageQuery},
     },
-    ids::{ApiKeyId, WorkspaceId},
+    ids::ApiKeyId,
     realtime::Close,
 };
 
@@ -84,24 +84,18 @@ async fn delete_key(
     headers: HeaderMap,
     Path(id): Path<ApiKeyId>,
 ) -> Result<StatusCode, ApiError> {
-    let mut c = state.db.read().await?;
-    let workspace: Option<(WorkspaceId,)> = c
+    let workspace = state
+        .db
+        .read()
+        .await?
         .q("select workspace_id from api_keys where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let workspace = match workspace {
-        Some((workspace,)) => workspace,
-        None => crate::http::extract::workspace_of(&state, &headers, &caller).await?,
-    };
-    let actor = caller
-        .enter(&mut c, workspace)
-        .await
-        .map_err(|_| AuthError::NotFound("key"))?;
-    drop(c);
+    let actor = actor_at(&state, &headers, &caller, workspace, "key").await?;
     state
         .db
-        .write(workspace.0, async move |c: &mut Conn| {
+        .write(actor.workspace.0, async move |c: &mut Conn| {
             keys::delete(c, &actor, id).await
         })
         .await?;

@@ -7,7 +7,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::St;
+use super::{St, actor_at};
 use crate::auth::{
     Actor, AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, audit, invites,
     members, users, workspaces,
@@ -228,24 +228,18 @@ async fn withdraw_invite(
     headers: HeaderMap,
     Path(id): Path<InviteId>,
 ) -> Result<StatusCode, ApiError> {
-    let mut c = state.db.read().await?;
-    let workspace: Option<(WorkspaceId,)> = c
+    let workspace = state
+        .db
+        .read()
+        .await?
         .q("select workspace_id from invites where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let workspace = match workspace {
-        Some((workspace,)) => workspace,
-        None => crate::http::extract::workspace_of(&state, &headers, &caller).await?,
-    };
-    let actor = caller
-        .enter(&mut c, workspace)
-        .await
-        .map_err(|_| AuthError::NotFound("invite"))?;
-    drop(c);
+    let actor = actor_at(&state, &headers, &caller, workspace, "invite").await?;
     state
         .db
-        .write(workspace.0, async move |c: &mut Conn| {
+        .write(actor.workspace.0, async move |c: &mut Conn| {
             invites::withdraw(c, &actor, id).await
         })
         .await?;
