@@ -1,16 +1,24 @@
 import createClient, { type Client } from 'openapi-fetch';
-import { ApiError, Unreachable } from './problem';
+import type { DivePaths } from './dive-paths';
+import { ApiError, Conflict, Unreachable } from './problem';
 import type { paths } from './schema';
 import type {
   Account,
+  ActionItem,
+  ActionItemPatch,
   AgentPatch,
   AgentProfile,
   Channel,
+  Fork,
+  ForkContext,
+  ForkPatch,
   Invite,
   InvitePreview,
   List,
   Member,
   Message,
+  Resolution,
+  ResolutionEdit,
   Role,
   Setup,
   SignInSession,
@@ -23,6 +31,22 @@ import type {
 
 export type Posted = { message: Message; tasks: Task[] };
 export type Started = Posted & { thread: Thread };
+export type Published = { fork: Fork; message: Message; resolution: Resolution };
+export type MessagePage = { before?: string; after?: string; around?: string };
+export interface NewFork {
+  message_id: string;
+  client_id: string;
+  title?: string;
+  description?: string;
+  /** Absent: the thread's agent, else the workspace's; null: nobody. */
+  agent_id?: string | null;
+  context?: ForkContext;
+}
+/** A result, and the number to send with a change of it. */
+export interface Tagged {
+  resolution: Resolution;
+  etag: number;
+}
 interface Answer {
   data?: unknown;
   error?: unknown;
@@ -41,12 +65,12 @@ const at = <P extends object>(path: P) => ({ params: { path } });
 /** Every request to the server goes through here; nothing else in the client calls `fetch`. */
 export class Api {
   #world: ApiWorld;
-  #http: Client<paths>;
+  #http: Client<paths & DivePaths>;
 
   constructor(world: ApiWorld = {}, workspace: string | null = null) {
     this.#world = world;
     const send = world.fetch ?? ((r: Request) => fetch(r));
-    this.#http = createClient<paths>({
+    this.#http = createClient<paths & DivePaths>({
       baseUrl: world.base ?? '',
       cache: 'no-store',
       headers: workspace ? { 'X-Workspace-Id': workspace } : {},
@@ -195,10 +219,7 @@ export class Api {
   markRead(id: string, seq: number): Promise<{ unread_count: number; mention_count: number }> {
     return this.#take(this.#http.PUT('/v1/threads/{id}/read', { ...at({ id }), body: { seq } }));
   }
-  messages(
-    id: string,
-    page: { before?: string; after?: string; around?: string } = {},
-  ): Promise<List<Message>> {
+  messages(id: string, page: MessagePage = {}): Promise<List<Message>> {
     const params = { path: { id }, query: { limit: 50, ...page } };
     return this.#take(this.#http.GET('/v1/threads/{id}/messages', { params }));
   }
@@ -215,6 +236,89 @@ export class Api {
     const path = at({ id, emoji });
     const to = '/v1/messages/{id}/reactions/{emoji}';
     return this.#take(on ? this.#http.PUT(to, path) : this.#http.DELETE(to, path));
+  }
+
+  // deep dives
+  forks(thread: string, page: { after?: string; before?: string } = {}): Promise<List<Fork>> {
+    const params = { path: { id: thread }, query: { limit: 50, ...page } };
+    return this.#take(this.#http.GET('/v1/threads/{id}/forks', { params }));
+  }
+  createFork(thread: string, body: NewFork): Promise<{ fork: Fork }> {
+    return this.#take(this.#http.POST('/v1/threads/{id}/forks', { ...at({ id: thread }), body }));
+  }
+  fork(id: string): Promise<Fork> {
+    return this.#take(this.#http.GET('/v1/forks/{id}', at({ id })));
+  }
+  patchFork(id: string, body: ForkPatch): Promise<Fork> {
+    return this.#take(this.#http.PATCH('/v1/forks/{id}', { ...at({ id }), body }));
+  }
+  forkMessages(id: string, page: MessagePage = {}): Promise<List<Message>> {
+    const params = { path: { id }, query: { limit: 50, ...page } };
+    return this.#take(this.#http.GET('/v1/forks/{id}/messages', { params }));
+  }
+  postToFork(id: string, body: { content: string; client_id: string }): Promise<Posted> {
+    return this.#take(this.#http.POST('/v1/forks/{id}/messages', { ...at({ id }), body }));
+  }
+  abandon(id: string): Promise<{ fork: Fork }> {
+    return this.#take(this.#http.POST('/v1/forks/{id}/abandon', at({ id })));
+  }
+  reopen(id: string): Promise<{ fork: Fork }> {
+    return this.#take(this.#http.POST('/v1/forks/{id}/reopen', at({ id })));
+  }
+
+  // what comes of them
+  resolve(
+    id: string,
+    body: { publish?: boolean; guidance?: string; replace_draft?: boolean } = {},
+  ): Promise<{ fork: Fork; task: Task }> {
+    return this.#take(this.#http.POST('/v1/forks/{id}/resolve', { ...at({ id }), body }));
+  }
+  resolution(id: string): Promise<Tagged> {
+    return this.#tagged(this.#http.GET('/v1/forks/{id}/resolution', at({ id })));
+  }
+  /** Fails with `Conflict<Resolution>` when the draft is no longer that of `etag`; 0 starts one by hand. */
+  patchResolution(id: string, etag: number, body: ResolutionEdit): Promise<Tagged> {
+    const params = { path: { id }, header: { 'If-Match': `"${etag}"` } };
+    return this.#tagged(this.#http.PATCH('/v1/forks/{id}/resolution', { params, body }));
+  }
+  /** `edit` is applied over the draft of `etag`; fails with `Conflict<Resolution>` as above. */
+  publish(id: string, edit: ResolutionEdit | null = null, etag: number | null = null): Promise<Published> {
+    const params = { path: { id }, header: etag === null ? {} : { 'If-Match': `"${etag}"` } };
+    const body = edit ? { resolution: edit } : {};
+    return this.#clash(this.#take<Published>(this.#http.POST('/v1/forks/{id}/publish', { params, body })));
+  }
+  /** Every published version, oldest first. */
+  resolutions(id: string, page: { after?: string; before?: string } = {}): Promise<List<Resolution>> {
+    const params = { path: { id }, query: { limit: 50, ...page } };
+    return this.#take(this.#http.GET('/v1/forks/{id}/resolutions', { params }));
+  }
+  decisions(of: { q?: string; channel_id?: string; cursor?: string } = {}): Promise<List<Resolution>> {
+    return this.#take(this.#http.GET('/v1/decisions', { params: { query: { limit: 30, ...of } } }));
+  }
+  /** Oldest first. */
+  actionItems(
+    of: { owner?: string; done?: boolean; channel_id?: string; after?: string; before?: string } = {},
+  ): Promise<List<ActionItem>> {
+    return this.#take(this.#http.GET('/v1/action-items', { params: { query: { limit: 100, ...of } } }));
+  }
+  patchActionItem(id: string, body: ActionItemPatch): Promise<ActionItem> {
+    return this.#take(this.#http.PATCH('/v1/action-items/{id}', { ...at({ id }), body }));
+  }
+  async #tagged(call: Promise<Answer>): Promise<Tagged> {
+    const resolution = await this.#clash(this.#take<Resolution>(call));
+    const { response } = await call;
+    const etag = Number(/\d+/.exec(response.headers.get('etag') ?? '')?.[0]);
+    return { resolution, etag: Number.isNaN(etag) ? resolution.revision : etag };
+  }
+  /** A 409 that carries what is there now becomes a `Conflict`. */
+  async #clash<T>(taken: Promise<T>): Promise<T> {
+    try {
+      return await taken;
+    } catch (e) {
+      const error = e instanceof ApiError && e.code === 'conflict' ? e : null;
+      const current = (error?.body as { error?: { current?: Resolution } } | null)?.error?.current;
+      throw error && current ? new Conflict(error, current) : e;
+    }
   }
 
   // agents and their tasks

@@ -1,5 +1,18 @@
 /** Socket frames (PROTOCOL.md §4) as one union. Unknown types are skipped by the reducer, so the server may add some. */
-import type { Agent, Channel, Member, Message, Presence, Reaction, Task, Thread, Workspace } from './types';
+import type {
+  ActionItem,
+  Agent,
+  Channel,
+  Fork,
+  Member,
+  Message,
+  Presence,
+  Reaction,
+  Resolution,
+  Task,
+  Thread,
+  Workspace,
+} from './types';
 
 interface Durable<T extends string, D> {
   type: T;
@@ -18,6 +31,10 @@ export interface ReactionChange {
 }
 
 export type MessageCreated = Durable<'message.created', { message: Message }>;
+/** News of results and of the action items in them. */
+export type OutcomeEvent =
+  | Durable<'resolution.drafted' | 'resolution.updated' | 'resolution.published', { resolution: Resolution }>
+  | Durable<'action_item.updated', { action_item: ActionItem }>;
 
 export type ServerEvent =
   | Durable<'workspace.updated', { workspace: Workspace }>
@@ -28,6 +45,8 @@ export type ServerEvent =
   | MessageCreated
   | Durable<'message.updated' | 'message.deleted', { message: Message }>
   | Durable<'reaction.added' | 'reaction.removed', ReactionChange>
+  | Durable<'fork.created' | 'fork.updated', { fork: Fork }>
+  | OutcomeEvent
   | Durable<'task.status_changed', { task: Task }>
   | Durable<'agent.created' | 'agent.updated' | 'agent.archived', { agent: Agent }>;
 

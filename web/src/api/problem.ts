@@ -19,6 +19,16 @@ export class ApiError extends Error {
   }
 }
 
+/** Somebody was faster (a stale `If-Match`): this is what it is now. */
+export class Conflict<T> extends ApiError {
+  readonly current: T;
+  constructor(of: ApiError, current: T) {
+    super(of.status, of.body, of.message, of.retryAfterS);
+    this.name = 'Conflict';
+    this.current = current;
+  }
+}
+
 /** No answer: the network is gone, the server is down, or it took longer than the limit. */
 export class Unreachable extends Error {
   readonly timedOut: boolean;

@@ -9,13 +9,22 @@ export type Route =
   | { name: 'workspace'; slug: string }
   | { name: 'channel'; slug: string; channel: string }
   | { name: 'thread'; slug: string; channel: string; thread: string }
+  | { name: 'actions'; slug: string }
+  | { name: 'decisions'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
   | { name: 'missing' };
-export type Panel = { kind: 'task' | 'agent'; id: string } | null;
+export type Panel =
+  | { kind: 'task' | 'agent'; id: string }
+  /** `resolve`: its result is being written. */
+  | { kind: 'dive'; id: string; resolve: boolean }
+  | null;
+export type Focus = { beside: string | null } | null;
 export interface Place {
   path: string;
   route: Route;
   panel: Panel;
+  /** The dive in the panel stands in the main column's place (`&focus=1`), beside another one (`&focus=FORK`). */
+  focus: Focus;
   /** The message of `#m-ID`. */
   message: string | null;
   query: URLSearchParams;
@@ -25,14 +34,23 @@ const SETTINGS: readonly string[] = ['profile', 'password', 'sessions', 'workspa
 const isSettings = (s: string): s is SettingsPage => SETTINGS.includes(s);
 
 export function parsePlace(url: URL): Place {
-  const [kind, id] = (url.searchParams.get('panel') ?? '').split(':');
+  const panel = parsePanel(url.searchParams.get('panel') ?? '');
+  const focus = url.searchParams.get('focus');
   return {
     path: url.pathname,
     route: parseRoute(url.pathname),
-    panel: id && (kind === 'task' || kind === 'agent') ? { kind, id } : null,
+    panel,
+    focus: focus && panel?.kind === 'dive' ? { beside: focus === '1' ? null : focus } : null,
     message: url.hash.startsWith('#m-') ? url.hash.slice(3) : null,
     query: url.searchParams,
   };
+}
+
+function parsePanel(text: string): Panel {
+  const [kind, id, mode] = text.split(':');
+  if (!id) return null;
+  if (kind === 'dive') return { kind, id, resolve: mode === 'resolve' };
+  return kind === 'task' || kind === 'agent' ? { kind, id } : null;
 }
 
 function parseRoute(path: string): Route {
@@ -50,6 +68,7 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
+  if ((b === 'actions' || b === 'decisions') && !c) return { name: b, slug: a };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
@@ -62,6 +81,11 @@ export const to = {
   channel: (slug: string, channel: string) => `/${slug}/c/${encodeURIComponent(channel)}`,
   thread: (slug: string, channel: string, thread: string) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}`,
+  /** A dive in the panel beside its thread. */
+  dive: (slug: string, channel: string, thread: string, fork: string) =>
+    `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}`,
+  actions: (slug: string) => `/${slug}/actions`,
+  decisions: (slug: string) => `/${slug}/decisions`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
 };
 
@@ -110,11 +134,13 @@ export class Router {
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
     this.#sync();
   }
-  /** Opens or closes the right panel; the main column stays. */
-  open(panel: string | null): void {
+  /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */
+  open(panel: string | null, focus: string | null = null): void {
     const url = new URL(location.href);
-    if (panel) url.searchParams.set('panel', panel);
-    else url.searchParams.delete('panel');
+    const set = (key: string, value: string | null) =>
+      value ? url.searchParams.set(key, value) : url.searchParams.delete(key);
+    set('panel', panel);
+    set('focus', focus);
     this.go(url.pathname + url.search.replaceAll('%3A', ':'));
   }
 }

@@ -14,6 +14,9 @@ test.each([
     '/northwind/c/general/t/thread_1',
     { name: 'thread', slug: 'northwind', channel: 'general', thread: 'thread_1' },
   ],
+  ['/northwind/actions', { name: 'actions', slug: 'northwind' }],
+  ['/northwind/decisions', { name: 'decisions', slug: 'northwind' }],
+  ['/northwind/actions/mine', { name: 'missing' }],
   ['/northwind/settings', { name: 'settings', slug: 'northwind', page: 'profile' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],
   ['/northwind/settings/nowhere', { name: 'missing' }],
@@ -26,8 +29,17 @@ test('the panel is in the query, the message in the fragment', () => {
     panel: { kind: 'task', id: 'task_1' },
     message: 'msg_1',
   });
-  expect(at('/n/c/g?panel=dive:x').panel).toBeNull();
   expect(at('/n/c/g?panel=task').panel).toBeNull();
+  expect(at('/n/c/g?panel=other:x').panel).toBeNull();
+});
+test('a dive is a panel, also while it is resolved, and may take the place of the main column', () => {
+  const dive = { kind: 'dive', id: 'fork_1', resolve: false };
+  expect(at('/n/c/g/t/x?panel=dive:fork_1')).toMatchObject({ panel: dive, focus: null });
+  expect(at('/n/c/g/t/x?panel=dive:fork_1:resolve').panel).toEqual({ ...dive, resolve: true });
+  expect(at('/n/c/g/t/x?panel=dive:fork_1&focus=1').focus).toEqual({ beside: null });
+  expect(at('/n/c/g/t/x?panel=dive:fork_1&focus=fork_2').focus).toEqual({ beside: 'fork_2' });
+  expect(at('/n/c/g/t/x?panel=task:task_1&focus=1').focus).toBeNull();
+  expect(at(to.dive('n', 'g', 'x', 'fork_1'))).toMatchObject({ panel: dive });
 });
 test('channel names of other scripts survive the way into an address and back', () => {
   const path = to.channel('n', 'größe-日本');
