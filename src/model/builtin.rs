@@ -431,6 +431,7 @@ mod tests {
             max_output_tokens: 100,
             temperature: None,
             top_p: None,
+            json_schema: None,
         };
         let deltas: Vec<_> = Builtin::default()
             .stream(request)

@@ -4,6 +4,7 @@
 //! protocol to any base URL; `builtin` answers offline by extraction.
 
 pub mod builtin;
+mod collect;
 pub mod extract;
 pub mod openai;
 pub mod table;
@@ -12,6 +13,8 @@ use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, future::BoxFuture};
 use reqwest::Url;
+
+pub use self::collect::{Collected, collect};
 
 use self::{
     builtin::Builtin,
@@ -41,6 +44,17 @@ pub struct ChatRequest {
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    /// The form that the answer should have; a model that cannot promise one gets the request without it, so the answer has to
+    /// be read leniently all the same.
+    pub json_schema: Option<JsonSchema>,
+}
+
+/// A JSON schema with the name that servers want for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonSchema {
+    /// Letters, digits, `_` and `-`.
+    pub name: &'static str,
+    pub schema: Arc<serde_json::Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -75,7 +75,7 @@ pub struct Model {
     /// US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
-    /// Answers in a given JSON schema.
+    /// Answers in a given JSON schema; it is not asked to otherwise.
     #[serde(default)]
     pub json_schema: bool,
     #[serde(default)]

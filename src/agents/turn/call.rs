@@ -14,7 +14,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::MessageId,
-    model::{ChatRequest, Delta, ModelError, Provider, StopReason, Usage},
+    model::{self, ChatRequest, Delta, ModelError, StopReason, Usage},
     tasks::{
         Lease, LeaseLost, Task, TaskError, TokenUsage,
         queue::{self, Done},
@@ -22,6 +22,9 @@ use crate::{
 };
 
 use super::{Abort, Turns, reply::Reply};
+
+/// A summary should have `SUMMARY_TOKENS_MAX`; of one that is far above, only the beginning is kept.
+const SUMMARY_BYTES_MAX: usize = 64 * 1024;
 
 /// A whole answer.
 pub(super) struct Answer {
@@ -85,6 +88,7 @@ impl Turns {
                 max_output_tokens: SUMMARY_TOKENS_MAX,
                 temperature: None,
                 top_p: None,
+                json_schema: None,
             };
             let started_at = now();
             let asked = estimate_tokens(&plan.system)
@@ -93,14 +97,16 @@ impl Turns {
                     .iter()
                     .map(|t| estimate_tokens(&t.content))
                     .sum::<u64>();
-            let summary =
-                tokio::time::timeout(self.task_timeout, collect(self.provider.as_ref(), request))
-                    .await;
+            let summary = tokio::time::timeout(
+                self.task_timeout,
+                model::collect(self.provider.as_ref(), request, SUMMARY_BYTES_MAX),
+            )
+            .await;
             let (usage, error, summary) = match summary {
-                Ok(Ok((text, usage))) => (
-                    Some(self.usage(&utility, usage, asked, &text)),
+                Ok(Ok(answer)) => (
+                    Some(self.usage(&utility, answer.usage, asked, &answer.text)),
                     None,
-                    Some(text),
+                    Some(answer.text),
                 ),
                 Ok(Err(e)) => (None, Some(e.to_string()), None),
                 Err(_) => (None, Some("the summary took too long".to_owned()), None),
@@ -152,6 +158,7 @@ impl Turns {
             max_output_tokens: agent.profile.max_output_tokens,
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
+            json_schema: None,
         };
         let record = AttemptRecord {
             attempt: task.attempt,
@@ -275,26 +282,5 @@ impl Turns {
             cost_usd: self.provider.cost_usd(model, counted),
             estimated,
         }
-    }
-}
-
-/// The text of a call without streaming it anywhere.
-async fn collect(
-    provider: &dyn Provider,
-    request: ChatRequest,
-) -> Result<(String, Option<Usage>), ModelError> {
-    let mut stream = provider.stream(request).await?;
-    let (mut text, mut usage) = (String::new(), None);
-    while let Some(delta) = stream.next().await {
-        match delta? {
-            Delta::Text(piece) => text.push_str(&piece),
-            Delta::Usage(counted) => usage = Some(counted),
-            Delta::Alive | Delta::Stop(_) => {}
-        }
-    }
-    if text.trim().is_empty() {
-        Err(ModelError::Empty)
-    } else {
-        Ok((text, usage))
     }
 }

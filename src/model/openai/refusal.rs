@@ -141,6 +141,22 @@ impl Complaint {
         text.split(|c| !is_word(c)).any(|word| word == field)
     }
 
+    /// Servers name the field, the sort of format, or what they make of it.
+    fn is_about_response_format(&self) -> bool {
+        const WORDS: [&str; 5] = [
+            "response format",
+            "json schema",
+            "structured output",
+            "guided_json",
+            "grammar",
+        ];
+        let message = self.message.to_lowercase();
+        ["response_format", "json_schema"]
+            .iter()
+            .any(|field| self.names(field))
+            || WORDS.iter().any(|words| message.contains(words))
+    }
+
     fn limit_is_too_large(&self) -> bool {
         ["max_tokens", "max_completion_tokens"]
             .iter()
@@ -285,6 +301,11 @@ impl Refusal {
         } else if body.temperature.is_some() && complaint.names("temperature") {
             Some(Quirks {
                 no_temperature: true,
+                ..quirks
+            })
+        } else if body.response_format.is_some() && complaint.is_about_response_format() {
+            Some(Quirks {
+                no_response_format: true,
                 ..quirks
             })
         } else {

@@ -1,6 +1,7 @@
 //! The request as it is sent, and what a model was found not to take.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::super::{
     ChatRequest, Role,
@@ -8,6 +9,10 @@ use super::super::{
 };
 
 /// What a model turned out not to take.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of its own in the request"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quirks {
     /// Other than the table says.
@@ -15,6 +20,7 @@ pub(super) struct Quirks {
     pub(super) no_temperature: bool,
     pub(super) no_top_p: bool,
     pub(super) no_stream_options: bool,
+    pub(super) no_response_format: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +53,8 @@ pub(super) struct Body<'a> {
     pub(super) temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_format: Option<ResponseFormat<'a>>,
 }
 
 #[derive(Serialize)]
@@ -58,6 +66,19 @@ struct Message<'a> {
 #[derive(Serialize)]
 pub(super) struct StreamOptions {
     include_usage: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: Schema<'a>,
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    name: &'static str,
+    strict: bool,
+    schema: &'a Value,
 }
 
 impl<'a> Body<'a> {
@@ -77,6 +98,7 @@ impl<'a> Body<'a> {
         let by_table = Limit::As(entry.map(|entry| entry.token_limit).unwrap_or_default());
         let limit = quirks.limit.unwrap_or(by_table);
         let limit_as = |field| (limit == Limit::As(field)).then_some(request.max_output_tokens);
+        let has_schemas = entry.is_none_or(|entry| entry.json_schema);
         let samples = entry.is_none_or(|entry| entry.temperature);
         Self {
             model: &request.model,
@@ -95,6 +117,18 @@ impl<'a> Body<'a> {
                 .temperature
                 .filter(|_| samples && !quirks.no_temperature),
             top_p: request.top_p.filter(|_| samples && !quirks.no_top_p),
+            response_format: request
+                .json_schema
+                .as_ref()
+                .filter(|_| has_schemas && !quirks.no_response_format)
+                .map(|wanted| ResponseFormat {
+                    r#type: "json_schema",
+                    json_schema: Schema {
+                        name: wanted.name,
+                        strict: true,
+                        schema: &wanted.schema,
+                    },
+                }),
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use super::{
-    super::{Delta, Role, StopReason, Turn},
+    super::{Delta, JsonSchema, Role, StopReason, Turn, collect},
     answer::{ANSWER_BYTES_MAX, EventReader, LINE_BYTES_MAX},
     refusal::retry_after,
     *,
@@ -104,6 +104,7 @@ fn request() -> ChatRequest {
         max_output_tokens: 100,
         temperature: Some(0.2),
         top_p: None,
+        json_schema: None,
     }
 }
 
@@ -495,6 +496,109 @@ async fn a_field_that_a_model_refuses_is_left_out_and_remembered() {
             "max_completion_tokens",
         ]
     );
+}
+
+/// A request for a model by name, with a schema.
+fn schema_request(model: &str) -> ChatRequest {
+    ChatRequest {
+        model: model.to_owned(),
+        json_schema: Some(JsonSchema {
+            name: "answer",
+            schema: Arc::new(serde_json::json!({"type": "object"})),
+        }),
+        ..request()
+    }
+}
+
+#[tokio::test]
+async fn a_schema_is_sent_to_models_that_take_one_and_to_unknown_ones() {
+    let answer = || events(&[said("{}"), finished("stop")].concat());
+    let script = Script::new(vec![answer(), answer(), answer(), answer()]).await;
+    let client = script.client();
+    for model in ["unheard-of", "gpt-5-mini", "claude-sonnet-4-5"] {
+        run(&client, schema_request(model)).await.unwrap();
+    }
+    run(&client, request()).await.unwrap();
+    let bodies = script.bodies();
+    let wanted = serde_json::json!({
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": true, "schema": {"type": "object"}},
+    });
+    assert_eq!(bodies[0]["response_format"], wanted);
+    assert_eq!(bodies[1]["response_format"], wanted);
+    assert_eq!(bodies[2].get("response_format"), None);
+    assert_eq!(bodies[3].get("response_format"), None);
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_the_schema_is_asked_without_it_from_then_on() {
+    let refusals = [
+        serde_json::json!({"error": {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.", "param": "response_format"}}),
+        serde_json::json!({"error": {"message": "This model does not support response format `json_schema`."}}),
+        serde_json::json!({"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text' or 'json_object'"}]}),
+        serde_json::json!({"error": {"message": "failed to parse grammar"}}),
+    ];
+    for refusal in refusals {
+        let answer = || events(&[said("{}"), finished("stop")].concat());
+        let refused = raw("400 Bad Request", "", &refusal.to_string());
+        let script = Script::new(vec![refused, answer(), answer(), answer()]).await;
+        let client = script.client();
+        run(&client, schema_request("m")).await.unwrap();
+        run(&client, schema_request("m")).await.unwrap();
+        run(&client, schema_request("other")).await.unwrap();
+        let sent: Vec<bool> = script
+            .bodies()
+            .iter()
+            .map(|body| body.get("response_format").is_some())
+            .collect();
+        assert_eq!(sent, [true, false, false, true], "{refusal}");
+    }
+    let other = raw(
+        "400 Bad Request",
+        "",
+        "{\"error\":{\"message\":\"no such model\"}}",
+    );
+    let script = Script::new(vec![other]).await;
+    let error = run(&script.client(), schema_request("m")).await;
+    assert!(matches!(error, Err(ModelError::BadRequest(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_collected_up_to_a_limit() {
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
+    let collected = async |pieces: &[&str], reason: &str, bytes_max: usize| {
+        let body = pieces.iter().map(|piece| said(piece)).collect::<String>();
+        let reply = events(&[body, finished(reason), usage.to_owned()].concat());
+        let script = Script::new(vec![reply]).await;
+        collect(&script.client(), request(), bytes_max).await
+    };
+    let whole = collected(&["Hel", "lo"], "stop", 5).await.unwrap();
+    assert_eq!((whole.text.as_str(), whole.is_cut), ("Hello", false));
+    assert_eq!(whole.usage.unwrap().input_tokens, 7);
+    let cut = collected(&["Hel", "lö!"], "stop", 5).await.unwrap();
+    assert_eq!((cut.text.as_str(), cut.is_cut), ("Hell", true));
+    let short = collected(&["Hel"], "length", 5).await.unwrap();
+    assert_eq!((short.text.as_str(), short.is_cut), ("Hel", true));
+    assert_eq!(collected(&[" "], "stop", 5).await, Err(ModelError::Empty));
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_left_at_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(&format!("http://{}", listener.local_addr().unwrap()), None);
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        let piece = said(&"x".repeat(1_000));
+        socket.write_all(&events(&piece)).await.unwrap();
+        while socket.write_all(piece.as_bytes()).await.is_ok() {}
+    };
+    let asked = collect(&client, request(), 10_000);
+    let both = async { tokio::join!(asked, serve).0 };
+    let answer = tokio::time::timeout(Duration::from_secs(20), both).await;
+    let answer = answer.unwrap().unwrap();
+    assert_eq!((answer.text.len(), answer.is_cut), (10_000, true));
 }
 
 #[tokio::test]
