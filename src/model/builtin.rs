@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::{
     ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Turn, Usage,
-    extract::{Dialogue, Point, Promise, Speaker, Utterance, Wish, keywords, wish},
+    extract::dialogue::{Dialogue, Point, Promise, Speaker, Utterance, Wish, keywords, wish},
     table::CONTEXT_WINDOW_DEFAULT,
 };
 
