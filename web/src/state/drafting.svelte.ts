@@ -1,0 +1,458 @@
+import type { Api } from '../api/api';
+import type { OutcomeEvent } from '../api/events';
+import { ApiError, Conflict, isMissing, say, Unreachable } from '../api/problem';
+import type { Fork, Message, Publisher, Resolution, Task } from '../api/types';
+import {
+  changedFields,
+  editOf,
+  fieldsOf,
+  merge,
+  newEntry,
+  noFields,
+  NOTHING,
+  pick,
+  problems,
+  tooLong,
+  type FieldName,
+  type Fields,
+  type FullEdit,
+  type ListName,
+} from '../lib/resolution';
+import { readJson, type Shelf } from '../lib/storage';
+import { isActive } from './tasks.svelte';
+
+export type DraftingApi = Pick<Api, 'resolve' | 'resolution' | 'patchResolution' | 'publish' | 'stopTask'>;
+export interface DraftingHome {
+  readonly api: DraftingApi;
+  readonly myId: string;
+  readonly kept: Kept;
+  learnTasks(tasks: Task[]): void;
+  /** The name of who drafts, for sentences. */
+  drafter(): string;
+}
+
+/** Typed and not yet with the server, on the device. */
+interface KeptText {
+  base: FullEdit;
+  mine: FullEdit;
+}
+export interface Kept {
+  get(): KeptText | null;
+  set(text: KeptText): void;
+  clear(): void;
+}
+const isKept = (x: unknown): x is KeptText =>
+  typeof x === 'object' && x !== null && 'base' in x && 'mine' in x && typeof x.mine === 'object';
+export const keptOn = (shelf: Shelf, key: string): Kept => ({
+  get: () => readJson(shelf, key, isKept),
+  set: (text) => shelf.set(key, JSON.stringify(text)),
+  clear: () => shelf.remove(key),
+});
+
+/** `opening`: looking what there is. `closed`: the dive took a result, or was closed without one, meanwhile. */
+export type Phase = 'opening' | 'drafting' | 'editing' | 'closed' | 'error';
+/** `later`: no network. `long`: what does not fit waits on the device. `refused`: see `saveProblem`. */
+export type Saving = 'saved' | 'unsaved' | 'saving' | 'later' | 'long' | 'refused';
+export interface Clash {
+  theirs: Resolution;
+  fields: FieldName[];
+  who: string | null;
+}
+export interface Closed {
+  by: Publisher | null;
+  card: string | null;
+}
+
+const SAVE_AFTER_MS = 2000;
+const RETRY_MS = 3000;
+/** After this long without a change of theirs nobody else is held to be editing. */
+const OTHER_FOR_MS = 15_000;
+
+/**
+ * The draft of one result while a person has it open: started, followed, edited, saved, posted.
+ * What was typed is never dropped: it stays in the fields, and on the device until the server has it.
+ */
+export class Drafting {
+  readonly fork: string;
+  phase = $state<Phase>('opening');
+  fields = $state<Fields>(noFields());
+  /** As the server last gave it; null: it has none yet. */
+  resolution = $state.raw<Resolution | null>(null);
+  /** The task that drafts, while it does. */
+  taskId = $state<string | null>(null);
+  /** Why there is no draft, in one sentence. */
+  failed = $state('');
+  saving = $state<Saving>('saved');
+  saveProblem = $state('');
+  posting = $state(false);
+  postProblem = $state('');
+  /** Who else changed it just now; the fields rest until then or until one takes over. */
+  other = $state.raw<{ who: string | null } | null>(null);
+  clash = $state.raw<Clash | null>(null);
+  /** Redrafting would replace what people wrote, and waits for a yes. The guidance that was given with it. */
+  asking = $state<string | null>(null);
+  /** What stood here before it was replaced by choice. */
+  previous = $state.raw<FullEdit | null>(null);
+  closed = $state.raw<Closed | null>(null);
+
+  readonly edit: FullEdit = $derived(editOf(this.fields));
+  readonly problems: string[] = $derived(problems(this.edit));
+  readonly empty: boolean = $derived(changedFields(NOTHING, this.edit).length === 0);
+
+  #home: DraftingHome;
+  #base: FullEdit = NOTHING;
+  #revision = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #otherTimer: ReturnType<typeof setTimeout> | null = null;
+  #saveRun: Promise<boolean> | null = null;
+  /** Came while a save was under way: it may be that very save. */
+  #held: Resolution | null = null;
+  #stopped = false;
+
+  constructor(fork: string, home: DraftingHome) {
+    this.fork = fork;
+    this.#home = home;
+  }
+
+  get dirty(): boolean {
+    return changedFields(this.#base, this.edit).length > 0;
+  }
+  /** Nothing was changed since the result that is posted already. */
+  get unchanged(): boolean {
+    return this.resolution?.status === 'published' && !this.dirty;
+  }
+
+  // --- there is a draft, or one is made ---
+
+  /** `edit`: the person wants the posted text as it is, not a new draft. `running`: a task that drafts already. */
+  async open(fork: Fork, running: Task | null, edit: boolean): Promise<void> {
+    if (fork.status !== 'active') return this.end(null, null);
+    if (running) return this.#watch(running);
+    if (fork.draft_id || (fork.resolution_id && (edit || !fork.stale))) return this.#load();
+    if (this.#home.kept.get()) return this.#show(null, 0);
+    return this.draft();
+  }
+  async draft(guidance = '', replace = false): Promise<void> {
+    this.failed = '';
+    this.asking = null;
+    this.phase = 'drafting';
+    this.taskId = null;
+    this.#clearTimer();
+    const body = { ...(guidance ? { guidance } : {}), ...(replace ? { replace_draft: true } : {}) };
+    try {
+      const { task } = await this.#home.api.resolve(this.fork, body);
+      if (this.#stopped || this.phase !== 'drafting') return;
+      this.#home.learnTasks([task]);
+      await this.#watch(task);
+    } catch (e) {
+      if (this.#stopped) return;
+      if (e instanceof ApiError && e.code === 'draft_edited') {
+        if (!this.resolution) await this.#load();
+        this.phase = 'editing';
+        this.asking = guidance;
+      } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
+      else this.#noDraft(say(e));
+    }
+  }
+  /** Asks first when people wrote in it. */
+  async redraft(guidance: string, sure = false): Promise<void> {
+    if (!sure && (this.dirty || this.resolution?.edited_by.length)) {
+      this.asking = guidance;
+      return;
+    }
+    await this.#saveRun;
+    this.previous = this.empty ? null : this.edit;
+    this.clash = null;
+    await this.draft(guidance, true);
+  }
+  /** Every change of the task that is watched comes here. */
+  async follow(task: Task): Promise<void> {
+    if (task.id !== this.taskId || isActive(task) || this.phase !== 'drafting') return;
+    this.taskId = null;
+    if (task.status === 'completed') return this.#load();
+    this.#noDraft(task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} could not draft this.`);
+  }
+  async stop(): Promise<void> {
+    if (this.taskId) this.#home.learnTasks([await this.#home.api.stopTask(this.taskId)]);
+  }
+  /** Without waiting for the draft: the fields as they are, the task is no longer wanted. */
+  async byHand(): Promise<void> {
+    const task = this.taskId;
+    this.taskId = null;
+    this.failed = '';
+    this.phase = 'editing';
+    if (task) await this.#home.api.stopTask(task).catch(() => undefined); // it may have ended by itself
+  }
+  async #watch(task: Task): Promise<void> {
+    this.phase = 'drafting';
+    this.taskId = task.id;
+    await this.follow(task);
+  }
+  #noDraft(why: string): void {
+    this.failed = why;
+    this.phase = 'editing';
+  }
+  async #load(): Promise<void> {
+    try {
+      const { resolution, etag } = await this.#home.api.resolution(this.fork);
+      if (!this.#stopped) this.#show(resolution, etag);
+    } catch (e) {
+      if (this.#stopped) return;
+      if (isMissing(e)) return this.#noDraft(`${this.#home.drafter()} could not draft this.`);
+      this.failed = say(e);
+      this.phase = this.empty ? 'error' : 'editing';
+    }
+  }
+  /** A draft to work on; text that was typed here before and not saved is laid over it. */
+  #show(r: Resolution | null, etag: number): void {
+    const kept = this.previous ? null : this.#home.kept.get();
+    if (this.previous) this.#home.kept.clear();
+    this.#base = r ? editOf(fieldsOf(r)) : NOTHING;
+    this.#revision = etag;
+    this.resolution = r;
+    this.fields = fieldsOf(this.#base, this.fields);
+    this.phase = 'editing';
+    this.failed = '';
+    this.saving = 'saved';
+    if (!kept) return;
+    const theirs = this.#base;
+    const { merged, clashes } = merge(kept.base, kept.mine, theirs);
+    this.#base = clashes.length ? kept.base : theirs;
+    this.fields = fieldsOf(merged, this.fields);
+    if (clashes.length && r) this.clash = { theirs: r, fields: clashes, who: this.#whoOf(r) };
+    this.touched();
+  }
+
+  // --- edited and saved ---
+
+  touched(): void {
+    if (this.phase !== 'editing') return;
+    this.#keep();
+    this.saving = this.dirty ? 'unsaved' : 'saved';
+    this.#schedule(SAVE_AFTER_MS);
+  }
+  /** A field was left: no need to wait. */
+  async left(): Promise<void> {
+    if (this.phase === 'editing' && this.dirty && this.saving !== 'later') await this.save();
+  }
+  add(list: ListName): void {
+    this.fields[list].push(newEntry());
+  }
+  remove(list: ListName, at: number): void {
+    this.fields[list].splice(at, 1);
+    this.touched();
+  }
+  move(list: ListName, at: number, by: 1 | -1): boolean {
+    const to = at + by;
+    if (to < 0 || to >= this.fields[list].length) return false;
+    const [entry] = this.fields[list].splice(at, 1);
+    this.fields[list].splice(to, 0, entry!);
+    this.touched();
+    return true;
+  }
+  /** Sends what changed and fits. True: the server has all of it. */
+  async save(): Promise<boolean> {
+    this.#clearTimer();
+    while (this.#saveRun) await this.#saveRun;
+    if (this.clash || this.phase !== 'editing') return false;
+    this.#saveRun = this.#save();
+    try {
+      return await this.#saveRun;
+    } finally {
+      this.#saveRun = null;
+      const held = this.#held;
+      this.#held = null;
+      if (held) this.#remote(held);
+    }
+  }
+  async #save(): Promise<boolean> {
+    const now = this.edit;
+    const long = tooLong(now);
+    const names = changedFields(this.#base, now).filter((n) => !long.includes(n));
+    if (!names.length) {
+      this.saving = long.length ? 'long' : 'saved';
+      if (!this.dirty) this.#home.kept.clear();
+      return !long.length;
+    }
+    this.saving = 'saving';
+    this.saveProblem = '';
+    const sent = this.fields.action_items.filter((e) => e.text.trim()).map((e) => e.key);
+    try {
+      const { resolution, etag } = await this.#home.api.patchResolution(
+        this.fork,
+        this.#revision,
+        pick(now, names),
+      );
+      this.#learnIds(sent, resolution);
+      this.#base = { ...editOf(fieldsOf(resolution)), ...pick(now, names) };
+      this.#revision = etag;
+      this.resolution = resolution;
+    } catch (e) {
+      return this.#notSaved(e);
+    }
+    this.failed = '';
+    if (this.dirty) this.touched();
+    else {
+      this.saving = 'saved';
+      this.#home.kept.clear();
+    }
+    return !this.dirty;
+  }
+  /** New action items get their ids from the server, in the order in which they were sent. */
+  #learnIds(keys: readonly string[], r: Resolution): void {
+    if (keys.length !== r.action_items.length) return;
+    for (const [i, key] of keys.entries()) {
+      const entry = this.fields.action_items.find((e) => e.key === key);
+      if (entry) entry.id = r.action_items[i]!.id;
+    }
+  }
+  #notSaved(e: unknown): false {
+    if (e instanceof Conflict) {
+      this.saving = 'unsaved';
+      this.#remote(e.current as Resolution, true);
+    } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
+    else if (e instanceof Unreachable) {
+      this.saving = 'later';
+      if (!this.#stopped) this.#schedule(RETRY_MS);
+    } else {
+      this.saving = 'refused';
+      this.saveProblem = say(e);
+    }
+    return false;
+  }
+  #keep(): void {
+    if (this.dirty) this.#home.kept.set({ base: this.#base, mine: this.edit });
+    else this.#home.kept.clear();
+  }
+  #schedule(ms: number): void {
+    this.#clearTimer();
+    this.#timer = setTimeout(() => void this.save(), ms);
+  }
+  #clearTimer(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  // --- others ---
+
+  /** News of results; those of other dives are let by. */
+  hear(e: OutcomeEvent): void {
+    if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
+    const r = e.data.resolution;
+    if (e.type === 'resolution.published') {
+      if (!this.posting) this.end(r.published_by, r.message_id);
+    } else if (r.status === 'draft' && this.phase === 'editing') this.#remote(r, false, e.type);
+  }
+  #whoOf(r: Resolution): string | null {
+    return r.edited_by.findLast((id) => id !== this.#home.myId) ?? r.edited_by.at(-1) ?? null;
+  }
+  #remote(theirs: Resolution, sure = false, type = 'resolution.updated'): void {
+    if (this.#saveRun && !sure) {
+      this.#held = theirs;
+      return;
+    }
+    if (theirs.id === this.resolution?.id && theirs.revision <= this.#revision) return;
+    const base = editOf(fieldsOf(theirs));
+    const { merged, clashes } = merge(this.#base, this.edit, base);
+    const who = this.#whoOf(theirs);
+    if (clashes.length) {
+      this.#clearTimer();
+      this.clash = { theirs, fields: clashes, who };
+      return;
+    }
+    const clean = !this.dirty;
+    this.#take(theirs, base, merged);
+    if (!clean) this.touched();
+    else if (type === 'resolution.updated') this.#busy(who);
+  }
+  #take(r: Resolution, base: FullEdit, shown: FullEdit): void {
+    const next = fieldsOf(shown, this.fields);
+    for (const name of changedFields(this.edit, shown)) Object.assign(this.fields, { [name]: next[name] });
+    this.#base = base;
+    this.#revision = r.revision;
+    this.resolution = r;
+    this.clash = null;
+    this.failed = '';
+    this.saving = this.dirty ? 'unsaved' : 'saved';
+    this.#keep();
+  }
+  #busy(who: string | null): void {
+    this.other = { who };
+    if (this.#otherTimer) clearTimeout(this.#otherTimer);
+    this.#otherTimer = setTimeout(() => (this.other = null), OTHER_FOR_MS);
+  }
+  /** Mine stands where we differ; what they changed elsewhere stays. */
+  async takeOver(): Promise<void> {
+    this.other = null;
+    const clash = this.clash;
+    if (!clash) return;
+    const base = editOf(fieldsOf(clash.theirs));
+    this.#take(clash.theirs, base, merge(this.#base, this.edit, base).merged);
+    await this.save();
+  }
+  useTheirs(): void {
+    const clash = this.clash;
+    if (!clash) return;
+    this.previous = this.edit;
+    const base = editOf(fieldsOf(clash.theirs));
+    this.#take(clash.theirs, base, base);
+  }
+  /** What was replaced by choice comes back, over what is here now. */
+  bringBack(): void {
+    if (!this.previous) return;
+    this.fields = fieldsOf(this.previous, this.fields);
+    this.previous = null;
+    this.touched();
+  }
+  end(by: Publisher | null, card: string | null): void {
+    this.#clearTimer();
+    this.closed = { by: by ?? this.closed?.by ?? null, card: card ?? this.closed?.card ?? null };
+    this.phase = 'closed';
+  }
+
+  // --- posted ---
+
+  /** The card, once it is in the thread; null: it is not, and everything is as it was. */
+  async post(): Promise<Message | null> {
+    if (this.posting || this.problems.length || this.clash || this.phase !== 'editing') return null;
+    this.posting = true;
+    this.postProblem = '';
+    try {
+      if (this.resolution && this.dirty && !(await this.save())) return this.#notPosted();
+      const whole = this.resolution ? null : this.edit;
+      const { message, resolution } = await this.#home.api.publish(
+        this.fork,
+        whole,
+        this.resolution ? this.#revision : null,
+      );
+      if (message.author.id !== this.#home.myId) {
+        this.end(resolution.published_by, message.id); // somebody was faster
+        return null;
+      }
+      this.#clearTimer();
+      this.#home.kept.clear();
+      return message;
+    } catch (e) {
+      this.#notSaved(e);
+      if (this.phase !== 'editing') return null;
+      return this.#notPosted(e);
+    } finally {
+      this.posting = false;
+    }
+  }
+  #notPosted(e: unknown = null): null {
+    if (this.clash || this.other)
+      this.postProblem = 'Not posted: it was changed meanwhile. Look at it, then post.';
+    else
+      this.postProblem = `Not posted. ${e ? say(e) : this.saveProblem || 'The server cannot be reached.'} Your text is kept.`;
+    return null;
+  }
+
+  /** The editor closes; what is not saved goes out now, and stays on the device until it is there. */
+  dispose(): void {
+    if (this.phase === 'editing' && this.dirty && !this.clash) void this.save();
+    this.#stopped = true;
+    this.#clearTimer();
+    if (this.#otherTimer) clearTimeout(this.#otherTimer);
+  }
+}

@@ -1,0 +1,152 @@
+import { SvelteMap } from 'svelte/reactivity';
+import type { Api } from '../api/api';
+import type { OutcomeEvent } from '../api/events';
+import type { ActionItem, ActionItemPatch, Resolution, ResolutionAction } from '../api/types';
+
+export interface OutcomesHome {
+  readonly api: Pick<Api, 'resolutions' | 'actionItems' | 'patchActionItem'>;
+  readonly myId: string;
+}
+
+const PAGES_MAX = 5;
+
+/** What came of dives: posted results in all their versions, and the action items in them. Drafts are not here. */
+export class Outcomes {
+  readonly results = new SvelteMap<string, Resolution>();
+  readonly items = new SvelteMap<string, ActionItem>();
+  /** Dives whose versions could not be read; asked again by `want`. */
+  readonly failed = new SvelteMap<string, string>();
+  /** How many open action items are mine: for the sidebar. */
+  readonly mineOpen = $derived.by(
+    () => [...this.items.values()].filter((i) => !i.done && i.owner_id === this.#home.myId).length,
+  );
+  /** The person chose to edit the posted text of this dive, not to have a new draft made. */
+  editing: string | null = null;
+
+  #home: OutcomesHome;
+  #asked = new Set<string>();
+
+  constructor(home: OutcomesHome) {
+    this.#home = home;
+  }
+
+  /** With the snapshot: my open items, so that their number is right from then on. */
+  async start(): Promise<void> {
+    this.results.clear();
+    this.items.clear();
+    this.failed.clear();
+    const again = [...this.#asked];
+    this.#asked.clear();
+    for (const fork of again) this.want(fork);
+    try {
+      let after: string | undefined;
+      for (let i = 0; i < PAGES_MAX; i++) {
+        const page = await this.#home.api.actionItems({ owner: 'me', done: false, after });
+        this.learnItems(page.data);
+        after = page.data.at(-1)?.id;
+        if (!page.has_more || !after) return;
+      }
+    } catch {
+      // The number is shown when the page is opened, or after the next start.
+    }
+  }
+
+  /** The versions of one dive's result that are known, oldest first. */
+  of(fork: string): Resolution[] {
+    return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
+  }
+  newest(fork: string): Resolution | undefined {
+    return this.of(fork).findLast((r) => r.status === 'published');
+  }
+  /** Asked for once, for a card on screen. */
+  want(fork: string): void {
+    if (this.#asked.has(fork)) return;
+    this.#asked.add(fork);
+    this.failed.delete(fork);
+    void this.#fetch(fork);
+  }
+  async #fetch(fork: string): Promise<void> {
+    try {
+      let after: string | undefined;
+      for (let i = 0; i < PAGES_MAX; i++) {
+        const page = await this.#home.api.resolutions(fork, { after });
+        for (const r of page.data) this.learn(r);
+        after = page.data.at(-1)?.id;
+        if (!page.has_more || !after) return;
+      }
+    } catch {
+      this.#asked.delete(fork);
+      this.failed.set(fork, 'The result could not be loaded.');
+    }
+  }
+
+  /** From a request's answer, which may be slower than the events: it adds, it never turns back. */
+  learn(r: Resolution): void {
+    if (r.status === 'draft') return;
+    const old = this.results.get(r.id);
+    if (old && (old.status === 'superseded' || old.updated_at > r.updated_at)) return;
+    this.results.set(r.id, r);
+    if (r.status === 'published') this.learnItems(itemsOf(r));
+  }
+  learnItems(items: readonly ActionItem[]): void {
+    for (const item of items) if (!this.items.has(item.id)) this.items.set(item.id, item);
+  }
+  apply(e: OutcomeEvent): void {
+    if (e.type === 'action_item.updated') {
+      this.items.set(e.data.action_item.id, e.data.action_item);
+      return;
+    }
+    const r = e.data.resolution;
+    if (r.status === 'draft') return;
+    this.results.set(r.id, r);
+    if (r.status === 'published') this.#replaceItems(r);
+  }
+  /** A new version keeps some items, brings others and drops the rest. */
+  #replaceItems(r: Resolution): void {
+    const now = new Map(itemsOf(r).map((i) => [i.id, i]));
+    for (const [id, item] of this.items)
+      if (item.fork_id === r.fork_id && !now.has(id)) this.items.delete(id);
+    for (const [id, item] of now) {
+      const old = this.items.get(id);
+      const kept = old?.done && item.done ? { done_at: old.done_at, done_by: old.done_by } : {};
+      this.items.set(id, { ...item, created_at: old?.created_at ?? item.created_at, ...kept });
+    }
+  }
+
+  /** One line of a card as it is now: a replaced version shows what it said then. */
+  now(r: Resolution, action: ResolutionAction): ResolutionAction {
+    const item = this.items.get(action.id);
+    return item?.resolution_id === r.id ? item : action;
+  }
+  /** Shown at once; when the server refuses, as it was. Fails with what the server said. */
+  async change(id: string, patch: ActionItemPatch): Promise<void> {
+    const before = this.items.get(id);
+    if (!before) return;
+    const shown: Partial<ActionItem> = 'owner_id' in patch ? { ...patch, owner_name: null } : patch;
+    this.items.set(id, { ...before, ...shown });
+    try {
+      this.items.set(id, await this.#home.api.patchActionItem(id, patch));
+    } catch (e) {
+      const now = this.items.get(id);
+      const keys = Object.keys(shown) as (keyof ActionItem)[];
+      if (now) this.items.set(id, { ...now, ...Object.fromEntries(keys.map((k) => [k, before[k]])) });
+      throw e;
+    }
+  }
+}
+
+/** The action items of a posted result as lists show them. Who ticked one, and when, a result does not say. */
+export const itemsOf = (r: Resolution): ActionItem[] =>
+  r.action_items.map((a) => ({
+    ...a,
+    workspace_id: r.workspace_id,
+    channel_id: r.channel_id,
+    thread_id: r.thread_id,
+    fork_id: r.fork_id,
+    resolution_id: r.id,
+    message_id: r.message_id ?? '',
+    headline: r.headline,
+    created_at: r.published_at ?? r.created_at,
+    done_at: null,
+    done_by: null,
+  }));
