@@ -51,6 +51,11 @@ export class Outcomes {
     }
   }
 
+  /** Events were missed. */
+  reload(): void {
+    void this.start();
+  }
+
   /** The versions of one dive's result that are known, oldest first. */
   of(fork: string): Resolution[] {
     return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
