@@ -226,6 +226,9 @@ export class Api {
   reply(id: string, body: { content: string; client_id: string }): Promise<Posted> {
     return this.#take(this.#http.POST('/v1/threads/{id}/messages', { ...at({ id }), body }));
   }
+  message(id: string): Promise<Message> {
+    return this.#take(this.#http.GET('/v1/messages/{id}', at({ id })));
+  }
   editMessage(id: string, content: string): Promise<Message> {
     return this.#take(this.#http.PATCH('/v1/messages/{id}', { ...at({ id }), body: { content } }));
   }

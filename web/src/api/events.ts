@@ -60,7 +60,7 @@ export interface TaskDelta {
 }
 export type DroppableFrame =
   | TaskDelta
-  | { type: 'typing'; thread_id?: string; fork_id?: string; user_id: string }
+  | { type: 'typing'; thread_id?: string | null; fork_id?: string | null; user_id: string }
   | ({ type: 'presence' } & Presence)
   | { type: 'read.updated'; thread_id: string; seq: number };
 

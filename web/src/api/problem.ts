@@ -45,11 +45,17 @@ function errorOf(body: unknown): { code?: string; message?: string; param?: stri
   return typeof error === 'object' && error !== null ? error : {};
 }
 
+/** Where the client knows better than the server what to do next. */
+const WORDS: Record<string, string> = {
+  too_many_forks: '7 dives are open here. Resolve or abandon one first.',
+  fork_closed: 'This dive is closed. Reopen it to go on.',
+};
+
 /** One sentence for a person. */
-export const say = (e: unknown): string =>
-  e instanceof ApiError || e instanceof Unreachable
-    ? e.message
-    : 'Something went wrong here. Reload the page.';
+export const say = (e: unknown): string => {
+  if (e instanceof ApiError) return WORDS[e.code] ?? e.message;
+  return e instanceof Unreachable ? e.message : 'Something went wrong here. Reload the page.';
+};
 
 export const isMissing = (e: unknown): boolean =>
   e instanceof ApiError && (e.status === 404 || e.status === 400);

@@ -35,6 +35,9 @@ export interface Position {
   seq: number;
 }
 
+/** How a place is named in a frame; ids say what they are the id of. */
+const named = (place: string) => (place.startsWith('fork_') ? { fork_id: place } : { thread_id: place });
+
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
 const GIVE_UP_OPENING_MS = 10_000;
 const PROBE_MS = 4000;
@@ -101,24 +104,24 @@ export class Socket {
     this.#open();
   }
 
-  /** Counted, so that two views of one thread need not know of each other. */
-  subscribe(thread: string): void {
-    const n = this.#places.get(thread) ?? 0;
-    this.#places.set(thread, n + 1);
-    if (n === 0) this.#request({ type: 'subscribe', thread_id: thread });
+  /** A thread or a dive. Counted, so that two views of one place need not know of each other. */
+  subscribe(place: string): void {
+    const n = this.#places.get(place) ?? 0;
+    this.#places.set(place, n + 1);
+    if (n === 0) this.#request({ type: 'subscribe', ...named(place) });
   }
-  unsubscribe(thread: string): void {
-    const n = (this.#places.get(thread) ?? 0) - 1;
-    if (n > 0) return void this.#places.set(thread, n);
-    this.#places.delete(thread);
-    this.#request({ type: 'unsubscribe', thread_id: thread });
+  unsubscribe(place: string): void {
+    const n = (this.#places.get(place) ?? 0) - 1;
+    if (n > 0) return void this.#places.set(place, n);
+    this.#places.delete(place);
+    this.#request({ type: 'unsubscribe', ...named(place) });
   }
   /** A delta did not fit: the server answers a new subscription with the whole text so far. */
-  resubscribe(thread: string): void {
-    if (this.#places.has(thread)) this.#request({ type: 'subscribe', thread_id: thread });
+  resubscribe(place: string): void {
+    if (this.#places.has(place)) this.#request({ type: 'subscribe', ...named(place) });
   }
-  typing(thread: string): void {
-    this.#send({ type: 'typing', thread_id: thread });
+  typing(place: string): void {
+    this.#send({ type: 'typing', ...named(place) });
   }
 
   #open(): void {
@@ -175,7 +178,7 @@ export class Socket {
         this.#reach(frame.seq);
         this.#failures = 0;
         this.#set('live');
-        for (const thread of this.#places.keys()) this.#request({ type: 'subscribe', thread_id: thread });
+        for (const place of this.#places.keys()) this.#request({ type: 'subscribe', ...named(place) });
         return;
       case 'heartbeat':
         this.#reach(frame.seq);

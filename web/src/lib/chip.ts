@@ -35,7 +35,11 @@ export function chipText(t: Task, view: ChipView): string {
       return `${left ? `Retrying in ${left} s` : 'Retrying now'} · attempt ${t.attempt}`;
     }
     case 'running':
-      return view.writing ? `Writing ${Math.floor(since(t.started_at) / 1000)} s` : 'Reading the thread';
+      return view.writing
+        ? `Writing ${Math.floor(since(t.started_at) / 1000)} s`
+        : t.fork_id
+          ? 'Reading the dive'
+          : 'Reading the thread';
     case 'failed':
       return 'Failed';
     case 'stopped':

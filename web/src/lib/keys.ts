@@ -12,7 +12,8 @@ export type Command =
   | 'new-thread'
   | 'reply'
   | 'edit'
-  | 'mark-unread';
+  | 'mark-unread'
+  | 'dive';
 
 export interface Stroke {
   key: string;
@@ -32,6 +33,7 @@ const PLAIN: Record<string, Command> = {
   r: 'reply',
   e: 'edit',
   u: 'mark-unread',
+  d: 'dive',
 };
 
 /** UI.md §4: none fire while typing, save those with a modifier. */
@@ -49,12 +51,13 @@ export function commandFor(s: Stroke, typing: boolean): Command | null {
 }
 
 export const KEY_LIST: [string[], string][] = [
-  [['Ctrl', 'K'], 'Jump to a channel, person, agent or thread'],
+  [['Ctrl', 'K'], 'Jump to a channel, dive, person, agent or thread'],
   [['/'], 'Write'],
   [['C'], 'New thread'],
   [['R'], 'Reply'],
   [['J'], 'Next message'],
   [['K'], 'Previous message'],
+  [['D'], 'Deep dive from the focused message'],
   [['E'], 'Edit my focused message'],
   [['↑'], 'In an empty box: edit my last message'],
   [['U'], 'Mark unread from the focused message'],

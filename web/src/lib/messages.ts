@@ -44,4 +44,8 @@ export const counts = (m: Message, me: string): boolean =>
   !isFrom(m, me) && m.kind !== 'notice' && m.fork_id === null && m.deleted_at === null;
 
 export const mentionsMe = (m: Message, me: string): boolean =>
-  !isFrom(m, me) && m.mentions.some((x) => (x.type === 'user' && x.id === me) || x.type === 'group');
+  !isFrom(m, me) &&
+  (m.mentions.some((x) => (x.type === 'user' && x.id === me) || x.type === 'group') || tellsMe(m, me));
+
+/** A result in which I had a part, or that gives me something to do. */
+export const tellsMe = (m: Message, me: string): boolean => m.metadata.notify_user_ids?.includes(me) ?? false;

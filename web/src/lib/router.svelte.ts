@@ -27,6 +27,8 @@ export interface Place {
   focus: Focus;
   /** The message of `#m-ID`. */
   message: string | null;
+  /** The message of `#d-ID`, which is one of the dive in the panel. */
+  diveMessage: string | null;
   query: URLSearchParams;
 }
 
@@ -42,6 +44,7 @@ export function parsePlace(url: URL): Place {
     panel,
     focus: focus && panel?.kind === 'dive' ? { beside: focus === '1' ? null : focus } : null,
     message: url.hash.startsWith('#m-') ? url.hash.slice(3) : null,
+    diveMessage: url.hash.startsWith('#d-') ? url.hash.slice(3) : null,
     query: url.searchParams,
   };
 }
@@ -82,8 +85,8 @@ export const to = {
   thread: (slug: string, channel: string, thread: string) =>
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}`,
   /** A dive in the panel beside its thread. */
-  dive: (slug: string, channel: string, thread: string, fork: string) =>
-    `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}`,
+  dive: (slug: string, channel: string, thread: string, fork: string, message: string | null = null) =>
+    `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}${message ? `#d-${message}` : ''}`,
   actions: (slug: string) => `/${slug}/actions`,
   decisions: (slug: string) => `/${slug}/decisions`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
@@ -135,12 +138,12 @@ export class Router {
     this.#sync();
   }
   /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */
-  open(panel: string | null, focus: string | null = null): void {
+  open(panel: string | null, focus: string | null = null, replace = false): void {
     const url = new URL(location.href);
     const set = (key: string, value: string | null) =>
       value ? url.searchParams.set(key, value) : url.searchParams.delete(key);
     set('panel', panel);
     set('focus', focus);
-    this.go(url.pathname + url.search.replaceAll('%3A', ':'));
+    this.go(url.pathname + url.search.replaceAll('%3A', ':'), replace);
   }
 }

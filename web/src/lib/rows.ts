@@ -31,6 +31,7 @@ export type Row = MessageRow | TaskRow;
 
 export interface RowsInput {
   messages: readonly Message[];
+  /** Those of this place. */
   tasks: readonly Task[];
   unsent: readonly Unsent[];
   unreadFrom: string | null;
@@ -57,7 +58,8 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
   const retried = new Set(tasks.map((t) => t.retry_of));
   for (const m of messages) if (m.metadata.task_id) answered.add(m.metadata.task_id);
 
-  const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.fork_id === null);
+  // A result that is drafted has a place of its own.
+  const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.kind !== 'resolve');
   const stoppedAfter = (m: Message) =>
     waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));
 

@@ -24,6 +24,9 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
   return cut(oneLine(firstLine(root.content_plain)) || 'Thread', 120);
 }
 
+/** What a dive from this message is called, until something is written in it. */
+export const titleFrom = (m: Message): string => cut(oneLine(firstLine(m.content_plain)) || 'Deep dive', 60);
+
 export const preview = (m: Message): string =>
   m.deleted_at
     ? 'Message deleted'

@@ -1,7 +1,7 @@
 /** J and K go from message to message; Tab then enters the tools of the focused one. */
 export function walk(box: HTMLElement, way: 1 | -1): void {
-  const all = [...box.querySelectorAll<HTMLElement>('article')];
-  const at = all.indexOf(document.activeElement?.closest('article') as HTMLElement);
+  const all = [...box.querySelectorAll<HTMLElement>('article.msg')];
+  const at = all.indexOf(document.activeElement?.closest('article.msg') as HTMLElement);
   const top = box.getBoundingClientRect().top;
   const first = all.findIndex((r) => r.getBoundingClientRect().bottom > top + 8);
   const next = all[at < 0 ? first : at + way];

@@ -1,56 +1,87 @@
 import type { Component } from 'svelte';
 import Copy from '@lucide/svelte/icons/copy';
+import GitFork from '@lucide/svelte/icons/git-fork';
 import Link from '@lucide/svelte/icons/link';
 import MailOpen from '@lucide/svelte/icons/mail-open';
 import Pencil from '@lucide/svelte/icons/pencil';
+import Quote from '@lucide/svelte/icons/quote';
 import Trash2 from '@lucide/svelte/icons/trash-2';
 import type { Message } from '../api/types';
-import { to } from '../lib/router.svelte';
+import { to, type Router } from '../lib/router.svelte';
 import { copyText } from '../lib/secure';
-import type { ThreadState } from './thread.svelte';
+import { bringIn, canBringIn, canDive, startDive } from './diving';
+import { ThreadState } from './thread.svelte';
 import type { Ui } from './ui.svelte';
+import type { MessageWindow } from './window.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
 export interface Action {
   label: string;
   icon: Component<{ size?: number }>;
+  /** Does it on the focused message. */
+  key?: string;
   /** Shown in the bar over the row, not only in the menu. */
   quick: boolean;
   bad?: boolean;
+  /** In amber. */
+  dive?: boolean;
   run: () => void;
 }
 
 export interface ActionContext {
   ws: WorkspaceState;
   ui: Ui;
-  thread: ThreadState;
+  router: Router;
+  place: MessageWindow;
   edit: () => void;
   remove: () => void;
 }
 
-/** What one may do with a message: the bar, the menu and the sheet on touch all show this list. */
-export function actionsFor(m: Message, { ws, ui, thread, edit, remove }: ActionContext): Action[] {
+/** What one may do with a message: the bar, the menu, the sheet on touch and the keys all go by this list. */
+export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: ActionContext): Action[] {
   const mine = m.author.type === 'human' && m.author.id === ws.myId && ws.people.canWrite;
   const copy = async (text: string, done: string) =>
     ui.show((await copyText(text)) ? done : 'The browser did not allow copying');
   const link = () => {
     const channel = ws.channels.map.get(m.channel_id);
     if (!channel) return;
-    const path = to.thread(ws.slug, ws.channels.segment(channel), m.thread_id);
-    void copy(`${location.origin}${path}#m-${m.id}`, 'Link copied');
+    const segment = ws.channels.segment(channel);
+    const path = m.fork_id
+      ? to.dive(ws.slug, segment, m.thread_id, m.fork_id, m.id)
+      : `${to.thread(ws.slug, segment, m.thread_id)}#m-${m.id}`;
+    void copy(location.origin + path, 'Link copied');
   };
   const list: Action[] = [];
-  if (mine && m.kind === 'text') list.push({ label: 'Edit', icon: Pencil, quick: true, run: edit });
+  if (canDive(m, ws))
+    list.push({
+      label: 'Deep dive from here',
+      icon: GitFork,
+      key: 'd',
+      quick: true,
+      dive: true,
+      run: () => startDive(m, { ws, ui, router }),
+    });
+  if (canBringIn(m, { ws, router }))
+    list.push({
+      label: 'Bring in',
+      icon: Quote,
+      quick: true,
+      dive: true,
+      run: () => bringIn(m, { ws, router }),
+    });
+  if (mine && m.kind === 'text') list.push({ label: 'Edit', icon: Pencil, key: 'e', quick: true, run: edit });
   list.push(
     { label: 'Copy link', icon: Link, quick: true, run: link },
     { label: 'Copy text', icon: Copy, quick: false, run: () => void copy(m.content, 'Text copied') },
-    {
+  );
+  if (place instanceof ThreadState)
+    list.push({
       label: 'Mark unread from here',
       icon: MailOpen,
+      key: 'u',
       quick: false,
-      run: () => void thread.markUnreadFrom(m),
-    },
-  );
+      run: () => void place.markUnreadFrom(m),
+    });
   if (mine) list.push({ label: 'Delete', icon: Trash2, quick: false, bad: true, run: remove });
   return list;
 }

@@ -1,7 +1,7 @@
 import type { Api } from '../api/api';
 import { isMissing, say } from '../api/problem';
 import type { Task, Thread } from '../api/types';
-import type { Loading } from './thread.svelte';
+import type { Loading } from './window.svelte';
 
 export interface ChannelHome {
   readonly api: Api;

@@ -73,7 +73,7 @@ export class Commands {
       case 'previous-unread':
         return this.#step(command === 'next-unread' ? 1 : -1, true);
       default:
-        return false; // j, k, e, u belong to the message list
+        return false; // j, k, e, u, d belong to the message list
     }
   }
   #step(way: 1 | -1, unread: boolean): boolean {

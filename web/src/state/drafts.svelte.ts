@@ -6,7 +6,7 @@ const MAX = 100;
 const isDrafts = (x: unknown): x is Record<string, string> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => typeof v === 'string');
 
-/** Unsent text by composer (`c:` channel, `t:` thread, `e:` edit), kept on the device. */
+/** Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), kept on the device. */
 export class Drafts {
   readonly #map: SvelteMap<string, string>;
   #shelf: Shelf;
@@ -34,6 +34,13 @@ export class Drafts {
   clear(key: string): void {
     this.#map.delete(key);
     this.flush();
+  }
+  /** The composer has another key now. */
+  move(from: string, to: string): void {
+    const text = this.get(from);
+    if (!text) return;
+    this.clear(from);
+    this.set(to, text);
   }
   flush(): void {
     if (this.#timer) clearTimeout(this.#timer);

@@ -1,12 +1,18 @@
-import { preview } from '../lib/text';
 import { device } from '../lib/storage';
 import { to } from '../lib/router.svelte';
-import type { News, WorkspaceState } from './workspace.svelte';
+import type { News } from './news';
+import type { WorkspaceState } from './workspace.svelte';
 
 const DECLINED = 'openvibe.notices';
+const WHAT: Record<News['kind'], (title: string) => string> = {
+  mention: (title) => `${title} wrote to you.`,
+  answer: (title) => `${title} has answered you.`,
+  result: (title) => `${title} posted the result of a dive.`,
+  item: (title) => `Something to do was given to you: ${title}.`,
+};
 
 /**
- * Desktop notifications for a mention, a direct message, and an answer to my question.
+ * Desktop notifications for a mention, a direct message, an answer to my question, and what came of a dive for me.
  * Permission is asked for on the first such event, never at load (UI.md §4).
  */
 export class Notices {
@@ -21,22 +27,27 @@ export class Notices {
   tell(news: News, ws: WorkspaceState): void {
     if (!('Notification' in window)) return;
     if (Notification.permission === 'default' && device.get(DECLINED) !== 'no') {
-      const what =
-        news.kind === 'mention' ? `${news.title} wrote to you.` : `${news.title} has answered you.`;
-      this.asking = `${what} Be told of such things when OpenVibe is in the background?`;
+      this.asking = `${WHAT[news.kind](news.title)} Be told of such things when OpenVibe is in the background?`;
       return;
     }
     if (Notification.permission !== 'granted' || document.visibilityState === 'visible') return;
-    const m = news.message;
-    const channel = ws.channels.map.get(m.channel_id);
+    const { channel_id, thread_id, fork_id, message_id } = news.place;
+    const channel = ws.channels.map.get(channel_id);
     const notice = new Notification(news.title, {
-      body: preview(m).slice(0, 200),
-      tag: m.id,
+      body: news.text.slice(0, 200),
+      tag: news.tag,
       icon: '/favicon.svg',
     });
     notice.onclick = () => {
       window.focus();
-      if (channel) this.#go(`${to.thread(ws.slug, ws.channels.segment(channel), m.thread_id)}#m-${m.id}`);
+      if (channel) {
+        const segment = ws.channels.segment(channel);
+        this.#go(
+          fork_id
+            ? to.dive(ws.slug, segment, thread_id, fork_id, message_id)
+            : `${to.thread(ws.slug, segment, thread_id)}#m-${message_id}`,
+        );
+      }
       notice.close();
     };
   }

@@ -3,21 +3,20 @@ import type { Unsent } from '../lib/rows';
 import { newId } from '../lib/secure';
 import { readJson, type Shelf } from '../lib/storage';
 
-/** A message on its way. Without a thread it starts one; in a direct channel it goes to the newest, if there is one. */
-export interface OutItem extends Unsent {
-  channel_id: string;
-  thread_id: string | null;
-  direct: boolean;
-  /** Sent at least once: where it goes is settled, or a retry could post twice. */
-  tried: boolean;
-}
+/** Where a message goes: into a dive, else into a thread. Without either it starts a thread; in a direct channel it goes to the newest, if there is one. */
 export interface Target {
   channel_id: string;
   thread_id: string | null;
+  fork_id?: string | null;
   direct: boolean;
 }
+/** A message on its way. */
+export interface OutItem extends Unsent, Target {
+  /** Sent at least once: where it goes is settled, or a retry could post twice. */
+  tried: boolean;
+}
 export interface OutboxWork {
-  /** Posts it; resolves with the thread it went to. */
+  /** Posts it; resolves with the thread or dive it went to. */
   post(item: OutItem): Promise<string>;
   /** For a direct channel: its newest thread, when known. */
   newestThread(channel: string): string | null;
@@ -42,7 +41,7 @@ export class Outbox {
   #work: OutboxWork;
   #running = false;
   #retry: ReturnType<typeof setTimeout> | null = null;
-  #then = new Map<string, (thread: string) => void>();
+  #then = new Map<string, (place: string) => void>();
   #stopped = false;
 
   constructor(shelf: Shelf, name: string, work: OutboxWork) {
@@ -53,8 +52,8 @@ export class Outbox {
     this.items = kept.map((i) => (i.status === 'failed' ? i : { ...i, status: 'waiting' }));
   }
 
-  /** `then` is told the thread once it is known (the one started, or the one replied to). */
-  add(target: Target, content: string, online: boolean, then?: (thread: string) => void): string {
+  /** `then` is told the place once it is known (the thread started, or the one replied to). */
+  add(target: Target, content: string, online: boolean, then?: (place: string) => void): string {
     const client_id = newId();
     if (then) this.#then.set(client_id, then);
     const item: OutItem = {
@@ -79,10 +78,15 @@ export class Outbox {
     this.#set(this.items.filter((i) => i.client_id !== client_id));
   }
   /** The server has it, by an event or an answer, whichever came first. */
-  confirm(client_id: string, thread: string): void {
+  confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
-    then?.(thread);
+    then?.(place);
+  }
+  /** What was written into a dive before the server had made it. */
+  move(from: string, to: string): void {
+    if (this.items.some((i) => i.fork_id === from))
+      this.#set(this.items.map((i) => (i.fork_id === from ? { ...i, fork_id: to } : i)));
   }
   dispose(): void {
     this.#stopped = true;

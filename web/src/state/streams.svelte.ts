@@ -5,13 +5,14 @@ import type { TaskDelta } from '../api/events';
 export class Stream {
   readonly message: string;
   readonly task: string;
-  readonly thread: string | null;
+  /** The thread or dive that it is written in. */
+  readonly place: string | null;
   attempt = $state(1);
   text = $state('');
-  constructor(message: string, task: string, thread: string | null, attempt: number) {
+  constructor(message: string, task: string, place: string | null, attempt: number) {
     this.message = message;
     this.task = task;
-    this.thread = thread;
+    this.place = place;
     this.attempt = attempt;
   }
 }
@@ -24,12 +25,12 @@ export class Streams {
   #ended = new Set<string>();
 
   /** False: this piece does not fit, subscribe again. */
-  delta(d: TaskDelta, thread: string | null = null): boolean {
+  delta(d: TaskDelta, place: string | null = null): boolean {
     if (this.#ended.has(d.message_id)) return true;
     let s = this.map.get(d.message_id);
     if (!s) {
       if (d.offset !== 0) return false;
-      s = new Stream(d.message_id, d.task_id, thread, d.attempt);
+      s = new Stream(d.message_id, d.task_id, place, d.attempt);
       this.map.set(d.message_id, s);
     }
     if (d.attempt < s.attempt) return true;

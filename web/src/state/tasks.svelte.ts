@@ -4,6 +4,9 @@ import type { Task } from '../api/types';
 const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
 
+/** The dive that something belongs to, else its thread. */
+export const placeOf = (x: { thread_id: string; fork_id: string | null }): string => x.fork_id ?? x.thread_id;
+
 /** What agents were asked to do. Ended tasks are forgotten, oldest first, when there are many. */
 export class Tasks {
   readonly map = new SvelteMap<string, Task>();
@@ -47,9 +50,10 @@ export class Tasks {
       () => undefined, // no longer kept: the row does without
     );
   }
-  inThread(thread: string): Task[] {
+  /** Of a thread's main line, or of a dive. */
+  inPlace(place: string): Task[] {
     return [...this.map.values()]
-      .filter((t) => t.thread_id === thread)
+      .filter((t) => placeOf(t) === place)
       .sort((a, b) =>
         a.queued_at < b.queued_at ? -1 : a.queued_at > b.queued_at ? 1 : a.id < b.id ? -1 : 1,
       );

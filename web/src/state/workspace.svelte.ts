@@ -1,23 +1,30 @@
 import type { Api } from '../api/api';
-import type { DroppableFrame, MessageCreated, ServerEvent } from '../api/events';
+import type { DroppableFrame, MessageCreated, OutcomeEvent, ServerEvent } from '../api/events';
 import { isMissing, say } from '../api/problem';
 import { Socket, type SocketWorld } from '../api/socket';
 import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
-import { counts, mentionsMe, toggled } from '../lib/messages';
+import { counts, mentionsMe, tellsMe, toggled } from '../lib/messages';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
 import { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
 import { Connection } from './connection.svelte';
+import { Dives } from './dives.svelte';
 import { Drafts } from './drafts.svelte';
+import { ForkState } from './fork.svelte';
+import { Forks } from './forks.svelte';
+import { newsOf, newsOfItem, type News } from './news';
 import { Outbox, type OutItem, type Target } from './outbox.svelte';
+import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
 import { Reads } from './reads';
+import { Recent } from './recent';
 import { Streams } from './streams.svelte';
-import { Tasks } from './tasks.svelte';
-import { ThreadState, type Loading } from './thread.svelte';
+import { placeOf, Tasks } from './tasks.svelte';
+import { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
 import { Typing } from './typing.svelte';
+import type { Loading, MessageWindow } from './window.svelte';
 
 export interface WorkspaceWorld {
   shelf: Shelf;
@@ -32,13 +39,9 @@ export interface WorkspaceWorld {
   /** Something happened that the person asked to be told of. */
   onNews(news: News): void;
 }
-export interface News {
-  kind: 'mention' | 'answer';
-  message: Message;
-  title: string;
-}
 
 const THREADS_OPEN_MAX = 8;
+const DIVES_OPEN_MAX = 8;
 const CHANNELS_OPEN_MAX = 12;
 const RESUBSCRIBE_EVERY_MS = 500;
 const RECOUNTS_MAX = 5;
@@ -54,6 +57,7 @@ export class WorkspaceState {
   readonly people = new People();
   readonly channels = new Channels(this.people);
   readonly threads = new Threads();
+  readonly forks = new Forks();
   readonly tasks: Tasks;
   readonly streams = new Streams();
   readonly connection = new Connection();
@@ -61,6 +65,8 @@ export class WorkspaceState {
   readonly drafts: Drafts;
   readonly outbox: Outbox;
   readonly reads: Reads;
+  readonly dives: Dives;
+  readonly outcomes = new Outcomes(this);
 
   /** Names that become links in messages: only channels that this person may see. */
   readonly links = $derived(
@@ -69,8 +75,10 @@ export class WorkspaceState {
 
   #world: WorkspaceWorld;
   #socket: Socket;
-  #open = new Map<string, ThreadState>();
-  #lists = new Map<string, ChannelState>();
+  #threads = new Recent(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
+  #dives = new Recent(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
+  #lists = new Recent(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, this));
+  #listeners = new Set<(e: OutcomeEvent) => void>();
   #asked = new Map<string, number>();
   #stopped = false;
   #wasLive = false;
@@ -97,13 +105,14 @@ export class WorkspaceState {
     );
     this.reads = new Reads(this.api, this.threads, this.channels, () => void this.#recount());
     this.tasks = new Tasks((id) => this.api.task(id));
-    this.typing = new Typing((thread) => this.#socket.typing(thread));
+    this.typing = new Typing((place) => this.#socket.typing(place));
     this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
     this.outbox = new Outbox(world.shelf, `openvibe.outbox.${user}.${ref.id}`, {
       post: (item) => this.#post(item),
       newestThread: (channel) => this.threads.inChannel(channel)[0]?.id ?? null,
       refused: () => this.#world.say('Message not sent'),
     });
+    this.dives = new Dives(this);
   }
 
   get myId(): string {
@@ -127,8 +136,10 @@ export class WorkspaceState {
     this.workspace = s.workspace;
     this.people.load(s);
     this.channels.load(s.channels, s.seq);
+    this.forks.load(s.open_forks);
     this.tasks.load(s.active_tasks);
     this.streams.clear();
+    void this.outcomes.start();
     this.status = 'ready';
     if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
     return s;
@@ -171,8 +182,9 @@ export class WorkspaceState {
   async #resync(): Promise<void> {
     try {
       const s = await this.#load();
-      for (const t of this.#open.values()) void t.reload();
-      for (const c of this.#lists.values()) void c.load();
+      for (const t of this.#threads.all()) void t.reload();
+      for (const f of this.#dives.all()) if (!this.dives.isStarting(f.id)) void f.reload();
+      for (const c of this.#lists.all()) void c.load();
       if (!this.#stopped) this.#socket.start(s);
     } catch {
       if (!this.#stopped) setTimeout(() => void this.#resync(), 3000);
@@ -200,27 +212,35 @@ export class WorkspaceState {
   // --- places ---
 
   thread(id: string): ThreadState {
-    let t = this.#open.get(id);
-    if (t) this.#open.delete(id);
-    else t = new ThreadState(id, this);
-    this.#open.set(id, t); // the newest goes last
-    if (this.#open.size > THREADS_OPEN_MAX) this.#open.delete(this.#open.keys().next().value!);
-    return t;
+    return this.#threads.get(id);
+  }
+  fork(id: string): ForkState {
+    return this.#dives.get(id);
   }
   channel(id: string): ChannelState {
-    let c = this.#lists.get(id);
-    if (c) this.#lists.delete(id);
-    else c = new ChannelState(id, this);
-    this.#lists.set(id, c);
-    if (this.#lists.size > CHANNELS_OPEN_MAX) this.#lists.delete(this.#lists.keys().next().value!);
-    return c;
+    return this.#lists.get(id);
   }
-  watch(thread: string): () => void {
-    this.#socket.subscribe(thread);
+  /** Where these messages are shown, if they are. */
+  #window(x: { thread_id: string; fork_id: string | null }): MessageWindow | undefined {
+    return x.fork_id ? this.#dives.known(x.fork_id) : this.#threads.known(x.thread_id);
+  }
+  /** Text that is being written in a thread or a dive comes only to those who watch it. */
+  watch(place: string): () => void {
+    if (this.dives.isStarting(place)) return () => undefined;
+    this.#socket.subscribe(place);
     return () => {
-      this.#socket.unsubscribe(thread);
-      for (const [id, s] of this.streams.map) if (s.thread === thread) this.streams.map.delete(id);
+      this.#socket.unsubscribe(place);
+      for (const [id, s] of this.streams.map) if (s.place === place) this.streams.map.delete(id);
     };
+  }
+  /** Whoever edits a result hears of it here. Returns how to stop. */
+  onOutcome(listener: (e: OutcomeEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+  /** Vibe, unless the thread has an agent of its own. */
+  partnerIn(thread: string): string | null {
+    return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
   }
   learnThread(thread: Thread): void {
     this.threads.put(thread);
@@ -253,16 +273,23 @@ export class WorkspaceState {
       case 'message.deleted': {
         const m = e.data.message;
         this.threads.changed(m);
-        this.#open.get(m.thread_id)?.apply(e);
+        this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
         if (e.type === 'message.updated') this.#answered(m);
         return;
       }
       case 'reaction.added':
       case 'reaction.removed':
-        if (e.thread_id) this.#open.get(e.thread_id)?.apply(e);
-        else for (const t of this.#open.values()) t.apply(e);
+        if (e.thread_id) this.#window({ thread_id: e.thread_id, fork_id: e.fork_id ?? null })?.apply(e);
         return;
+      case 'fork.created':
+      case 'fork.updated':
+        return this.forks.put(e.data.fork);
+      case 'resolution.drafted':
+      case 'resolution.updated':
+      case 'resolution.published':
+      case 'action_item.updated':
+        return this.#outcome(e);
       case 'task.status_changed':
         return this.#task(e.data.task);
     }
@@ -270,35 +297,43 @@ export class WorkspaceState {
   hear(f: DroppableFrame): void {
     switch (f.type) {
       case 'task.delta': {
-        const thread = this.tasks.map.get(f.task_id)?.thread_id ?? null;
-        if (!this.streams.delta(f, thread) && thread) this.#askAgain(thread);
+        const task = this.tasks.map.get(f.task_id);
+        const place = task ? placeOf(task) : null;
+        if (!this.streams.delta(f, place) && place) this.#askAgain(place);
         return;
       }
-      case 'typing':
-        if (f.thread_id && f.user_id !== this.myId) this.typing.heard(f.thread_id, f.user_id);
+      case 'typing': {
+        const place = f.fork_id ?? f.thread_id;
+        if (place && f.user_id !== this.myId) this.typing.heard(place, f.user_id);
         return;
+      }
       case 'presence':
         return this.people.seen(f);
       case 'read.updated':
-        if (this.reads.elsewhere(f.thread_id, f.seq)) this.#open.get(f.thread_id)?.readElsewhere(f.seq);
+        if (this.reads.elsewhere(f.thread_id, f.seq)) this.#threads.known(f.thread_id)?.readElsewhere(f.seq);
     }
   }
 
   #created(e: MessageCreated): void {
     const m = e.data.message;
     const mine = m.author.type === 'human' && m.author.id === this.myId;
-    const open = this.#open.get(m.thread_id);
+    const open = this.#window(m);
     const seen = open?.watching === true && this.#world.visible();
     this.threads.created(m, this.myId, seen);
+    this.forks.created(m);
     open?.apply(e);
-    if (mine && m.client_id) this.outbox.confirm(m.client_id, m.thread_id);
-    if (m.author.type === 'human' && m.author.id) this.typing.stopped(m.thread_id, m.author.id);
+    if (mine && m.client_id) this.outbox.confirm(m.client_id, placeOf(m));
+    if (m.author.type === 'human' && m.author.id) this.typing.stopped(placeOf(m), m.author.id);
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
-    if (!counts(m, this.myId) || m.fork_id) return;
     const mention = mentionsMe(m, this.myId);
+    if (m.fork_id) {
+      if (mention) this.#world.onNews(newsOf('mention', m, this)); // a dive has no unread count
+      return;
+    }
+    if (!counts(m, this.myId)) return;
     if (!seen) this.channels.count(m.channel_id, mention, e.seq);
     const direct = this.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
-    if (mention || direct) this.#world.onNews({ kind: 'mention', message: m, title: this.#where(m) });
+    if (mention || direct) this.#world.onNews(newsOf(tellsMe(m, this.myId) ? 'result' : 'mention', m, this));
     if (m.state === 'complete') this.#answered(m);
   }
   /** An agent finished what I asked for. */
@@ -306,18 +341,23 @@ export class WorkspaceState {
     if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return;
     const task = m.metadata.task_id ? this.tasks.map.get(m.metadata.task_id) : undefined;
     if (task?.requested_by !== this.myId) return;
-    this.#world.onNews({ kind: 'answer', message: m, title: this.#where(m) });
+    this.#world.onNews(newsOf('answer', m, this));
   }
-  #where(m: Message): string {
-    const c = this.channels.map.get(m.channel_id);
-    const name = this.people.nameOf(m.author);
-    return !c || c.kind === 'direct' ? name : `${name} in #${c.name}`;
+  #outcome(e: OutcomeEvent): void {
+    if (e.type === 'action_item.updated') {
+      const item = e.data.action_item;
+      const given = item.owner_id === this.myId && this.outcomes.items.get(item.id)?.owner_id !== this.myId;
+      if (given && !item.done) this.#world.onNews(newsOfItem(item));
+    }
+    this.outcomes.apply(e);
+    for (const listener of this.#listeners) listener(e);
   }
   #task(task: Task): void {
     const before = this.tasks.map.get(task.id)?.status;
     this.tasks.put(task);
-    if (!this.#open.get(task.thread_id)?.watching || before === task.status) return;
+    if (!this.#window(task)?.watching || before === task.status) return;
     const name = this.people.agentName(task.agent_id);
+    if (task.kind === 'resolve') return; // the editor says how the draft comes on
     if (task.status === 'running') this.#world.say(`${name} is answering`);
     else if (task.status === 'completed') this.#world.say(`${name} has answered`);
     else if (task.status === 'cancelled') this.#world.say('Stopped');
@@ -327,25 +367,33 @@ export class WorkspaceState {
     if (user === this.myId) return added ? this.channels.join(channel) : this.channels.leave(channel.id);
     if (this.channels.map.has(channel.id)) this.channels.put(channel);
   }
-  #askAgain(thread: string): void {
+  #askAgain(place: string): void {
     const now = Date.now();
-    if (now - (this.#asked.get(thread) ?? 0) < RESUBSCRIBE_EVERY_MS) return;
-    this.#asked.set(thread, now);
-    this.#socket.resubscribe(thread);
+    if (now - (this.#asked.get(place) ?? 0) < RESUBSCRIBE_EVERY_MS) return;
+    this.#asked.set(place, now);
+    this.#socket.resubscribe(place);
   }
 
   // --- what goes out ---
 
-  send(target: Target, content: string, then?: (thread: string) => void): void {
+  send(target: Target, content: string, then?: (place: string) => void): void {
     this.outbox.add(target, content, this.connection.net !== 'offline', then);
-    if (target.thread_id) this.typing.sent(target.thread_id);
+    const place = target.fork_id ?? target.thread_id;
+    if (place) this.typing.sent(place);
   }
   async #post(item: OutItem): Promise<string> {
     const body = { content: item.content, client_id: item.client_id };
+    if (item.fork_id) {
+      const fork = await this.dives.settled(item.fork_id);
+      const { message, tasks } = await this.api.postToFork(fork, body);
+      this.learnTasks(tasks);
+      this.#dives.known(fork)?.add(message);
+      return fork;
+    }
     if (item.thread_id) {
       const { message, tasks } = await this.api.reply(item.thread_id, body);
       this.learnTasks(tasks);
-      this.#open.get(item.thread_id)?.add(message);
+      this.#threads.known(item.thread_id)?.add(message);
       return item.thread_id;
     }
     const { thread, message, tasks } = await this.api.startThread(item.channel_id, body);
@@ -362,7 +410,7 @@ export class WorkspaceState {
   /** Shown at once; the event with everyone's reactions replaces it. */
   async react(m: Message, emoji: string): Promise<void> {
     const on = !m.reactions.find((r) => r.emoji === emoji)?.user_ids.includes(this.myId);
-    const open = this.#open.get(m.thread_id);
+    const open = this.#window(m);
     open?.react(m.id, toggled(m.reactions, emoji, this.myId, on));
     try {
       await this.api.react(m.id, emoji, on);
@@ -374,12 +422,12 @@ export class WorkspaceState {
   }
   async edit(m: Message, content: string): Promise<void> {
     const edited = await this.api.editMessage(m.id, content);
-    this.#open.get(m.thread_id)?.replace(edited);
+    this.#window(m)?.replace(edited);
     this.threads.changed(edited);
   }
   async remove(m: Message): Promise<void> {
     const gone = await this.api.deleteMessage(m.id);
-    this.#open.get(m.thread_id)?.replace(gone);
+    this.#window(m)?.replace(gone);
     this.threads.changed(gone);
   }
   async stopTask(task: Task): Promise<void> {

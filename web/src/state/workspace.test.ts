@@ -3,7 +3,8 @@ import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
 import type { Message, Task, Thread } from '../api/types';
 import { AT, fromAgent, member, message, shelf, snapshot, task, thread } from '../test/make';
-import { WorkspaceState, type News } from './workspace.svelte';
+import type { News } from './news';
+import { WorkspaceState } from './workspace.svelte';
 
 /** A server in memory: answers the routes that the state uses, from what the test puts into it. */
 class Backend {

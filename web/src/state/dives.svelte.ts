@@ -1,0 +1,154 @@
+import { SvelteMap } from 'svelte/reactivity';
+import type { Api } from '../api/api';
+import { say } from '../api/problem';
+import type { Fork, ForkPatch, Message } from '../api/types';
+import { newId } from '../lib/secure';
+import { titleFrom } from '../lib/text';
+import type { Drafts } from './drafts.svelte';
+import type { ForkState } from './fork.svelte';
+import type { Forks } from './forks.svelte';
+import type { Outbox } from './outbox.svelte';
+
+export interface DivesHome {
+  readonly api: Api;
+  readonly forks: Forks;
+  readonly drafts: Drafts;
+  readonly outbox: Outbox;
+  readonly myId: string;
+  /** Whom a dive from this thread explores with unless another is chosen. */
+  partnerIn(thread: string): string | null;
+  fork(id: string): ForkState;
+}
+interface Start {
+  fork: Fork;
+  origin: Message;
+  /** Why it could not be started. */
+  problem: string;
+}
+
+/**
+ * What one does with dives. One that I start is shown at once, under an id of this window;
+ * what I write and choose in it waits for the server's id.
+ */
+export class Dives {
+  readonly #starts = new SvelteMap<string, Start>();
+  #made = new Map<string, Promise<string>>();
+  /** From the server's id to the one that it was opened under. */
+  #openedAs = new Map<string, string>();
+  #home: DivesHome;
+
+  constructor(home: DivesHome) {
+    this.#home = home;
+  }
+
+  get(id: string): Fork | undefined {
+    return this.#starts.get(id)?.fork ?? this.#home.forks.get(id);
+  }
+  /** Not made by the server yet. */
+  isStarting(id: string): boolean {
+    return this.#starts.has(id);
+  }
+  problem(id: string): string {
+    return this.#starts.get(id)?.problem ?? '';
+  }
+  /** The same before and after the server made it, so that its panel stays as it is. */
+  keyOf(id: string): string {
+    return this.#openedAs.get(id) ?? id;
+  }
+
+  /** `then` is told the server's id, once there is one. */
+  start(origin: Message, then: (id: string, from: string) => void): string {
+    const id = `new-${newId()}`;
+    this.#starts.set(id, { origin, problem: '', fork: this.#draft(id, origin) });
+    this.#home.fork(id).begin(origin);
+    this.#make(id, then);
+    return id;
+  }
+  retry(id: string, then: (id: string, from: string) => void): void {
+    const start = this.#starts.get(id);
+    if (!start) return;
+    this.#starts.set(id, { ...start, problem: '' });
+    this.#make(id, then);
+  }
+  #make(id: string, then: (id: string, from: string) => void): void {
+    const made = this.#create(id);
+    this.#made.set(id, made);
+    made.then(
+      (real) => then(real, id),
+      (e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }),
+    );
+  }
+  async #create(id: string): Promise<string> {
+    const { api, forks, drafts, outbox } = this.#home;
+    const { origin } = this.#starts.get(id)!;
+    const { moment } = forks;
+    const { fork } = await api.createFork(origin.thread_id, {
+      message_id: origin.id,
+      client_id: id.slice(4),
+    });
+    forks.learn(fork, moment);
+    const state = this.#home.fork(fork.id);
+    state.begin(origin);
+    void state.load(); // somebody may have been faster than this answer
+    this.#openedAs.set(fork.id, id);
+    drafts.move(`d:${id}`, `d:${fork.id}`);
+    outbox.move(id, fork.id);
+    this.#starts.delete(id);
+    return fork.id;
+  }
+  #draft(id: string, origin: Message): Fork {
+    const { workspace_id, channel_id, thread_id } = origin;
+    return {
+      id,
+      workspace_id,
+      channel_id,
+      thread_id,
+      message_id: origin.id,
+      title: titleFrom(origin),
+      description: null,
+      agent_id: this.#home.partnerIn(thread_id),
+      agent_version: null,
+      auto_reply: true,
+      context: 'message',
+      status: 'active',
+      stale: false,
+      message_count: 0,
+      created_by: this.#home.myId,
+      created_at: new Date().toISOString(),
+      resolved_at: null,
+      resolution_id: null,
+      draft_id: null,
+    };
+  }
+  /** The server's id. Fails as the start did. */
+  settled(id: string): Promise<string> {
+    return this.#made.get(id) ?? Promise.resolve(id);
+  }
+
+  /** Every dive of a thread, whatever came of it. */
+  async list(thread: string): Promise<void> {
+    const { api, forks } = this.#home;
+    for (let after: string | undefined, more = true; more;) {
+      const { moment } = forks;
+      const page: Awaited<ReturnType<Api['forks']>> = await api.forks(thread, { after });
+      for (const f of page.data) forks.learn(f, moment);
+      after = page.data.at(-1)?.id;
+      more = page.has_more && after !== undefined;
+    }
+  }
+  async patch(id: string, change: ForkPatch): Promise<void> {
+    const start = this.#starts.get(id);
+    if (start) this.#starts.set(id, { ...start, fork: { ...start.fork, ...change } });
+    const real = await this.settled(id);
+    const { moment } = this.#home.forks;
+    this.#home.forks.learn(await this.#home.api.patchFork(real, change), moment);
+  }
+  async abandon(id: string): Promise<void> {
+    const { moment } = this.#home.forks;
+    this.#home.forks.learn((await this.#home.api.abandon(id)).fork, moment);
+  }
+  async reopen(id: string): Promise<void> {
+    const { moment } = this.#home.forks;
+    this.#home.forks.learn((await this.#home.api.reopen(id)).fork, moment);
+  }
+}

@@ -1,0 +1,69 @@
+import { tick } from 'svelte';
+import type { Fork, Message } from '../api/types';
+import { focusComposer } from '../lib/focus';
+import { to, type Router } from '../lib/router.svelte';
+import { ACTIVE_MAX, isOpen } from './forks.svelte';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+interface Context {
+  ws: WorkspaceState;
+  ui: Ui;
+  router: Router;
+}
+
+export const canDive = (m: Message, ws: WorkspaceState): boolean =>
+  m.fork_id === null &&
+  m.kind !== 'notice' &&
+  m.state !== 'streaming' &&
+  ws.people.canWrite &&
+  !ws.channels.map.get(m.channel_id)?.archived_at &&
+  ws.threads.map.get(m.thread_id)?.status !== 'archived';
+
+/** The panel opens at once; the server makes the dive meanwhile. */
+export function startDive(m: Message, { ws, ui, router }: Context): void {
+  if (ws.connection.net === 'offline')
+    return ui.show('You are offline. A dive can be started when you are back.');
+  if (ws.forks.openIn(m.thread_id).length >= ACTIVE_MAX)
+    return ui.show(`${ACTIVE_MAX} dives are open here. Resolve or abandon one first.`);
+  const id = ws.dives.start(m, (real, from) => settle(real, from, router));
+  router.open(`dive:${id}`);
+}
+export const settle = (real: string, from: string, router: Router): void => {
+  if (router.panel?.kind === 'dive' && router.panel.id === from) router.open(`dive:${real}`, null, true);
+};
+
+const panelDive = (ws: WorkspaceState, router: Router): Fork | undefined =>
+  router.panel?.kind === 'dive' && !router.panel.resolve ? ws.dives.get(router.panel.id) : undefined;
+
+export function canBringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): boolean {
+  const dive = panelDive(ws, router);
+  return dive !== undefined && isOpen(dive) && m.fork_id === null && ws.people.canWrite;
+}
+/** Quotes it into the box of the open dive: its partner then knows it, and people see that it does. */
+export function bringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): void {
+  const dive = panelDive(ws, router);
+  if (!dive) return;
+  const key = `d:${dive.id}`;
+  const before = ws.drafts.get(key).trimEnd();
+  const quote = `**${ws.people.nameOf(m.author)}:** ${m.content.trim()}`.replace(/^/gm, '> ');
+  ws.drafts.set(key, `${before ? `${before}\n\n` : ''}${quote}\n\n`);
+  void tick().then(() => {
+    focusComposer(document.querySelector('aside [data-zone]'));
+    const box = document.activeElement;
+    if (box instanceof HTMLTextAreaElement) box.setSelectionRange(box.value.length, box.value.length);
+  });
+}
+
+/** Where a dive is shown beside its thread; null while its channel is not known. */
+export function pathTo(dive: Fork, ws: WorkspaceState): string | null {
+  const channel = ws.channels.map.get(dive.channel_id);
+  return channel ? to.dive(ws.slug, ws.channels.segment(channel), dive.thread_id, dive.id) : null;
+}
+/** To the message in its thread that a dive starts from, or its card. On narrow screens the panel would cover it. */
+export function pathToMessage(dive: Fork, message: string, ws: WorkspaceState, keep: boolean): string | null {
+  const channel = ws.channels.map.get(dive.channel_id);
+  if (!channel) return null;
+  const thread = to.thread(ws.slug, ws.channels.segment(channel), dive.thread_id);
+  return `${thread}${keep ? `?panel=dive:${dive.id}` : ''}#m-${message}`;
+}

@@ -1,0 +1,66 @@
+import type { MessagePage } from '../api/api';
+import type { Fork, List, Message, Task } from '../api/types';
+import type { Forks } from './forks.svelte';
+import { MessageWindow, type Opened, type WindowHome } from './window.svelte';
+
+export interface ForkHome extends WindowHome {
+  readonly forks: Forks;
+}
+
+/** The messages of one dive. Nothing in it counts as unread; it is read by who opens it. */
+export class ForkState extends MessageWindow {
+  /** The message that it starts from, once known. */
+  origin = $state.raw<Message | null>(null);
+  #home: ForkHome;
+
+  constructor(id: string, home: ForkHome) {
+    super(id, home);
+    this.#home = home;
+  }
+
+  /** The dive itself, kept right by events. */
+  get fork(): Fork | undefined {
+    return this.#home.forks.get(this.id);
+  }
+  /** I opened it just now from this message: there is nothing to wait for. */
+  begin(origin: Message): void {
+    this.origin = origin;
+    this.status = 'ready';
+  }
+
+  protected override async open(around: string | null): Promise<Opened> {
+    const { api, forks } = this.#home;
+    const { moment } = forks;
+    const [fork, page] = await Promise.all([api.fork(this.id), this.firstPage(around)]);
+    forks.learn(fork, moment);
+    this.#findOrigin(fork);
+    const part = around !== null && page.data.length < fork.message_count;
+    return {
+      messages: page.data,
+      hasOlder: around ? part : page.has_more,
+      hasNewer: part, // whether there really are newer ones is known once they are asked for
+    };
+  }
+  protected override page(at: MessagePage): Promise<List<Message>> {
+    return this.#home.api.forkMessages(this.id, at);
+  }
+  protected override tasks(): Promise<List<Task>> {
+    const fork = this.fork;
+    return fork
+      ? this.#home.api.tasks({ thread_id: fork.thread_id })
+      : Promise.resolve({ data: [], has_more: false });
+  }
+  protected override opened(): void {
+    // No unread rule in a dive.
+  }
+  override async seen(): Promise<void> {
+    // No read mark in a dive.
+  }
+  #findOrigin(fork: Fork): void {
+    if (this.origin) return;
+    this.#home.api.message(fork.message_id).then(
+      (m) => (this.origin = m),
+      () => undefined, // the panel says that it is not there
+    );
+  }
+}

@@ -1,0 +1,211 @@
+import type { Api, MessagePage } from '../api/api';
+import type { ServerEvent } from '../api/events';
+import { isMissing, say } from '../api/problem';
+import type { List, Message, Task } from '../api/types';
+import { insert, isFrom, merge, replace, setReactions } from '../lib/messages';
+
+export type Loading = 'loading' | 'ready' | 'missing' | 'error';
+export interface WindowHome {
+  readonly api: Api;
+  readonly myId: string;
+  learnTasks(tasks: Task[]): void;
+}
+/** What a place answered when it was opened: messages, and whether there are more on either side. */
+export interface Opened {
+  messages: Message[];
+  hasOlder: boolean;
+  hasNewer: boolean;
+}
+
+/** Kept at most while following the end; older ones are read again on scrolling up. */
+const FOLLOW_MAX = 400;
+/** Kept at most while reading back; then the newest are let go and read again on the way down. */
+const WINDOW_MAX = 800;
+
+/** The messages of one place, a thread or a dive: a window of what the server has, kept right by events. */
+export abstract class MessageWindow {
+  readonly id: string;
+  status = $state<Loading>('loading');
+  problem = $state('');
+  messages = $state.raw<Message[]>([]);
+  hasOlder = $state(false);
+  hasNewer = $state(false);
+  busy = $state<'older' | 'newer' | null>(null);
+  /** The first message that was unread when the place was opened; it does not move while open. */
+  unreadFrom = $state<string | null>(null);
+  /** Messages that came while the end was not loaded. */
+  missed = $state(0);
+  /** The message of mine that is being edited. */
+  editing = $state<string | null>(null);
+  /** The reader looks at the end right now, so what comes is read at once. */
+  watching = false;
+
+  readonly #home: WindowHome;
+  /** For each page under way the events since it was asked for; they are newer than the page. */
+  #logs = new Set<ServerEvent[]>();
+
+  constructor(id: string, home: WindowHome) {
+    this.id = id;
+    this.#home = home;
+  }
+
+  /** Reads the place itself and the messages at its end, or around one. */
+  protected abstract open(around: string | null): Promise<Opened>;
+  protected abstract page(at: MessagePage): Promise<List<Message>>;
+  /** The messages of `open` are in place. */
+  protected abstract opened(): void;
+  /** Tasks whose rows are shown here. */
+  protected abstract tasks(): Promise<List<Task>>;
+
+  async load(around: string | null = null): Promise<void> {
+    if (this.status !== 'ready' || around) this.status = this.messages.length ? this.status : 'loading';
+    const log = this.#record();
+    try {
+      const { messages, hasOlder, hasNewer } = await this.open(around);
+      this.messages = messages;
+      this.hasOlder = hasOlder;
+      this.hasNewer = hasNewer;
+      this.missed = 0;
+      this.#replay(log);
+      this.opened();
+      this.status = 'ready';
+      this.tasks().then(
+        (l) => this.#home.learnTasks(l.data),
+        () => undefined, // rows ask for their own task when it is missing
+      );
+    } catch (e) {
+      if (isMissing(e)) this.status = 'missing';
+      else if (!this.messages.length) {
+        this.problem = say(e);
+        this.status = 'error';
+      }
+    } finally {
+      this.#logs.delete(log);
+    }
+  }
+  /** The page to open with; when the linked message is gone, the end. */
+  protected async firstPage(around: string | null): Promise<List<Message>> {
+    if (!around) return this.page({});
+    try {
+      return await this.page({ around });
+    } catch (e) {
+      if (isMissing(e)) return this.page({});
+      throw e;
+    }
+  }
+  /** After a gap in the event log: what is here may be stale. */
+  reload(): Promise<void> {
+    return this.load(this.hasNewer ? (this.messages.at(-1)?.id ?? null) : null);
+  }
+
+  async loadOlder(): Promise<void> {
+    const first = this.messages[0];
+    if (!first || !this.hasOlder || this.busy) return;
+    await this.#more('older', { before: first.id });
+  }
+  async loadNewer(): Promise<void> {
+    const last = this.messages.at(-1);
+    if (!last || !this.hasNewer || this.busy) return;
+    await this.#more('newer', { after: last.id });
+  }
+  async #more(way: 'older' | 'newer', at: MessagePage): Promise<void> {
+    this.busy = way;
+    this.#bound(way);
+    const log = this.#record();
+    try {
+      const page = await this.page(at);
+      this.messages = merge(this.messages, page.data);
+      if (way === 'older') this.hasOlder = page.has_more;
+      else this.hasNewer = page.has_more;
+      if (!this.hasNewer) this.missed = 0;
+      this.#replay(log);
+    } catch {
+      // Scrolling again tries again.
+    } finally {
+      this.#logs.delete(log);
+      this.busy = null;
+    }
+  }
+  /** Lets go of the far end before reading on. Never together with new rows: the list keeps its place by one change at a time. */
+  #bound(way: 'older' | 'newer'): void {
+    if (this.messages.length <= WINDOW_MAX) return;
+    if (way === 'older') {
+      this.messages = this.messages.slice(0, WINDOW_MAX);
+      this.hasNewer = true;
+    } else {
+      this.messages = this.messages.slice(-WINDOW_MAX);
+      this.hasOlder = true;
+    }
+  }
+  /** Back to the end, wherever the window stood. */
+  async toLatest(): Promise<void> {
+    if (this.hasNewer) await this.load();
+  }
+
+  /** Called for every durable event of this place. */
+  apply(e: ServerEvent): void {
+    for (const log of this.#logs) log.push(e);
+    this.#apply(e);
+  }
+  #apply(e: ServerEvent): void {
+    switch (e.type) {
+      case 'message.created':
+        return this.add(e.data.message);
+      case 'message.updated':
+      case 'message.deleted':
+        this.messages = replace(this.messages, e.data.message);
+        return;
+      case 'reaction.added':
+      case 'reaction.removed':
+        this.messages = setReactions(this.messages, e.data.message_id, e.data.reactions);
+    }
+  }
+  add(message: Message): void {
+    if (this.hasNewer) {
+      if (!this.messages.some((m) => m.id === message.id)) this.missed++;
+      return;
+    }
+    if (this.messages.some((m) => m.id === message.id)) return; // my own answer came first; an event is not newer
+    let list = insert(this.messages, message);
+    if (this.watching && list.length > FOLLOW_MAX) {
+      list = list.slice(-FOLLOW_MAX / 2);
+      this.hasOlder = true;
+    }
+    this.messages = list;
+  }
+  replace(message: Message): void {
+    this.messages = replace(this.messages, message);
+  }
+  react(id: string, reactions: Message['reactions']): void {
+    this.messages = setReactions(this.messages, id, reactions);
+  }
+
+  #record(): ServerEvent[] {
+    const log: ServerEvent[] = [];
+    this.#logs.add(log);
+    return log;
+  }
+  #replay(log: readonly ServerEvent[]): void {
+    for (const e of log) this.#apply(e);
+  }
+
+  /** Seen on screen for a second. */
+  abstract seen(seq: number): Promise<void>;
+  editLast(): void {
+    const me = this.#home.myId;
+    this.editing = this.messages.findLast((m) => isFrom(m, me) && !m.deleted_at)?.id ?? null;
+  }
+  /** Opened again while still in memory. */
+  enter(): void {
+    if (this.status === 'ready') this.opened();
+  }
+  /** What is far up is read again when the place is opened next. */
+  leave(): void {
+    this.watching = false;
+    this.editing = null;
+    if (!this.hasNewer && this.messages.length > FOLLOW_MAX / 4) {
+      this.messages = this.messages.slice(-FOLLOW_MAX / 4);
+      this.hasOlder = true;
+    }
+  }
+}
