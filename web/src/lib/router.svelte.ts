@@ -104,6 +104,10 @@ export class Router {
   get panel(): Panel {
     return this.#at.panel;
   }
+  /** `focus` as it stands in the address, to keep it. */
+  get focusText(): string | null {
+    return this.#at.query.get('focus');
+  }
 
   /** Follows Back and plain clicks on our own links. Returns how to stop. */
   listen(): () => void {
