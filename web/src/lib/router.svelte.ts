@@ -93,6 +93,8 @@ export const to = {
 };
 
 export class Router {
+  /** The dive that a look at a task or an agent covers. */
+  #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
 
   get place(): Place {
@@ -144,10 +146,22 @@ export class Router {
   /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */
   open(panel: string | null, focus: string | null = null, replace = false): void {
     const url = new URL(location.href);
+    const before = url.searchParams.get('panel');
+    const covers = panel !== null && !panel.startsWith('dive:');
+    if (!covers) this.#beneath = null;
+    else if (before?.startsWith('dive:')) this.#beneath = { panel: before, focus: this.focusText };
     const set = (key: string, value: string | null) =>
       value ? url.searchParams.set(key, value) : url.searchParams.delete(key);
     set('panel', panel);
     set('focus', focus);
     this.go(url.pathname + url.search.replaceAll('%3A', ':'), replace);
+  }
+  /** Closes what lies on top: a look at a task gives way to the dive that it covered, the focus view to the panel. */
+  close(): void {
+    const { panel, focus } = this.#at;
+    if (panel?.kind !== 'dive' && this.#beneath) this.open(this.#beneath.panel, this.#beneath.focus);
+    else if (panel?.kind === 'dive' && panel.resolve) this.open(`dive:${panel.id}`, this.focusText);
+    else if (panel?.kind === 'dive' && focus) this.open(`dive:${panel.id}`);
+    else this.open(null);
   }
 }

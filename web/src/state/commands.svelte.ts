@@ -25,6 +25,11 @@ export class Commands {
   get title(): string {
     const r = this.#router.route;
     if (r.name === 'settings') return 'Settings';
+    if (r.name === 'actions') return 'Actions';
+    if (r.name === 'decisions') return 'Decisions';
+    const panel = this.#router.panel;
+    if (panel?.kind === 'dive' && this.#router.place.focus)
+      return this.#ws.dives.get(panel.id)?.title ?? 'Deep dive';
     if (r.name === 'thread') return threadTitle(this.#ws.threads.map.get(r.thread));
     const c = this.channel;
     if (!c) return 'OpenVibe';
@@ -53,7 +58,7 @@ export class Commands {
       case 'escape':
         if (ui.sidebar) ui.sidebar = false;
         else if (typing) (target as HTMLElement).blur();
-        else if (this.#router.panel) this.#router.open(null);
+        else if (this.#router.panel) this.#router.close();
         else return false;
         return true;
       case 'composer':

@@ -1,12 +1,14 @@
 import { say } from '../api/problem';
 import { to, type Router } from '../lib/router.svelte';
 import { agentName, threadTitle } from '../lib/text';
+import { pathTo } from './diving';
+import { isOpen } from './forks.svelte';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
 export interface SwitcherItem {
   key: string;
-  kind: 'channel' | 'private' | 'direct' | 'thread' | 'person' | 'agent';
+  kind: 'channel' | 'private' | 'direct' | 'thread' | 'dive' | 'person' | 'agent';
   id: string;
   title: string;
   note: string;
@@ -66,5 +68,21 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
         },
       ];
     });
-  return [...recent.slice(0, 3), ...rooms, ...agents, ...members, ...recent.slice(3, 100)];
+  const dives = [...ws.forks.map.values()]
+    .sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)) || (a.created_at < b.created_at ? 1 : -1))
+    .flatMap((f): SwitcherItem[] => {
+      const path = pathTo(f, ws);
+      if (!path) return [];
+      const note = isOpen(f) ? 'Deep dive' : f.status === 'resolved' ? 'Resolved dive' : 'Abandoned dive';
+      return [{ key: f.id, kind: 'dive', id: f.id, title: f.title, note, go: open(path) }];
+    });
+  return [
+    ...recent.slice(0, 3),
+    ...dives.slice(0, 2),
+    ...rooms,
+    ...agents,
+    ...members,
+    ...dives.slice(2),
+    ...recent.slice(3, 100),
+  ];
 }
