@@ -20,6 +20,7 @@ use crate::{
     auth::{self, Hasher, LoginLimits},
     config::{Config, Signup},
     db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
+    forks::{edit, resolver::Resolver},
     http::{State, router, state::Inner},
     ids::WorkspaceId,
     model,
@@ -38,6 +39,7 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
 /// How long the database may take to close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
+const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 
 pub struct App {
     state: State,
@@ -196,22 +198,30 @@ impl App {
 
         let tracker = TaskTracker::new();
         let shutdown = CancellationToken::new();
+        let policy = RetryPolicy {
+            delays: config.retry_delays.clone(),
+            ..RetryPolicy::default()
+        };
         let turns: Arc<dyn Handler> = Arc::new(Turns {
             db: db.clone(),
             hub: Arc::clone(&hub),
             provider: Arc::clone(&provider),
-            policy: RetryPolicy {
-                delays: config.retry_delays.clone(),
-                ..RetryPolicy::default()
-            },
+            policy: policy.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,
             tracker: tracker.clone(),
         });
+        let resolver: Arc<dyn Handler> = Arc::new(Resolver {
+            db: db.clone(),
+            hub: Arc::clone(&hub),
+            provider: Arc::clone(&provider),
+            policy,
+            task_timeout: config.task_timeout,
+        });
         let worker = Worker {
             db: db.clone(),
             queue: Arc::clone(&queue),
-            handlers: HashMap::from([("reply", turns)]),
+            handlers: HashMap::from([("reply", turns), ("resolve", resolver)]),
             places: config.workers,
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
@@ -281,6 +291,7 @@ impl App {
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
         tracker.spawn(worker.run());
         tracker.spawn(tidy_forever(state.clone()));
+        tracker.spawn(announce_edits_forever(state.clone()));
         let router =
             router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
         let stopping = shutdown.clone();
@@ -398,4 +409,30 @@ async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError>
             auth::tidy_sessions(c).await
         })
         .await
+}
+
+/// Tells everyone of edits of drafts that came too soon after the last one that they were told of.
+async fn announce_edits_forever(state: State) {
+    loop {
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(ANNOUNCE_EDITS_EVERY) => {}
+        }
+        if let Err(e) = announce_edits(&state).await {
+            tracing::warn!(error = %e, "edits of drafts could not be announced; trying again");
+        }
+    }
+}
+
+async fn announce_edits(state: &State) -> Result<(), DbError> {
+    let due = edit::unannounced(&mut state.db.read().await?).await?;
+    for (draft, workspace) in due {
+        state
+            .db
+            .write(workspace.0, async move |c: &mut Conn| {
+                edit::announce_edits(c, draft).await
+            })
+            .await?;
+    }
+    Ok(())
 }

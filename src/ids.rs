@@ -159,6 +159,8 @@ ids! {
     MessageId = "msg";
     TaskId = "task";
     AgentId = "agent";
+    ResolutionId = "res";
+    ActionItemId = "item";
     InviteId = "inv";
     ApiKeyId = "key";
     SessionId = "sess";

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in UTC. Its text is RFC 3339 with three decimals and `Z`.
@@ -23,6 +23,11 @@ impl Timestamp {
 
     pub fn to_text(self) -> String {
         self.0.to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+
+    /// The day in UTC.
+    pub fn day(self) -> NaiveDate {
+        self.0.date_naive()
     }
 
     /// How long from `earlier` to this; zero when it is the other way round.

@@ -1,13 +1,14 @@
 //! Reads what one reply is made from (PROTOCOL §5, "Context"). Rendering it is in `prompt`.
 
 use super::{
-    manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
+    manifest::{self, AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
     profiles::Resolved,
-    prompt::{Ask, Author, Context, HISTORY_MAX, Speech, Spoken},
+    prompt::{Ask, Author, Context, Dive, HISTORY_MAX, Speech, Spoken},
 };
 use crate::{
     db::{Conn, DbError},
-    ids::{AgentId, MessageId, ThreadId, UserId},
+    ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
+    realtime::hub::Spot,
     tasks::Task,
 };
 
@@ -68,53 +69,50 @@ impl Row {
     }
 }
 
+/// Columns of a `Row`, with the author's name, from messages as `m`; the text that follows says which.
+macro_rules! row_sql {
+    ($parent_seq:literal, $tail:literal) => {
+        concat!(
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, \
+             m.kind, m.state, m.content, ",
+            $parent_seq,
+            " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
+            $tail
+        )
+    };
+}
+
+/// What counts as said: nothing deleted, no notices, no replies that are still streaming, and of a result only the newest version.
+macro_rules! said {
+    () => {
+        " and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and (m.kind <> 'resolution' or not exists \
+         (select 1 from resolutions r where r.message_id = m.id and r.status = 'superseded')) "
+    };
+}
+
 /// `None` when the message that asks is gone or deleted. `c` sees one state of the database.
 pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
     let Some(trigger) = task.trigger_message_id else {
         return Ok(None);
     };
-    let trigger: Option<(i64, String)> = c
+    let asked: Option<(i64, String)> = c
         .q("select seq, content from messages where id = $1 and deleted_at is null")
         .bind(trigger)
         .opt()
         .await?;
-    let (Some((trigger_seq, content)), Some(trigger)) = (trigger, task.trigger_message_id) else {
+    let Some((trigger_seq, content)) = asked else {
         return Ok(None);
     };
-
-    let history_max = i64::try_from(HISTORY_MAX).unwrap_or(i64::MAX);
-    let mut rows: Vec<Row> = c
-        .q("select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, \
-            m.kind, m.state, m.content, CAST(null AS BIGINT) as parent_seq \
-            from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
-            left join agents a on m.author_type = 'agent' and a.id = m.author_id \
-            where m.thread_id = $1 and m.fork_id is null and m.seq < $2 and m.deleted_at is null and m.kind <> 'notice' \
-              and m.state <> 'streaming' order by m.seq desc limit $3")
-        .bind(task.thread_id)
-        .bind(trigger_seq)
-        .bind(history_max)
-        .all()
-        .await?;
-    // This agent's finished replies to earlier messages count as before the trigger, also when they came later.
-    let later: Vec<Row> = c
-        .q("select m.id, m.seq, m.author_type, m.author_id, coalesce(a.profile ->> 'display_name', a.name) as author_name, \
-            m.kind, m.state, m.content, p.seq as parent_seq \
-            from messages m join messages p on p.id = m.parent_id and p.thread_id = m.thread_id and p.seq < $2 \
-            join agents a on a.id = m.author_id \
-            where m.thread_id = $1 and m.fork_id is null and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 \
-              and m.deleted_at is null and m.kind = 'text' and m.state <> 'streaming' order by m.seq limit $4")
-        .bind(task.thread_id)
-        .bind(trigger_seq)
-        .bind(agent.agent)
-        .bind(history_max)
-        .all()
-        .await?;
-    rows.extend(later);
-    rows.sort_by_key(Row::order);
-    let surplus = rows.len().saturating_sub(HISTORY_MAX);
-    rows.drain(..surplus);
-
-    let left_out = left_out(c, task.thread_id, trigger_seq, &rows).await?;
+    let place = task
+        .fork_id
+        .map_or(Spot::Thread(task.thread_id), Spot::Fork);
+    let rows = history(c, place, trigger_seq, agent.agent).await?;
+    let left_out = left_out(c, place, trigger_seq, &rows).await?;
+    let (dive, background) = match task.fork_id {
+        Some(fork) => origin(c, fork).await?,
+        None => (None, Vec::new()),
+    };
     let asker: Option<(String, Option<String>)> = c
         .q("select u.name, m.role from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
         .bind(task.requested_by)
@@ -127,7 +125,8 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
         context: Context {
             instructions: agent.profile.instructions.clone(),
             agent_id: agent.agent,
-            dive: None,
+            dive,
+            background,
             summary: None,
             history: rows.into_iter().map(Row::spoken).collect(),
             ask: Ask {
@@ -147,52 +146,148 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     }))
 }
 
+/// The newest messages of a place before the one that asks, oldest first, at most `HISTORY_MAX`.
+async fn history(
+    c: &mut Conn,
+    place: Spot,
+    trigger_seq: i64,
+    agent: AgentId,
+) -> Result<Vec<Row>, DbError> {
+    let mut rows = before(c, place, trigger_seq, HISTORY_MAX).await?;
+    // This agent's finished replies to earlier messages count as before the trigger, also when they came later.
+    let q = match place {
+        Spot::Thread(_) => c.q(concat!(
+            row_sql!(
+                "p.seq",
+                "join messages p on p.id = m.parent_id and p.thread_id = m.thread_id and p.seq < $2 \
+                 where m.thread_id = $1 and m.fork_id is null and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 \
+                 and m.kind = 'text'"
+            ),
+            said!(),
+            "order by m.seq limit $4"
+        )),
+        Spot::Fork(_) => c.q(concat!(
+            row_sql!(
+                "p.seq",
+                "join messages p on p.id = m.parent_id and p.fork_id = m.fork_id and p.seq < $2 \
+                 where m.fork_id = $1 and m.seq > $2 and m.author_type = 'agent' and m.author_id = $3 and m.kind = 'text'"
+            ),
+            said!(),
+            "order by m.seq limit $4"
+        )),
+    };
+    let later: Vec<Row> = q
+        .bind(place.id())
+        .bind(trigger_seq)
+        .bind(agent)
+        .bind(i64::try_from(HISTORY_MAX).unwrap_or(i64::MAX))
+        .all()
+        .await?;
+    rows.extend(later);
+    rows.sort_by_key(Row::order);
+    let surplus = rows.len().saturating_sub(HISTORY_MAX);
+    rows.drain(..surplus);
+    Ok(rows)
+}
+
+/// The newest messages of a place before a number, newest first.
+async fn before(
+    c: &mut Conn,
+    place: Spot,
+    seq: i64,
+    count_max: usize,
+) -> Result<Vec<Row>, DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q(concat!(
+            row_sql!(
+                "CAST(null AS BIGINT)",
+                "where m.thread_id = $1 and m.fork_id is null and m.seq < $2"
+            ),
+            said!(),
+            "order by m.seq desc limit $3"
+        )),
+        Spot::Fork(_) => c.q(concat!(
+            row_sql!(
+                "CAST(null AS BIGINT)",
+                "where m.fork_id = $1 and m.seq < $2"
+            ),
+            said!(),
+            "order by m.seq desc limit $3"
+        )),
+    };
+    q.bind(place.id())
+        .bind(seq)
+        .bind(i64::try_from(count_max).unwrap_or(i64::MAX))
+        .all()
+        .await
+}
+
+/// Where a dive starts from: its header, and what of the thread its partner may know.
+async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>), DbError> {
+    let (thread, message, context, description): (ThreadId, MessageId, String, Option<String>) = c
+        .q("select thread_id, message_id, context, description from forks where id = $1")
+        .bind(fork)
+        .one()
+        .await?;
+    let forked: Option<Row> = c
+        .q(row_sql!("CAST(null AS BIGINT)", "where m.id = $1"))
+        .bind(message)
+        .opt()
+        .await?;
+    let Some(forked) = forked else {
+        return Ok((None, Vec::new()));
+    };
+    let mut background = Vec::new();
+    if context == "thread" {
+        let mut rows = before(c, Spot::Thread(thread), forked.seq, HISTORY_MAX).await?;
+        rows.reverse();
+        background.extend(rows.into_iter().map(Row::spoken));
+        if !forked.content.is_empty() {
+            background.push(forked.clone().spoken());
+        }
+    }
+    let dive = Dive {
+        message_id: message,
+        author_name: forked
+            .author_name
+            .unwrap_or_else(|| "Deleted account".to_owned()),
+        forked_content: if forked.content.is_empty() {
+            manifest::DELETED.to_owned()
+        } else {
+            forked.content
+        },
+        description,
+    };
+    Ok((Some(dive), background))
+}
+
 /// What stands before the trigger and is not sent, by reason. Costs the same however long the thread is.
 async fn left_out(
     c: &mut Conn,
-    thread: ThreadId,
+    place: Spot,
     trigger_seq: i64,
     used: &[Row],
 ) -> Result<Vec<LeftOut>, DbError> {
     let oldest = used.iter().map(|row| row.seq).min().unwrap_or(trigger_seq);
-    let passed_over: Vec<(MessageId, String)> = c
-        .q("select id, case when deleted_at is not null then 'deleted' when kind = 'notice' then 'notice' else 'streaming' end \
-            from messages where thread_id = $1 and fork_id is null and seq < $2 and seq > $3 \
-              and (deleted_at is not null or kind = 'notice' or state = 'streaming') order by seq desc limit 200")
-        .bind(thread)
-        .bind(trigger_seq)
-        .bind(oldest)
-        .all()
-        .await?;
+    let passed_over = passed_over(c, place, trigger_seq, oldest).await?;
     let mut reasons: Vec<LeftOut> = Vec::new();
-    let ids_max = i64::try_from(LEFT_OUT_IDS_MAX).unwrap_or(i64::MAX);
-    let older: Vec<(MessageId,)> = c
-        .q("select id from messages where thread_id = $1 and fork_id is null and seq < $2 and deleted_at is null \
-            and kind <> 'notice' and state <> 'streaming' order by seq desc limit $3")
-        .bind(thread)
-        .bind(oldest)
-        .bind(ids_max)
-        .all()
-        .await?;
+    let older: Vec<MessageId> = before(c, place, oldest, LEFT_OUT_IDS_MAX)
+        .await?
+        .into_iter()
+        .map(|row| row.id)
+        .collect();
     if !older.is_empty() {
-        // The thread's own counter spares counting a long thread; only what came after the trigger is counted.
-        let (said, since): (i64, i64) = c
-            .q("select t.reply_count + 1, (select count(*) from messages m where m.thread_id = t.id and m.fork_id is null \
-                and m.seq >= $2 and m.deleted_at is null and m.kind <> 'notice') from threads t where t.id = $1")
-            .bind(thread)
-            .bind(trigger_seq)
-            .one()
-            .await?;
         let named = i64::try_from(older.len()).unwrap_or(0);
-        let before = used.iter().filter(|row| row.seq < trigger_seq).count();
-        let count = said - since - i64::try_from(before).unwrap_or(0);
+        let said = said_before(c, place, trigger_seq).await?;
+        let sent = used.iter().filter(|row| row.seq < trigger_seq).count();
+        let count = said - i64::try_from(sent).unwrap_or(0);
         reasons.push(LeftOut {
             reason: "older_than_newest_50".to_owned(),
             count: count.max(named),
-            message_ids: older.into_iter().map(|row| row.0).collect(),
+            message_ids: older,
         });
     }
-    for reason in ["deleted", "notice", "streaming"] {
+    for reason in ["deleted", "notice", "streaming", "superseded"] {
         let ids: Vec<MessageId> = passed_over
             .iter()
             .filter(|(_, why)| why == reason)
@@ -207,4 +302,50 @@ async fn left_out(
         }
     }
     Ok(reasons)
+}
+
+/// Messages between the oldest that is sent and the trigger that do not count as said, and why; newest first.
+async fn passed_over(
+    c: &mut Conn,
+    place: Spot,
+    trigger_seq: i64,
+    oldest: i64,
+) -> Result<Vec<(MessageId, String)>, DbError> {
+    macro_rules! passed_over_sql {
+        ($place:literal) => {
+            concat!(
+                "select m.id, case when m.deleted_at is not null then 'deleted' when m.kind = 'notice' then 'notice' \
+                 when m.kind = 'resolution' then 'superseded' else 'streaming' end from messages m where ",
+                $place,
+                " and m.seq < $2 and m.seq > $3 and (m.deleted_at is not null or m.kind = 'notice' or m.state = 'streaming' \
+                 or (m.kind = 'resolution' and exists (select 1 from resolutions r where r.message_id = m.id \
+                   and r.status = 'superseded'))) order by m.seq desc limit 200"
+            )
+        };
+    }
+    let q = match place {
+        Spot::Thread(_) => c.q(passed_over_sql!("m.thread_id = $1 and m.fork_id is null")),
+        Spot::Fork(_) => c.q(passed_over_sql!("m.fork_id = $1")),
+    };
+    q.bind(place.id())
+        .bind(trigger_seq)
+        .bind(oldest)
+        .all()
+        .await
+}
+
+/// How many messages were said in a place before the trigger. A thread's own counter spares counting a long one: only what came
+/// since the trigger is counted.
+async fn said_before(c: &mut Conn, place: Spot, trigger_seq: i64) -> Result<i64, DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q(
+            "select t.reply_count + 1 - (select count(*) from messages m where m.thread_id = t.id and m.fork_id is null \
+             and m.seq >= $2 and m.deleted_at is null and m.kind <> 'notice') from threads t where t.id = $1",
+        ),
+        Spot::Fork(_) => c.q(concat!(
+            "select count(*) from messages m where m.fork_id = $1 and m.seq < $2",
+            said!()
+        )),
+    };
+    q.bind(place.id()).bind(trigger_seq).value().await
 }

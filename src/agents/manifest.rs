@@ -24,7 +24,8 @@ pub struct AskedBy {
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
-    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `context_too_large` or `summarised`.
+    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (the card of a result that a newer version
+    /// replaced), `context_too_large` or `summarised`.
     pub reason: String,
     pub count: i64,
     /// The newest of them, at most 50.
@@ -161,8 +162,7 @@ pub async fn blank_message(
                     *message_id == message
                 }
                 Source::Summary => summary_is_stained,
-                // The header of a dive quotes the forked message; its id is not kept in the part.
-                Source::Dive => true,
+                Source::Dive { message_id } => *message_id == Some(message),
                 Source::Requester | Source::LeftOut => false,
             };
             if stained {

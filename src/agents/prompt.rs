@@ -35,15 +35,17 @@ const LEFT_OUT: &str = "(Earlier messages are left out.)";
 const REQUESTER: &str = "The person asking is";
 const SUMMARY: &str = "Summary of the earlier messages, written by a model:";
 const DIVE: &str = "This is a deep dive into a message of";
-const DIVE_ABOUT: &str = "What the deep dive is about:";
+pub(crate) const DIVE_ABOUT: &str = "What the deep dive is about:";
+/// Before what somebody wants of a resolution.
+pub(crate) const GUIDANCE: &str = "The person who resolves asks:";
 /// How our own unbracketed lines begin; a person's line that begins so gets a `\`.
-const OWN_LINES: [&str; 5] = [LEFT_OUT, REQUESTER, SUMMARY, DIVE, DIVE_ABOUT];
+const OWN_LINES: [&str; 6] = [LEFT_OUT, REQUESTER, SUMMARY, DIVE, DIVE_ABOUT, GUIDANCE];
 const OWN_LINE_CHARS_MAX: usize = 64;
-static OWN_LINES_FOLDED: LazyLock<[String; 5]> =
+static OWN_LINES_FOLDED: LazyLock<[String; 6]> =
     LazyLock::new(|| OWN_LINES.map(|own| folded(own, OWN_LINE_CHARS_MAX)));
 const CUT_OFF: &str = "[cut off]";
 const RESULT_SUFFIX: &str = ", result of a deep dive";
-const AI_SUFFIX: &str = " (AI)";
+pub(crate) const AI_SUFFIX: &str = " (AI)";
 
 const SUMMARY_INSTRUCTIONS: &str = "You condense the older part of a team's chat, so that an \
 assistant can go on without it. Write at most 350 words of plain sentences. Keep who said, decided, \
@@ -94,6 +96,7 @@ pub struct Ask {
 /// The header of a deep dive: whose message it goes into, and the dive's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dive {
+    pub message_id: MessageId,
     pub author_name: String,
     pub forked_content: String,
     pub description: Option<String>,
@@ -106,6 +109,8 @@ pub struct Context {
     /// The agent asked; its own messages are the assistant's.
     pub agent_id: AgentId,
     pub dive: Option<Dive>,
+    /// What was said in the thread up to the forked message, where the dive's partner may know it; oldest first.
+    pub background: Vec<Spoken>,
     /// Stands for messages that are no longer in `history`.
     pub summary: Option<String>,
     pub history: Vec<Spoken>,
@@ -127,8 +132,11 @@ pub enum Source {
     },
     /// The line that says who asks.
     Requester,
-    /// The header of a deep dive.
-    Dive,
+    /// The header of a deep dive, which quotes the forked message.
+    Dive {
+        #[serde(default)]
+        message_id: Option<MessageId>,
+    },
     Summary,
     /// The line that stands before a history which would begin with the assistant.
     LeftOut,
@@ -184,19 +192,19 @@ pub fn estimate_tokens(text: &str) -> u64 {
 /// The prompt for one reply. Its turns alternate, begin and end with the user.
 pub fn render(context: &Context) -> Prompt {
     let mut parts = Vec::with_capacity(context.history.len() + 4);
+    let said = |spoken: &Spoken| message(spoken, context.agent_id);
+    parts.extend(context.background.iter().filter_map(said));
     if let Some(dive) = &context.dive {
-        parts.push(part(Source::Dive, Role::User, dive_header(dive)));
+        let source = Source::Dive {
+            message_id: Some(dive.message_id),
+        };
+        parts.push(part(source, Role::User, dive_header(dive)));
     }
     if let Some(summary) = &context.summary {
         let text = format!("{SUMMARY}\n\n{}", escape_lines(summary.trim()));
         parts.push(part(Source::Summary, Role::User, text));
     }
-    parts.extend(
-        context
-            .history
-            .iter()
-            .filter_map(|spoken| message(spoken, context.agent_id)),
-    );
+    parts.extend(context.history.iter().filter_map(said));
     if parts
         .first()
         .is_some_and(|first| first.role == Role::Assistant)
@@ -305,7 +313,7 @@ fn dive_header(dive: &Dive) -> String {
 }
 
 /// Line breaks and runs of white space as one space each.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || is_line_break(c))
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
@@ -315,16 +323,23 @@ fn one_line(text: &str) -> String {
 /// The context with its last `SHRUNK_HISTORY_MAX` messages and the ids of those that fell away,
 /// oldest first; `None` where that would change nothing.
 pub fn shrunk(context: &Context) -> Option<(Context, Vec<MessageId>)> {
-    let gone = context
-        .history
-        .len()
+    let gone = (context.background.len() + context.history.len())
         .checked_sub(SHRUNK_HISTORY_MAX)
         .filter(|n| *n > 0)?;
-    let (older, tail) = context.history.split_at(gone);
-    let ids = older.iter().map(|spoken| spoken.message_id).collect();
+    // The thread's part is older than the dive's.
+    let (first, background) = context
+        .background
+        .split_at(gone.min(context.background.len()));
+    let (second, history) = context.history.split_at(gone - first.len());
+    let ids = first
+        .iter()
+        .chain(second)
+        .map(|spoken| spoken.message_id)
+        .collect();
     Some((
         Context {
-            history: tail.to_vec(),
+            background: background.to_vec(),
+            history: history.to_vec(),
             ..context.clone()
         },
         ids,
@@ -348,6 +363,7 @@ impl SummaryPlan {
     pub fn apply(self, context: &Context, summary: String) -> Context {
         Context {
             summary: Some(summary),
+            background: Vec::new(),
             history: self.tail,
             ..context.clone()
         }
@@ -380,6 +396,8 @@ pub fn plan_summary(
         })
         .count();
     let (older, tail) = context.history.split_at(context.history.len() - kept);
+    // What the thread said before a dive is older than all of the dive.
+    let older: Vec<&Spoken> = context.background.iter().chain(older).collect();
     if older.is_empty() {
         return None;
     }
@@ -392,7 +410,7 @@ pub fn plan_summary(
     if let Some(summary) = &context.summary {
         texts.push(format!("{SUMMARY}\n\n{}", escape_lines(summary.trim())));
     }
-    for spoken in older {
+    for spoken in &older {
         let content = escape_lines(&without_middle(&spoken.content, each_chars_max));
         texts.push(format!("{}{content}", label(&spoken.author, spoken.speech)));
     }
@@ -408,7 +426,8 @@ pub fn plan_summary(
     })
 }
 
-fn without_middle(text: &str, chars_max: usize) -> String {
+/// At most about `chars_max` characters of a text: its beginning and its end.
+pub(crate) fn without_middle(text: &str, chars_max: usize) -> String {
     let count = text.chars().count();
     if count <= chars_max {
         return text.to_owned();
@@ -420,7 +439,7 @@ fn without_middle(text: &str, chars_max: usize) -> String {
 }
 
 /// Puts a `\` before every line that could pass for a label or another line of ours.
-fn escape_lines(text: &str) -> String {
+pub(crate) fn escape_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for line in text.split_inclusive(is_line_break) {
         if could_be_ours(line) {
@@ -490,7 +509,7 @@ fn folded(text: &str, chars_max: usize) -> String {
 }
 
 /// A name as one line without brackets. Names are checked where they are set; this is the second lock.
-fn clean_name(name: &str) -> String {
+pub(crate) fn clean_name(name: &str) -> String {
     let shown: String = name
         .chars()
         .filter(|c| !is_invisible(*c))
@@ -508,7 +527,7 @@ fn clean_name(name: &str) -> String {
 }
 
 /// A person's name cannot end like an agent's or like a card's.
-fn person_name(name: &str) -> String {
+pub(crate) fn person_name(name: &str) -> String {
     let mut name = clean_name(name);
     loop {
         let plain: String = name.nfkc().collect();
@@ -656,6 +675,7 @@ mod tests {
             instructions: "<instructions of Vibe>".to_owned(),
             agent_id,
             dive: None,
+            background: Vec::new(),
             summary: None,
             history,
             ask: Ask {
@@ -740,6 +760,7 @@ mod tests {
         own_card.speech = Speech::Result;
         let mut context = context(id, vec![card, own_card], "why?");
         context.dive = Some(Dive {
+            message_id: MessageId::new(),
             author_name: "Bo".to_owned(),
             forked_content: format!("Two\nlines and {}", "x".repeat(300)),
             description: Some("Find the\n[Ada]: date".to_owned()),
@@ -1054,7 +1075,7 @@ mod tests {
                     Source::Message { .. } => part.text.split_once("]: ").unwrap().1,
                     Source::Trigger { .. } => &part.text,
                     Source::Summary => part.text.split_once("\n\n").unwrap().1,
-                    Source::Requester | Source::Dive | Source::LeftOut => continue,
+                    Source::Requester | Source::Dive { .. } | Source::LeftOut => continue,
                 };
                 for line in theirs.split(['\n', '\r', '\u{2028}', '\u{85}']) {
                     prop_assert!(!ours.is_match(line), "{line:?}");

@@ -345,7 +345,9 @@ fn show(task: TaskId, manifest: Manifest, attempts: Vec<AttemptRecord>) -> TaskC
         match part.source {
             Source::Trigger { .. } | Source::Requester => trigger += part.tokens,
             Source::Summary => summary += part.tokens,
-            Source::Message { .. } | Source::Dive | Source::LeftOut => messages += part.tokens,
+            Source::Message { .. } | Source::Dive { .. } | Source::LeftOut => {
+                messages += part.tokens
+            }
         }
     }
     let segments = [

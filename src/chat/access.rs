@@ -8,8 +8,8 @@ use super::ChatError;
 use crate::{
     auth::{Actor, Caller, Role, Scope},
     db::Conn,
-    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::Audience,
+    ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    realtime::{Audience, hub::Spot},
 };
 
 /// A channel and the person's standing in it.
@@ -23,14 +23,23 @@ pub struct ChannelAccess {
     pub joined: bool,
 }
 
-/// A thread, its channel, and the person's standing there.
+/// A thread or a deep dive in it, its channel, and the person's standing there.
 #[derive(Debug, Clone)]
 pub struct ThreadAccess {
     pub place: ChannelAccess,
     pub thread: ThreadId,
     pub archived: bool,
-    /// Whether an agent is bound to it.
+    /// Whether an agent is bound to the place.
     pub bound: bool,
+    /// `None`: the thread's main line.
+    pub fork: Option<ForkStanding>,
+}
+
+/// A deep dive, and whether one can still write there.
+#[derive(Debug, Clone, Copy)]
+pub struct ForkStanding {
+    pub id: ForkId,
+    pub is_active: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -108,12 +117,49 @@ pub async fn thread(
             thread,
             archived,
             bound,
+            fork: None,
         })
     })
     .ok_or(ChatError::ThreadNotFound)
 }
 
-/// The thread that a message stands in.
+/// A deep dive.
+///
+/// # Errors
+/// `ForkNotFound`.
+pub async fn fork(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<ThreadAccess, ChatError> {
+    let row: Option<(ThreadId, String, Option<AgentId>)> = c
+        .q("select thread_id, status, agent_id from forks where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let (thread_id, status, agent) = row.ok_or(ChatError::ForkNotFound)?;
+    let access = thread(c, caller, thread_id).await.map_err(|e| match e {
+        ChatError::ThreadNotFound => ChatError::ForkNotFound,
+        other => other,
+    })?;
+    Ok(ThreadAccess {
+        bound: agent.is_some(),
+        fork: Some(ForkStanding {
+            id,
+            is_active: status == "active",
+        }),
+        ..access
+    })
+}
+
+/// The place that something is said in.
+///
+/// # Errors
+/// `ThreadNotFound`, `ForkNotFound`.
+pub async fn spot(c: &mut Conn, caller: &Caller, place: Spot) -> Result<ThreadAccess, ChatError> {
+    match place {
+        Spot::Thread(id) => thread(c, caller, id).await,
+        Spot::Fork(id) => fork(c, caller, id).await,
+    }
+}
+
+/// The thread or dive that a message stands in.
 ///
 /// # Errors
 /// `MessageNotFound`.
@@ -122,14 +168,15 @@ pub async fn message(
     caller: &Caller,
     id: MessageId,
 ) -> Result<ThreadAccess, ChatError> {
-    let row: Option<(ThreadId,)> = c
-        .q("select thread_id from messages where id = $1")
+    let row: Option<(ThreadId, Option<ForkId>)> = c
+        .q("select thread_id, fork_id from messages where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let (thread_id,) = row.ok_or(ChatError::MessageNotFound)?;
-    thread(c, caller, thread_id).await.map_err(|e| match e {
-        ChatError::ThreadNotFound => ChatError::MessageNotFound,
+    let (thread, fork) = row.ok_or(ChatError::MessageNotFound)?;
+    let place = fork.map_or(Spot::Thread(thread), Spot::Fork);
+    spot(c, caller, place).await.map_err(|e| match e {
+        ChatError::ThreadNotFound | ChatError::ForkNotFound => ChatError::MessageNotFound,
         other => other,
     })
 }
@@ -163,6 +210,15 @@ impl ChannelAccess {
 }
 
 impl ThreadAccess {
+    pub fn spot(&self) -> Spot {
+        self.fork
+            .map_or(Spot::Thread(self.thread), |fork| Spot::Fork(fork.id))
+    }
+
+    pub fn fork_id(&self) -> Option<ForkId> {
+        self.fork.map(|fork| fork.id)
+    }
+
     /// # Errors
     /// What `Actor::require` says.
     pub fn reading(self) -> Result<Self, ChatError> {
@@ -171,8 +227,20 @@ impl ThreadAccess {
     }
 
     /// # Errors
-    /// `ThreadArchived`, `ChannelArchived`, or what `Actor::require` says.
+    /// `ThreadArchived`, `ChannelArchived`, `ForkClosed`, or what `Actor::require` says.
     pub fn writing(self) -> Result<Self, ChatError> {
+        let access = self.writing_closed()?;
+        if access.fork.is_some_and(|fork| !fork.is_active) {
+            return Err(ChatError::ForkClosed);
+        }
+        Ok(access)
+    }
+
+    /// As `writing`, also in a dive that is resolved or abandoned.
+    ///
+    /// # Errors
+    /// `ThreadArchived`, `ChannelArchived`, or what `Actor::require` says.
+    pub fn writing_closed(self) -> Result<Self, ChatError> {
         let place = self.place.writing()?;
         if self.archived {
             return Err(ChatError::ThreadArchived);

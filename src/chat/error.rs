@@ -9,6 +9,10 @@ pub enum ChatError {
     ChannelNotFound,
     #[error("the thread does not exist, or you are not in its channel")]
     ThreadNotFound,
+    #[error("the deep dive does not exist, or you are not in its channel")]
+    ForkNotFound,
+    #[error("the deep dive is resolved or abandoned: reopen it first")]
+    ForkClosed,
     #[error("the message does not exist, or you are not in its channel")]
     MessageNotFound,
     #[error("the task does not exist, or you are not in its channel")]

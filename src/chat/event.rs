@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{channels::Channel, messages::Message, threads::Thread};
+use super::{channels::Channel, forks::Fork, messages::Message, threads::Thread};
 use crate::ids::{MessageId, UserId};
 
 #[derive(Serialize)]
@@ -32,4 +32,9 @@ pub(super) struct ReactionData<'a> {
     pub emoji: &'a str,
     pub user_id: UserId,
     pub reactions: &'a [super::messages::Reaction],
+}
+
+#[derive(Serialize)]
+pub(super) struct ForkData<'a> {
+    pub fork: &'a Fork,
 }

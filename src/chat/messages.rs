@@ -10,7 +10,7 @@ use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, NewEvent, hub::Spot, log},
 };
 
 use super::error::MESSAGE_BYTES_MAX;
@@ -64,6 +64,12 @@ pub struct MessageMetadata {
     /// Posted with this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_id: Option<crate::ids::ApiKeyId>,
+    /// Of a card: the result that it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_id: Option<crate::ids::ResolutionId>,
+    /// Of a card: who is told of it, as if mentioned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notify_user_ids: Vec<UserId>,
 }
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -73,12 +79,12 @@ pub struct Message {
     pub channel_id: ChannelId,
     pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
-    /// Of an agent's reply: the message that asked.
+    /// Of an agent's reply: the message that asked; of a card: the forked message.
     pub parent_id: Option<MessageId>,
     /// That of its `message.created` event; threads sort by it.
     pub seq: i64,
     pub author: MessageAuthor,
-    /// `text` or `notice`.
+    /// `text`, `notice`, or `resolution`: the card of a deep dive's result.
     pub kind: String,
     /// `complete`, `streaming` or `interrupted`.
     pub state: String,
@@ -237,28 +243,28 @@ pub enum Window {
     Around(i64),
 }
 
-/// Messages of a thread's main line, oldest first; one more than `limit` when there are more in the direction asked.
+/// Messages of a thread's main line or of a dive, oldest first; one more than `limit` when there are more in the direction asked.
 pub async fn list(
     c: &mut Conn,
-    thread: ThreadId,
+    place: Spot,
     window: Window,
     limit: i64,
 ) -> Result<Vec<Message>, DbError> {
     let mut rows: Vec<Row> = match window {
-        Window::Newest => before(c, thread, i64::MAX, limit + 1).await?,
-        Window::Before(seq) => before(c, thread, seq, limit + 1).await?,
+        Window::Newest => before(c, place, i64::MAX, limit + 1).await?,
+        Window::Before(seq) => before(c, place, seq, limit + 1).await?,
         Window::After(seq) => {
-            return Ok(after(c, thread, seq, limit + 1)
+            return Ok(after(c, place, seq, limit + 1)
                 .await?
                 .into_iter()
                 .map(Message::from)
                 .collect());
         }
         Window::Around(seq) => {
-            let mut newer = after(c, thread, seq - 1, limit / 2 + 1).await?;
+            let mut newer = after(c, place, seq - 1, limit / 2 + 1).await?;
             newer.reverse();
             let room = limit - i64::try_from(newer.len()).unwrap_or(limit);
-            newer.extend(before(c, thread, seq, room).await?);
+            newer.extend(before(c, place, seq, room).await?);
             newer
         }
     };
@@ -266,40 +272,43 @@ pub async fn list(
     Ok(rows.into_iter().map(Message::from).collect())
 }
 
-async fn before(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    c.q(message_sql!(
-        "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
-    ))
-    .bind(thread)
-    .bind(seq)
-    .bind(limit)
-    .all()
-    .await
+async fn before(c: &mut Conn, place: Spot, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q(message_sql!(
+            "where m.thread_id = $1 and m.fork_id is null and m.seq < $2 order by m.seq desc limit $3"
+        )),
+        Spot::Fork(_) => c.q(message_sql!(
+            "where m.fork_id = $1 and m.seq < $2 order by m.seq desc limit $3"
+        )),
+    };
+    q.bind(place.id()).bind(seq).bind(limit).all().await
 }
 
-async fn after(c: &mut Conn, thread: ThreadId, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
-    c.q(message_sql!(
-        "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
-    ))
-    .bind(thread)
-    .bind(seq)
-    .bind(limit)
-    .all()
-    .await
+async fn after(c: &mut Conn, place: Spot, seq: i64, limit: i64) -> Result<Vec<Row>, DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q(message_sql!(
+            "where m.thread_id = $1 and m.fork_id is null and m.seq > $2 order by m.seq limit $3"
+        )),
+        Spot::Fork(_) => c.q(message_sql!(
+            "where m.fork_id = $1 and m.seq > $2 order by m.seq limit $3"
+        )),
+    };
+    q.bind(place.id()).bind(seq).bind(limit).all().await
 }
 
-/// The seq of a message of this thread's main line.
-pub async fn seq_in_thread(
+/// The seq of a message of this very place.
+pub async fn seq_in_place(
     c: &mut Conn,
-    thread: ThreadId,
+    place: Spot,
     id: MessageId,
 ) -> Result<Option<i64>, DbError> {
-    let row: Option<(i64,)> = c
-        .q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
-        .bind(id)
-        .bind(thread)
-        .opt()
-        .await?;
+    let q = match place {
+        Spot::Thread(_) => {
+            c.q("select seq from messages where id = $1 and thread_id = $2 and fork_id is null")
+        }
+        Spot::Fork(_) => c.q("select seq from messages where id = $1 and fork_id = $2"),
+    };
+    let row: Option<(i64,)> = q.bind(id).bind(place.id()).opt().await?;
     Ok(row.map(|row| row.0))
 }
 
@@ -353,9 +362,12 @@ pub async fn edit(
         .bind(id)
         .run()
         .await?;
-    super::post::insert_mention_targets(c, &message, &found).await?;
+    if message.fork_id.is_none() {
+        super::post::insert_mention_targets(c, &message, &found).await?;
+    }
     let message = get_message(c, id).await?;
     announce_update(c, &message, access.place.audience()).await?;
+    super::forks::note_changed(c, &message, access.place.audience()).await?;
     Ok(message)
 }
 

@@ -4,9 +4,11 @@
 //! never run.
 
 pub mod access;
+pub mod bindings;
 pub mod channels;
 mod error;
 mod event;
+pub mod forks;
 pub mod found;
 pub mod mentions;
 pub mod messages;

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::{
     ChatError,
-    access::{self, ChannelAccess},
-    channels,
+    access::{self, ThreadAccess},
+    bindings, channels,
     event::{MessageData, ThreadData},
-    mentions,
+    forks, mentions,
     messages::{self, Mention, Message, MessageMetadata, Text},
     threads::{self, Thread},
 };
@@ -22,7 +22,7 @@ use crate::{
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{Audience, NewEvent, hub::Spot, log},
     tasks::{NewTask, Task, TaskError, queue},
 };
 
@@ -151,12 +151,17 @@ pub(super) async fn insert_mention_targets(
     found: &Found,
 ) -> Result<(), DbError> {
     let everyone = found.everyone.then_some(message.channel_id.0);
-    let targets: HashSet<Uuid> = found
-        .people
-        .iter()
-        .map(|user| user.0)
-        .chain(everyone)
-        .collect();
+    let people = found.people.iter().map(|user| user.0);
+    count_as_mentioned(c, message, people.chain(everyone)).await
+}
+
+/// Lets a message count as an unread mention for people (or for a channel: for all of it).
+pub async fn count_as_mentioned(
+    c: &mut Conn,
+    message: &Message,
+    targets: impl Iterator<Item = Uuid>,
+) -> Result<(), DbError> {
+    let targets: HashSet<Uuid> = targets.collect();
     for target in targets {
         c.q("insert into message_mentions (channel_id, target_id, seq, thread_id, message_id) values ($1, $2, $3, $4, $5)")
             .bind(message.channel_id)
@@ -190,7 +195,7 @@ pub struct NewMessage {
     pub client_id: Option<String>,
 }
 
-/// Inserts a message, appends `message.created` under `seq`, and moves its thread's counters.
+/// Inserts a message, appends `message.created` under `seq`, and moves the counters of its thread or dive.
 pub async fn insert_message(
     c: &mut Conn,
     seq: i64,
@@ -249,8 +254,9 @@ pub async fn insert_message(
         edited_at: None,
         deleted_at: None,
     });
-    if new.fork.is_none() {
-        threads::count_message(c, &message).await?;
+    match new.fork {
+        None => threads::count_message(c, &message).await?,
+        Some(fork) => forks::count_message(c, fork, &message).await?,
     }
     let event = NewEvent::new(
         seq,
@@ -288,7 +294,7 @@ impl From<&Task> for NoticePlace {
     }
 }
 
-/// Says something in a thread in the name of the system.
+/// Says something in a thread or dive in the name of the system.
 pub async fn insert_notice(
     c: &mut Conn,
     place: NoticePlace,
@@ -322,7 +328,7 @@ pub async fn insert_notice(
 }
 
 /// What a client's id stands for; `None` when it is new and now taken for `object`.
-async fn claim_client_id(
+pub async fn claim_client_id(
     c: &mut Conn,
     actor: &Actor,
     client_id: Option<&str>,
@@ -391,12 +397,12 @@ async fn asked(
     said: &Said<'_>,
     found: &Found,
 ) -> Result<(Vec<Asked>, Option<String>), ChatError> {
-    let actor = &said.place.actor;
+    let actor = &said.access.place.actor;
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
     }
-    let bound = if said.bound {
-        threads::binding(c, said.thread).await?
+    let bound = if said.access.bound {
+        bindings::find_binding(c, said.access.spot()).await?
     } else {
         None
     };
@@ -430,8 +436,8 @@ async fn asked(
     };
     let gone = profiles::shown_name(c, bound.agent).await?;
     let now = profiles::shown_name(c, default.id).await?;
-    tracing::warn!(thread.id = %said.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
-    threads::rebind(c, said.place, said.thread, &default).await?;
+    tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
+    bindings::move_on(c, said.access, &default).await?;
     let notice = format!("{gone} is no longer available, so {now} answers here from now on.");
     Ok((
         vec![Asked {
@@ -445,10 +451,7 @@ async fn asked(
 /// A text of a person, and where it goes.
 #[derive(Debug, Clone)]
 struct Said<'a> {
-    place: &'a ChannelAccess,
-    thread: ThreadId,
-    /// Whether the thread may be bound to an agent.
-    bound: bool,
+    access: &'a ThreadAccess,
     message: MessageId,
     parent: Option<MessageId>,
     text: &'a Text,
@@ -461,8 +464,8 @@ async fn say(
     said: Said<'_>,
     new_thread: Option<Thread>,
 ) -> Result<(Message, Vec<Task>), ChatError> {
-    let actor = &said.place.actor;
-    let audience = said.place.audience();
+    let actor = &said.access.place.actor;
+    let audience = said.access.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
     let (asked, moved_on) = asked(c, &said, &found).await?;
     let queued = if asked.is_empty() {
@@ -489,16 +492,16 @@ async fn say(
             audience,
             &ThreadData { thread: &thread },
         )?
-        .in_place(said.thread, None);
+        .in_place(said.access.thread, None);
         log::append(c, actor.workspace, event).await?;
         seq += 1;
     }
     let new = NewMessage {
         id: said.message,
         workspace: actor.workspace,
-        channel: said.place.channel,
-        thread: said.thread,
-        fork: None,
+        channel: said.access.place.channel,
+        thread: said.access.thread,
+        fork: said.access.fork_id(),
         parent: said.parent,
         author_type: "human",
         author: Some(actor.user.0),
@@ -514,7 +517,10 @@ async fn say(
         client_id: said.client_id.map(str::to_owned),
     };
     let message = insert_message(c, seq, &new, audience).await?;
-    insert_mention_targets(c, &message, &found).await?;
+    // Dives do not count as unread.
+    if message.fork_id.is_none() {
+        insert_mention_targets(c, &message, &found).await?;
+    }
 
     let mut tasks = Vec::with_capacity(asked.len());
     for (n, asked) in asked.into_iter().enumerate() {
@@ -532,13 +538,14 @@ async fn say(
             kind: "reply",
             agent: asked.agent,
             agent_version: asked.version,
-            channel: said.place.channel,
-            thread: said.thread,
-            fork: None,
+            channel: said.access.place.channel,
+            thread: said.access.thread,
+            fork: said.access.fork_id(),
             trigger: Some(message.id),
             requested_by: actor.user,
             retry_of: None,
             prompt: mentions::without(&said.text.content, &spans),
+            options: None,
         };
         let full = if queued + i64::try_from(n).unwrap_or(0) >= queue::QUEUED_MAX {
             Some(queue_full(c, asked.agent).await?)
@@ -555,10 +562,11 @@ async fn say(
     if let (Some(text), Some(task)) = (moved_on, tasks.first()) {
         insert_notice(c, task.into(), audience, Some(message.id), text).await?;
     }
+    forks::note_said(c, &message, audience).await?;
     Ok((message, tasks))
 }
 
-async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
+pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
     let name = profiles::shown_name(c, agent).await?;
     Ok(TaskError {
         code: "queue_full".to_owned(),
@@ -567,7 +575,7 @@ async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> 
 }
 
 /// Inserts a task, announces it under `seq`, and says in the thread when the queue is full. `None`: retried already.
-async fn enqueue(
+pub async fn enqueue(
     c: &mut Conn,
     seq: i64,
     new: &NewTask,
@@ -585,30 +593,32 @@ async fn enqueue(
     Ok(Some(task))
 }
 
-/// Says something in a thread.
+/// Says something in a thread or a dive.
 ///
 /// # Errors
-/// `ThreadNotFound`, `MessageNotFound` for the parent, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
+/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,
-    thread: ThreadId,
+    place: Spot,
     text: &Text,
     parent: Option<MessageId>,
     client_id: Option<&str>,
 ) -> Result<Posted, ChatError> {
-    let access = access::thread(c, caller, thread).await?;
+    let access = access::spot(c, caller, place).await?;
     access.place.actor.require(Scope::ChatWrite)?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
     let id = MessageId::new();
-    if let Some(known) =
-        claim_client_id(c, &access.place.actor, client_id, &thread.to_string(), id.0).await?
-    {
+    let name = match place {
+        Spot::Thread(id) => id.to_string(),
+        Spot::Fork(id) => id.to_string(),
+    };
+    if let Some(known) = claim_client_id(c, &access.place.actor, client_id, &name, id.0).await? {
         return stored(c, known, false).await;
     }
     let access = access.writing()?;
     if let Some(parent) = parent {
-        parent_in(c, thread, parent).await?;
+        parent_in(c, &access, parent).await?;
     }
     if !access.place.joined {
         channels::join(
@@ -620,9 +630,7 @@ pub async fn post_message(
         .await?;
     }
     let said = Said {
-        place: &access.place,
-        thread,
-        bound: access.bound,
+        access: &access,
         message: id,
         parent,
         text,
@@ -637,23 +645,25 @@ pub async fn post_message(
     })
 }
 
-async fn parent_in(c: &mut Conn, thread: ThreadId, parent: MessageId) -> Result<(), ChatError> {
-    let row: Option<(ThreadId, WorkspaceId)> = c
-        .q("select thread_id, workspace_id from messages where id = $1")
+/// A parent stands where its answer is said.
+async fn parent_in(
+    c: &mut Conn,
+    access: &ThreadAccess,
+    parent: MessageId,
+) -> Result<(), ChatError> {
+    let row: Option<(ThreadId, Option<ForkId>, WorkspaceId)> = c
+        .q("select thread_id, fork_id, workspace_id from messages where id = $1")
         .bind(parent)
         .opt()
         .await?;
-    let (own,): (WorkspaceId,) = c
-        .q("select workspace_id from threads where id = $1")
-        .bind(thread)
-        .one()
-        .await?;
     match row {
-        Some((place, _)) if place == thread => Ok(()),
-        Some((_, workspace)) if workspace == own => Err(ChatError::Invalid(
-            "the parent stands in another thread: reply there".to_owned(),
-            "parent_id",
-        )),
+        Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
+        Some((_, _, workspace)) if workspace == access.place.actor.workspace => {
+            Err(ChatError::Invalid(
+                "the parent stands in another place: reply there".to_owned(),
+                "parent_id",
+            ))
+        }
         _ => Err(ChatError::MessageNotFound),
     }
 }
@@ -723,10 +733,15 @@ pub async fn start_thread(
         agent.as_ref(),
     )
     .await?;
-    let said = Said {
-        place: &place,
+    let access = ThreadAccess {
+        place,
         thread,
+        archived: false,
         bound: agent.is_some(),
+        fork: None,
+    };
+    let said = Said {
+        access: &access,
         message,
         parent: None,
         text,
@@ -754,7 +769,10 @@ pub async fn retry_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let access = access::thread(c, caller, task.thread_id)
+    let place = task
+        .fork_id
+        .map_or(Spot::Thread(task.thread_id), Spot::Fork);
+    let access = access::spot(c, caller, place)
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .writing()?;
@@ -771,16 +789,20 @@ pub async fn retry_task(
     if !matches!(task.status.as_str(), "failed" | "cancelled") {
         return Err(ChatError::NotRetryable);
     }
-    let trigger = match task.trigger_message_id {
-        Some(trigger) => messages::get_message(c, trigger).await?,
-        None => return Err(ChatError::NotRetryable),
+    let kind = match (task.kind.as_str(), task.trigger_message_id) {
+        ("resolve", _) => "resolve",
+        (_, None) => return Err(ChatError::NotRetryable),
+        (_, Some(trigger)) => {
+            let trigger = messages::get_message(c, trigger).await?;
+            if trigger.deleted_at.is_some() {
+                return Err(ChatError::TriggerDeleted);
+            }
+            "reply"
+        }
     };
-    if trigger.deleted_at.is_some() {
-        return Err(ChatError::TriggerDeleted);
-    }
     let new = NewTask {
         workspace: task.workspace_id,
-        kind: "reply",
+        kind,
         agent: task.agent_id,
         agent_version: profiles::newest_version(c, task.agent_id).await?,
         channel: task.channel_id,
@@ -790,6 +812,7 @@ pub async fn retry_task(
         requested_by: task.requested_by,
         retry_of: Some(task.id),
         prompt: task.input.0.prompt.clone(),
+        options: task.input.0.options.clone(),
     };
     let audience = access.place.audience();
     let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {

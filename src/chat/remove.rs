@@ -6,6 +6,7 @@
 use super::{
     ChatError, access,
     event::MessageData,
+    forks,
     messages::{self, Message},
     plain,
 };
@@ -60,7 +61,7 @@ pub async fn interrupt_reply(
 }
 
 /// Cancels a task that has not ended and ends its reply with what was written. `None` when it has ended.
-async fn stop(
+pub async fn stop(
     c: &mut Conn,
     task: &Task,
     hub: &Hub,
@@ -179,6 +180,12 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
     .in_place(message.thread_id, message.fork_id)
     .about(Some(id));
     log::append(c, message.workspace_id, event).await?;
+    if message.kind == "resolution" {
+        forks::forget_card(c, message, audience).await?;
+    }
+    if message.kind != "notice" {
+        forks::note_changed(c, message, audience).await?;
+    }
     Ok(tombstone)
 }
 

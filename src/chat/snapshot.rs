@@ -2,7 +2,11 @@
 
 use serde::Serialize;
 
-use super::{ChatError, channels::MyChannel};
+use super::{
+    ChatError,
+    channels::MyChannel,
+    forks::{self, Fork},
+};
 use crate::{
     agents::profiles::{self, AgentSummary},
     auth::{self, Actor, Member, Role, Scope, Workspace},
@@ -46,9 +50,8 @@ pub struct Snapshot {
     pub members: Vec<Member>,
     pub channels: Vec<MyChannel>,
     pub agents: Vec<AgentSummary>,
-    /// Always empty: deep dives come later.
-    #[schema(value_type = Vec<Object>)]
-    pub open_forks: [(); 0],
+    /// Active deep dives, at most 500.
+    pub open_forks: Vec<Fork>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
 }
@@ -96,7 +99,7 @@ pub async fn load(
             AGENTS_MAX,
         )
         .await?,
-        open_forks: [],
+        open_forks: forks::list_open(c, actor.workspace, actor.user).await?,
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,
         presence: online
             .into_iter()

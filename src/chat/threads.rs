@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ChatError,
     access::{self, ChannelAccess},
+    bindings,
     event::ThreadData,
     messages::{self, Message, message_sql},
     reads,
@@ -18,7 +19,7 @@ use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{NewEvent, log},
+    realtime::{NewEvent, hub::Spot, log},
     tasks::{Task, queue},
 };
 
@@ -135,68 +136,6 @@ pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, Cha
     row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
 }
 
-/// The agent that answers in a place unless another is named.
-#[derive(Debug)]
-pub(super) struct Binding {
-    pub agent: AgentId,
-    pub version: i64,
-    pub auto_reply: bool,
-    pub is_active: bool,
-}
-
-pub(super) async fn binding(c: &mut Conn, thread: ThreadId) -> Result<Option<Binding>, DbError> {
-    let row: Option<(AgentId, i64, bool, String)> = c
-        .q("select b.agent_id, b.agent_version, b.auto_reply, a.status from threads t \
-            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id join agents a on a.id = b.agent_id where t.id = $1")
-        .bind(thread)
-        .opt()
-        .await?;
-    Ok(row.map(|(agent, version, auto_reply, status)| Binding {
-        agent,
-        version,
-        auto_reply,
-        is_active: status == "active",
-    }))
-}
-
-/// Binds a thread to an agent at its newest version; the agent answers unasked.
-pub(super) async fn bind(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    thread: ThreadId,
-    agent: &Askable,
-) -> Result<(), DbError> {
-    c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
-         values ($1, $2, $3, $4, null, $5, TRUE, $6, $6) \
-         on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
-        .bind(thread.0)
-        .bind(agent.id)
-        .bind(workspace)
-        .bind(thread)
-        .bind(agent.version)
-        .bind(now())
-        .run()
-        .await?;
-    c.q("update threads set agent_id = $2 where id = $1")
-        .bind(thread)
-        .bind(agent.id)
-        .run()
-        .await?;
-    Ok(())
-}
-
-/// Moves a thread on to another agent and appends `thread.updated`.
-pub(super) async fn rebind(
-    c: &mut Conn,
-    place: &ChannelAccess,
-    thread: ThreadId,
-    agent: &Askable,
-) -> Result<(), ChatError> {
-    bind(c, place.actor.workspace, thread, agent).await?;
-    announce_update(c, place, thread).await?;
-    Ok(())
-}
-
 /// Appends `thread.updated` with the thread as it is.
 pub(super) async fn announce_update(
     c: &mut Conn,
@@ -238,7 +177,8 @@ pub(super) async fn insert(
         .run()
         .await?;
     if let Some(agent) = agent {
-        bind(c, place.actor.workspace, id, agent).await?;
+        let bound = (agent.id, agent.version);
+        bindings::bind(c, place.actor.workspace, id, Spot::Thread(id), bound).await?;
     }
     let thread = get_thread(c, id).await?;
     Ok(Thread {

@@ -10,11 +10,18 @@ use sqlx::{
 use super::DbError;
 
 /// Version, name and text of each migration; never edited once merged.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(
-    20_261_120_080_000,
-    "create_core",
-    include_str!("../../migrations/20261120080000_create_core.sql"),
-)];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (
+        20_261_120_080_000,
+        "create_core",
+        include_str!("../../migrations/20261120080000_create_core.sql"),
+    ),
+    (
+        20_261_120_110_000,
+        "create_forks",
+        include_str!("../../migrations/20261120110000_create_forks.sql"),
+    ),
+];
 
 fn migrator() -> Migrator {
     let list = MIGRATIONS

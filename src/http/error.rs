@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::{agents::AgentError, auth::AuthError, chat::ChatError, db::DbError};
+use crate::{agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, forks::ForkError};
 
 /// A refusal as clients see it.
 #[derive(Debug)]
@@ -281,6 +281,8 @@ impl From<ChatError> for ApiError {
         match e {
             E::ChannelNotFound => make(StatusCode::NOT_FOUND, "channel_not_found"),
             E::ThreadNotFound => make(StatusCode::NOT_FOUND, "thread_not_found"),
+            E::ForkNotFound => make(StatusCode::NOT_FOUND, "fork_not_found"),
+            E::ForkClosed => make(StatusCode::CONFLICT, "fork_closed"),
             E::MessageNotFound => make(StatusCode::NOT_FOUND, "message_not_found"),
             E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
             E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
@@ -311,6 +313,49 @@ impl From<ChatError> for ApiError {
             E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
             E::Auth(e) => e.into(),
             E::Agent(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}
+
+impl From<ForkError> for ApiError {
+    fn from(e: ForkError) -> Self {
+        use ForkError as E;
+        let text = e.to_string();
+        let make = |status, code| Self::new(status, code, text);
+        match e {
+            E::NotForkable(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "not_forkable").param("message_id")
+            }
+            E::TooManyForks => make(StatusCode::CONFLICT, "too_many_forks"),
+            E::ForkEmpty => make(StatusCode::UNPROCESSABLE_ENTITY, "fork_empty"),
+            E::DraftEdited => make(StatusCode::CONFLICT, "draft_edited").param("replace_draft"),
+            E::NoResolution => make(StatusCode::NOT_FOUND, "no_resolution"),
+            E::NoDraft => make(StatusCode::CONFLICT, "no_draft"),
+            E::PreconditionRequired => {
+                make(StatusCode::PRECONDITION_REQUIRED, "precondition_required").param("If-Match")
+            }
+            E::Stale(current) => {
+                let mut error = make(StatusCode::CONFLICT, "version_conflict").param("If-Match");
+                error.current = serde_json::to_value(current).ok().map(Box::new);
+                error
+            }
+            E::DraftGone => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
+            E::Invalid(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InvalidSource(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_source").param(param)
+            }
+            E::NoSuchMember(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_member").param(param)
+            }
+            E::NoSuchItem(_, param) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_item").param(param)
+            }
+            E::ItemNotFound => make(StatusCode::NOT_FOUND, "action_item_not_found"),
+            E::Chat(e) => e.into(),
+            E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }
     }

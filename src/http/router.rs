@@ -22,7 +22,7 @@ use tower_http::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{ApiError, State, assets, health, openapi, origin};
-use crate::{agents, auth, auth::Caller, chat, realtime::socket};
+use crate::{agents, auth, auth::Caller, chat, forks, realtime::socket};
 
 /// A request's body (PROTOCOL §1).
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -36,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .merge(health::router())
         .merge(auth::routes::router())
         .merge(chat::routes::router())
+        .merge(forks::routes::router())
         .merge(agents::routes::router())
         .routes(routes!(open_socket))
 }

@@ -5,18 +5,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     db::Json,
-    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{
+        AgentId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId, UserId, WorkspaceId,
+    },
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
-    /// The trigger without the mention.
+    /// The trigger without the mention; of a `resolve`, what the person asks the draft to look at.
     pub prompt: String,
+    /// What else the task was asked to do, by kind; of a `resolve`: `publish`, `replace_draft`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub options: Option<serde_json::Value>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskOutput {
-    pub message_id: MessageId,
+    /// The reply; of a `resolve` the card, if it was published at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Of a `resolve`: the draft that there is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_id: Option<ResolutionId>,
     /// In UTF-16 code units.
     pub response_length: i64,
 }
@@ -47,7 +58,7 @@ pub struct TaskError {
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `reply`
+    /// `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large.
     pub kind: String,
     /// One of `queued`, `running`, `completed`, `failed`, `cancelled`.
     pub status: String,

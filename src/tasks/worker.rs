@@ -195,15 +195,16 @@ impl Worker {
         let mut leases = Vec::new();
         for lost in &lost {
             let audience = queue::audience_of(&mut c, lost.channel_id).await?;
-            leases.push(Lease {
+            let lease = Lease {
                 workspace: lost.workspace_id,
                 task: lost.id,
                 token: lost.lease_token,
                 audience,
-            });
+            };
+            leases.push((lease, lost.kind.as_str()));
         }
         drop(c);
-        for lease in leases {
+        for (lease, kind) in leases {
             tracing::warn!(task.id = %lease.task, "a task lost its worker");
             self.queue.stop(lease.task);
             let back = self
@@ -215,8 +216,7 @@ impl Worker {
             match back {
                 Ok(true) | Err(LeaseLost::Gone) => {}
                 Ok(false) => {
-                    // Every kind of task is given up in the same way.
-                    if let Some(handler) = self.handlers.values().next() {
+                    if let Some(handler) = self.handlers.get(kind) {
                         match handler.give_up(lease).await {
                             Ok(()) | Err(LeaseLost::Gone) => {}
                             Err(e) => return Err(e),

@@ -244,13 +244,14 @@ impl Turns {
                     agent_version: Some(agent_version),
                     task_id: Some(lease.task),
                     truncated,
-                    api_key_id: None,
+                    ..messages::MessageMetadata::default()
                 };
                 messages::finish_reply(c, reply, &text, &content_plain, &metadata, lease.audience)
                     .await?;
                 manifest::end_attempt(c, lease.task, "completed", None, 0, now()).await?;
                 let output = TaskOutput {
-                    message_id: reply,
+                    message_id: Some(reply),
+                    resolution_id: None,
                     response_length,
                 };
                 queue::finish(

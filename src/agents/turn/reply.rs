@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::agents::{profiles::Resolved, prompt::LabelStripper};
 use crate::{
-    chat::{messages, post},
+    chat::{forks, messages, post},
     db::Conn,
     ids::MessageId,
     realtime::{hub::Spot, log},
@@ -154,13 +154,13 @@ impl<'a> Reply<'a> {
                         agent_id: Some(agent),
                         agent_version: Some(version),
                         task_id: Some(task.id),
-                        truncated: false,
-                        api_key_id: None,
+                        ..messages::MessageMetadata::default()
                     },
                     client_id: None,
                 };
-                post::insert_message(c, seq, &new, lease.audience).await?;
+                let message = post::insert_message(c, seq, &new, lease.audience).await?;
                 queue::set_reply(c, task.id, id).await?;
+                forks::note_said(c, &message, lease.audience).await?;
                 Ok(id)
             })
             .await?;

@@ -33,7 +33,7 @@ pub(super) async fn insert_member(
 }
 
 /// Adds a person; nothing when they are in. Appends `channel.member_added`.
-pub(in crate::chat) async fn join(
+pub async fn join(
     c: &mut Conn,
     workspace: WorkspaceId,
     id: ChannelId,

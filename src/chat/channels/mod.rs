@@ -16,8 +16,7 @@ mod members;
 
 pub(in crate::chat) use change::insert;
 pub use change::{NewChannel, create, open_direct, set_archived, update};
-pub(in crate::chat) use members::join;
-pub use members::{add_member, join_self, leave, list_members, remove_member};
+pub use members::{add_member, join, join_self, leave, list_members, remove_member};
 
 pub const NAME_CHARS_MAX: usize = 80;
 const TOPIC_UNITS_MAX: usize = 250;

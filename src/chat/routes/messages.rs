@@ -19,7 +19,8 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, parse_id, parse_limit},
     },
-    ids::{MessageId, ThreadId},
+    ids::{ForkId, MessageId, ThreadId},
+    realtime::hub::Spot,
 };
 
 const MESSAGES_PAGE: i64 = 50;
@@ -27,6 +28,7 @@ const MESSAGES_PAGE: i64 = 50;
 pub(super) fn router() -> OpenApiRouter<State> {
     OpenApiRouter::new()
         .routes(routes!(list_messages, post_message))
+        .routes(routes!(list_fork_messages, post_fork_message))
         .routes(routes!(get_message, edit_message, delete_message))
         .routes(routes!(add_reaction, remove_reaction))
 }
@@ -46,7 +48,7 @@ struct MessagesQuery {
     around: Option<String>,
 }
 
-/// Messages of a thread, oldest first; without a cursor the newest page
+/// Messages of a thread's main line, oldest first; without a cursor the newest page
 #[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path), MessagesQuery),
     responses((status = 200, body = List<Message>)))]
 async fn list_messages(
@@ -54,6 +56,27 @@ async fn list_messages(
     caller: Caller,
     Path(id): Path<ThreadId>,
     Query(query): Query<MessagesQuery>,
+) -> Result<Json<List<Message>>, ApiError> {
+    list(&state, &caller, Spot::Thread(id), &query).await
+}
+
+/// Messages of a deep dive, oldest first; without a cursor the newest page
+#[utoipa::path(get, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path), MessagesQuery),
+    responses((status = 200, body = List<Message>)))]
+async fn list_fork_messages(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Query(query): Query<MessagesQuery>,
+) -> Result<Json<List<Message>>, ApiError> {
+    list(&state, &caller, Spot::Fork(id), &query).await
+}
+
+async fn list(
+    state: &State,
+    caller: &Caller,
+    place: Spot,
+    query: &MessagesQuery,
 ) -> Result<Json<List<Message>>, ApiError> {
     let limit = parse_limit(query.limit.as_deref(), MESSAGES_PAGE)?;
     let cursors = [
@@ -76,11 +99,11 @@ async fn list_messages(
         ));
     }
     let mut c = state.db.snapshot().await?;
-    access::thread(&mut c, &caller, id).await?.reading()?;
+    access::spot(&mut c, caller, place).await?.reading()?;
     let window = match given.first() {
         None => Window::Newest,
         Some((message, name)) => {
-            let seq = messages::seq_in_thread(&mut c, id, *message).await?;
+            let seq = messages::seq_in_place(&mut c, place, *message).await?;
             let seq = seq.ok_or(ChatError::MessageNotFound)?;
             match *name {
                 "after" => Window::After(seq),
@@ -89,14 +112,14 @@ async fn list_messages(
             }
         }
     };
-    let rows = messages::list(&mut c, id, window, limit).await?;
+    let rows = messages::list(&mut c, place, window, limit).await?;
     let backwards = matches!(window, Window::Newest | Window::Before(_));
     let mut list = List::new(rows, limit, backwards, |m: &Message| m.id.to_string());
     if matches!(window, Window::Around(_))
         && let Some(first) = list.data.first()
     {
         // Of a window around a message: whether there is more before it.
-        list.has_more = !messages::list(&mut c, id, Window::Before(first.seq), 1)
+        list.has_more = !messages::list(&mut c, place, Window::Before(first.seq), 1)
             .await?
             .is_empty();
     }
@@ -112,25 +135,25 @@ struct MessageForm {
     #[serde(default, rename = "attachments")]
     #[schema(value_type = Vec<String>, max_items = 0)]
     _attachments: [(); 0],
-    /// A message of this thread that this one answers.
+    /// A message of this place that this one answers.
     parent_id: Option<MessageId>,
     /// The same again answers 200 with the first.
     client_id: Option<String>,
 }
 
-/// Says something in a thread; shared with the socket.
+/// Says something in a thread or a dive; shared with the socket.
 pub async fn say(
     state: &State,
     caller: Caller,
-    id: ThreadId,
+    place: Spot,
     text: Text,
     parent: Option<MessageId>,
     client_id: Option<String>,
 ) -> Result<Posted, ApiError> {
     let post = async move |c: &mut Conn| {
-        post::post_message(c, &caller, id, &text, parent, client_id.as_deref()).await
+        post::post_message(c, &caller, place, &text, parent, client_id.as_deref()).await
     };
-    write_for(state, WhichObject::Thread(id), post).await
+    write_for(state, place.into(), post).await
 }
 
 /// Say something in a thread; agents that it mentions are asked
@@ -142,9 +165,30 @@ async fn post_message(
     Path(id): Path<ThreadId>,
     Body(form): Body<MessageForm>,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
+    post(&state, caller, Spot::Thread(id), form).await
+}
+
+/// Say something in a deep dive; its partner answers, or the agents that it mentions
+#[utoipa::path(post, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path)), request_body = MessageForm,
+    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "A resend: the first answer")))]
+async fn post_fork_message(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(form): Body<MessageForm>,
+) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
+    post(&state, caller, Spot::Fork(id), form).await
+}
+
+async fn post(
+    state: &State,
+    caller: Caller,
+    place: Spot,
+    form: MessageForm,
+) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
     let text = Text::parse(form.content)?;
     let client_id = post::parse_client_id(form.client_id)?;
-    let posted = say(&state, caller, id, text, form.parent_id, client_id).await?;
+    let posted = say(state, caller, place, text, form.parent_id, client_id).await?;
     Ok((
         status_of(&posted),
         Json(PostedMessage {

@@ -13,11 +13,12 @@ pub use messages::say;
 pub use tasks::visible_task;
 pub use threads::{mark_read, start};
 
-use super::{ChatError, post::Posted};
+use super::post::Posted;
 use crate::{
-    db::{Conn, Engine},
+    db::{Conn, DbError, Engine},
     http::{ApiError, State},
-    ids::{ChannelId, MessageId, TaskId, ThreadId},
+    ids::{ActionItemId, ChannelId, ForkId, MessageId, TaskId, ThreadId},
+    realtime::hub::Spot,
 };
 
 type St = axum::extract::State<State>;
@@ -55,6 +56,18 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
                 .opt()
                 .await?
         }
+        WhichObject::Fork(id) => {
+            c.q("select workspace_id from forks where id = $1")
+                .bind(id)
+                .opt()
+                .await?
+        }
+        WhichObject::ActionItem(id) => {
+            c.q("select workspace_id from action_items where id = $1 limit 1")
+                .bind(id)
+                .opt()
+                .await?
+        }
         WhichObject::Message(id) => {
             c.q("select workspace_id from messages where id = $1")
                 .bind(id)
@@ -71,23 +84,40 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
     Ok(row.map(|row| row.0).unwrap_or_default())
 }
 
+/// What a command is about.
 #[derive(Clone, Copy)]
-enum WhichObject {
+pub enum WhichObject {
     Channel(ChannelId),
     Thread(ThreadId),
+    Fork(ForkId),
+    ActionItem(ActionItemId),
     Message(MessageId),
     Task(TaskId),
 }
 
 /// Runs a command in the queue of the object's workspace.
-async fn write_for<T, F>(state: &State, object: WhichObject, command: F) -> Result<T, ApiError>
+pub async fn write_for<T, E, F>(
+    state: &State,
+    object: WhichObject,
+    command: F,
+) -> Result<T, ApiError>
 where
     T: Send + 'static,
-    F: AsyncFn(&mut Conn) -> Result<T, ChatError> + Send + 'static,
+    E: From<DbError> + Into<ApiError> + Send + 'static,
+    F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
 {
     let key = match state.db.engine() {
         Engine::Sqlite => uuid::Uuid::nil(),
         Engine::Postgres => workspace_key(&mut state.db.read().await?, object).await?,
     };
-    Ok(state.db.write(key, command).await?)
+    state.db.write(key, command).await.map_err(Into::into)
+}
+
+impl From<Spot> for WhichObject {
+    fn from(place: Spot) -> Self {
+        match place {
+            Spot::Thread(id) => Self::Thread(id),
+            Spot::Fork(id) => Self::Fork(id),
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     auth::Caller,
     chat::{
         access,
+        bindings::BindingPatch,
         messages::Text,
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
@@ -172,8 +173,10 @@ async fn update_thread(
             None => None,
             Some(title) => Some(post::parse_title(title.as_deref())?),
         },
-        agent: change.agent_id,
-        auto_reply: change.auto_reply,
+        binding: BindingPatch {
+            agent: change.agent_id,
+            auto_reply: change.auto_reply,
+        },
         status: change.status.map(|status| match status {
             ThreadStatus::Open => "open",
             ThreadStatus::Archived => "archived",

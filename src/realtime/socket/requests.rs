@@ -12,7 +12,7 @@ use crate::{
         reads,
     },
     http::{ApiError, extract::parse_json},
-    ids::{ChannelId, MessageId, ThreadId},
+    ids::{ChannelId, ForkId, MessageId, ThreadId},
 };
 
 use super::{CatchUp, Connection, GOING_AWAY, MALFORMED_MAX, POLICY_VIOLATION};
@@ -26,21 +26,51 @@ enum Request {
         channel_id: Option<ChannelId>,
         #[serde(default)]
         thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
         content: String,
         #[serde(default)]
         parent_id: Option<MessageId>,
         client_id: String,
     },
     #[serde(rename = "subscribe")]
-    Subscribe { thread_id: ThreadId },
+    Subscribe {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
     #[serde(rename = "unsubscribe")]
-    Unsubscribe { thread_id: ThreadId },
+    Unsubscribe {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
     #[serde(rename = "read")]
     Read { thread_id: ThreadId, seq: i64 },
     #[serde(rename = "ping")]
     Ping {},
     #[serde(rename = "typing")]
-    Typing { thread_id: ThreadId },
+    Typing {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
+}
+
+/// The one place that a frame names.
+fn spot(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Spot, ApiError> {
+    match (thread, fork) {
+        (Some(thread), None) => Ok(Spot::Thread(thread)),
+        (None, Some(fork)) => Ok(Spot::Fork(fork)),
+        _ => Err(ApiError::invalid(
+            "one_place",
+            "name one place: thread_id or fork_id".to_owned(),
+            "thread_id",
+        )),
+    }
 }
 
 impl Connection {
@@ -99,9 +129,11 @@ impl Connection {
         let request = parse_json::<Request>(value.to_string().as_bytes());
         if kind == "typing" {
             // No answer, whatever comes of it.
-            if let Ok(Request::Typing { thread_id }) = request {
+            if let Ok(Request::Typing { thread_id, fork_id }) = request
+                && let Ok(place) = spot(thread_id, fork_id)
+            {
                 self.malformed = 0;
-                self.typing(thread_id).await;
+                self.typing(place).await;
                 return Ok(());
             }
         }
@@ -134,8 +166,7 @@ impl Connection {
     }
 
     /// Tells the watchers of a place where this person may write.
-    async fn typing(&mut self, thread: ThreadId) {
-        let spot = Spot::Thread(thread);
+    async fn typing(&mut self, spot: Spot) {
         if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
             return;
         }
@@ -144,34 +175,32 @@ impl Connection {
             .state
             .hub
             .is_watching(self.actor.workspace, &self.socket, spot);
-        if watching || self.channel_of(thread).await.is_ok() {
+        if watching || self.channel_of(spot).await.is_ok() {
             self.state
                 .hub
                 .typing(self.actor.workspace, spot, self.actor.user);
         }
     }
 
-    /// The channel of a thread of this socket's workspace.
-    async fn channel_of(&mut self, thread: ThreadId) -> Result<ChannelId, ApiError> {
+    /// The channel of a place of this socket's workspace.
+    async fn channel_of(&mut self, spot: Spot) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
-        let place = access::thread(&mut c, &self.caller, thread)
+        let place = access::spot(&mut c, &self.caller, spot)
             .await?
             .reading()?
             .place;
         if place.actor.workspace == self.actor.workspace {
-            Ok(place.channel)
-        } else {
-            Err(ChatError::ThreadNotFound.into())
+            return Ok(place.channel);
         }
+        Err(match spot {
+            Spot::Thread(_) => ChatError::ThreadNotFound.into(),
+            Spot::Fork(_) => ChatError::ForkNotFound.into(),
+        })
     }
 
-    async fn subscribe(&mut self, thread: ThreadId) -> Result<(), ApiError> {
-        let (state, workspace, spot) = (
-            self.state.clone(),
-            self.actor.workspace,
-            Spot::Thread(thread),
-        );
-        let channel = self.channel_of(thread).await?;
+    async fn subscribe(&mut self, spot: Spot) -> Result<(), ApiError> {
+        let (state, workspace) = (self.state.clone(), self.actor.workspace);
+        let channel = self.channel_of(spot).await?;
         if !state.hub.watch(workspace, channel, &self.socket, spot) {
             return Err(ApiError::unprocessable(
                 "too_many_subscriptions",
@@ -182,7 +211,7 @@ impl Connection {
             ));
         }
         // Who lost the channel between the look and the watching must not stay.
-        if let Err(e) = self.channel_of(thread).await {
+        if let Err(e) = self.channel_of(spot).await {
             state.hub.unwatch(workspace, &self.socket, spot);
             return Err(e);
         }
@@ -195,14 +224,20 @@ impl Connection {
             Request::Send {
                 channel_id,
                 thread_id,
+                fork_id,
                 content,
                 parent_id,
                 client_id,
             } => {
                 let text = Text::parse(content)?;
                 let client_id = post::parse_client_id(Some(client_id))?;
-                match (channel_id, thread_id) {
-                    (Some(channel), None) if parent_id.is_none() => {
+                let place = match (thread_id, fork_id) {
+                    (Some(thread), None) => Some(Spot::Thread(thread)),
+                    (None, fork) => fork.map(Spot::Fork),
+                    _ => None,
+                };
+                match (channel_id, place) {
+                    (Some(channel), None) if parent_id.is_none() && thread_id.is_none() => {
                         let new = NewThread {
                             title: None,
                             agent: None,
@@ -219,9 +254,9 @@ impl Connection {
                             tasks: posted.tasks,
                         }))
                     }
-                    (None, Some(thread)) => {
+                    (None, Some(place)) => {
                         let posted = crate::chat::routes::say(
-                            state, caller, thread, text, parent_id, client_id,
+                            state, caller, place, text, parent_id, client_id,
                         )
                         .await?;
                         Ok(to_value(&PostedMessage {
@@ -231,20 +266,19 @@ impl Connection {
                     }
                     _ => Err(ApiError::invalid(
                         "one_place",
-                        "name one place: thread_id (with parent_id, if you like) or channel_id"
+                        "name one place: thread_id or fork_id (with parent_id, if you like) or channel_id"
                             .to_owned(),
                         "thread_id",
                     )),
                 }
             }
-            Request::Subscribe { thread_id } => {
-                self.subscribe(thread_id).await?;
+            Request::Subscribe { thread_id, fork_id } => {
+                self.subscribe(spot(thread_id, fork_id)?).await?;
                 Ok(json!({}))
             }
-            Request::Unsubscribe { thread_id } => {
-                state
-                    .hub
-                    .unwatch(self.actor.workspace, &self.socket, Spot::Thread(thread_id));
+            Request::Unsubscribe { thread_id, fork_id } => {
+                let place = spot(thread_id, fork_id)?;
+                state.hub.unwatch(self.actor.workspace, &self.socket, place);
                 Ok(json!({}))
             }
             Request::Read { thread_id, seq } => {

@@ -105,10 +105,11 @@ pub struct Lost {
     pub workspace_id: WorkspaceId,
     pub lease_token: Uuid,
     pub channel_id: ChannelId,
+    pub kind: String,
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    c.q("select id, workspace_id, lease_token, channel_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
+    c.q("select id, workspace_id, lease_token, channel_id, kind from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()
         .await

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::tasks::Task;
 use crate::{
     db::{Conn, DbError},
-    ids::{AgentId, ChannelId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
 };
 
 pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError> {
@@ -148,4 +148,15 @@ pub async fn left_behind(
         .bind(task)
         .one()
         .await
+}
+
+/// Tasks of a deep dive that have not ended.
+pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbError> {
+    c.q(task_sql!(
+        "select",
+        "from tasks where place_id = $1 and fork_id = $1 and status in ('queued', 'running') order by id limit 500"
+    ))
+    .bind(fork)
+    .all()
+    .await
 }

@@ -59,8 +59,8 @@ mod run;
 
 pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
 pub use find::{
-    Filter, active, active_in_threads, active_of_reply, active_of_trigger, find_task, left_behind,
-    list, tasks_of_message,
+    Filter, active, active_in_fork, active_in_threads, active_of_reply, active_of_trigger,
+    find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
     Done, End, blank_prompt, cancel, counts_of, finish, hand_over, hold, next_attempt, put_back,
@@ -87,6 +87,7 @@ pub struct NewTask {
     pub requested_by: UserId,
     pub retry_of: Option<TaskId>,
     pub prompt: String,
+    pub options: Option<serde_json::Value>,
 }
 
 /// What a running task's writes must show; a worker that lost its lease can change nothing.
@@ -150,7 +151,7 @@ pub async fn insert(
     .bind(new.requested_by)
     .bind(new.retry_of)
     .bind(Json(serde_json::json!({})))
-    .bind(Json(TaskInput { prompt: new.prompt.clone() }))
+    .bind(Json(TaskInput { prompt: new.prompt.clone(), options: new.options.clone() }))
     .bind(full.map(|error| Json(error.clone())))
     .bind(at)
     .bind(full.map(|_| at))

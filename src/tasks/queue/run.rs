@@ -216,6 +216,7 @@ pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbErro
         .bind(trigger)
         .bind(Json(TaskInput {
             prompt: String::new(),
+            options: None,
         }))
         .run()
         .await?;
@@ -259,7 +260,7 @@ pub async fn record(
         .bind(parent.requested_by)
         .bind(parent.id)
         .bind(Json(serde_json::json!({})))
-        .bind(Json(TaskInput { prompt: String::new() }))
+        .bind(Json(TaskInput { prompt: String::new(), options: None }))
         .bind(done.usage.clone().map(Json))
         .bind(done.error.clone().map(Json))
         .bind(done.started_at)

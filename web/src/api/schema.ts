@@ -55,6 +55,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/action-items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Action items of published results that one may see, oldest first */
+        get: operations["list_action_items"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/action-items/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Tick an action item, or change its owner or day */
+        patch: operations["update_action_item"];
+        trace?: never;
+    };
     "/v1/agents": {
         parameters: {
             query?: never;
@@ -454,6 +488,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Published results that one may see, newest first */
+        get: operations["list_decisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/direct": {
         parameters: {
             query?: never;
@@ -482,6 +533,145 @@ export interface paths {
         get: operations["list_events"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A deep dive */
+        get: operations["get_fork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change an active deep dive: its title, description, partner, or what the partner knows */
+        patch: operations["update_fork"];
+        trace?: never;
+    };
+    "/v1/forks/{id}/abandon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a deep dive without a result */
+        post: operations["abandon_fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Messages of a deep dive, oldest first; without a cursor the newest page */
+        get: operations["list_fork_messages"];
+        put?: never;
+        /** Say something in a deep dive; its partner answers, or the agents that it mentions */
+        post: operations["post_fork_message"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/publish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Post the result as a card in the thread and close the deep dive; twice answers the same card */
+        post: operations["publish_resolution"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open a resolved or abandoned deep dive again; its result stays until a new one replaces it */
+        post: operations["reopen_fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/resolution": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The draft of a deep dive's result, else the published one; the ETag is needed to change it */
+        get: operations["get_resolution"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one */
+        patch: operations["edit_resolution"];
+        trace?: never;
+    };
+    "/v1/forks/{id}/resolutions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every published version of a deep dive's result, oldest first */
+        get: operations["list_resolutions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forks/{id}/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have a deep dive's result drafted; while that runs, the same task is answered */
+        post: operations["resolve_fork"];
         delete?: never;
         options?: never;
         head?: never;
@@ -733,6 +923,24 @@ export interface paths {
         patch: operations["update_thread"];
         trace?: never;
     };
+    "/v1/threads/{id}/forks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Deep dives of a thread, oldest first */
+        get: operations["list_forks"];
+        put?: never;
+        /** Start a deep dive into a message; at most 7 are active in a thread */
+        post: operations["start_fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/messages": {
         parameters: {
             query?: never;
@@ -740,7 +948,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Messages of a thread, oldest first; without a cursor the newest page */
+        /** Messages of a thread's main line, oldest first; without a cursor the newest page */
         get: operations["list_messages"];
         put?: never;
         /** Say something in a thread; agents that it mentions are asked */
@@ -834,6 +1042,31 @@ export interface components {
             user: components["schemas"]["User"];
             workspaces: components["schemas"]["MyWorkspace"][];
         };
+        /** @description An action item and the result that it belongs to. */
+        ActionItem: {
+            /** @description The same from version to version of the result. */
+            id: components["schemas"]["ActionItemId"];
+            text: string;
+            owner_id?: components["schemas"]["UserId"] | null;
+            owner_name?: string | null;
+            /** @description `YYYY-MM-DD` */
+            due?: string | null;
+            done: boolean;
+            sources: components["schemas"]["MessageId"][];
+            done_at?: components["schemas"]["Timestamp"] | null;
+            done_by?: components["schemas"]["UserId"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            workspace_id: components["schemas"]["WorkspaceId"];
+            channel_id: components["schemas"]["ChannelId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id: components["schemas"]["ForkId"];
+            resolution_id: components["schemas"]["ResolutionId"];
+            message_id?: components["schemas"]["MessageId"] | null;
+            /** @description Of the result. */
+            headline: string;
+        };
+        /** @description `item_` and 26 base-32 characters */
+        ActionItemId: string;
         /** @description A whole agent. */
         Agent: components["schemas"]["AgentSummary"] & {
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -996,6 +1229,8 @@ export interface components {
             name?: string | null;
             topic?: string | null;
         };
+        /** @description `YYYY-MM-DD` */
+        Day: string;
         DirectForm: {
             /** @description With `agent_id` alone, or an empty list, only oneself. */
             member_ids?: components["schemas"]["UserId"][] | null;
@@ -1037,6 +1272,65 @@ export interface components {
             epoch: string;
             /** @description `after` lies outside of what is kept, or ahead of the newest: load the snapshot. */
             resync?: boolean;
+        };
+        /** @description A deep dive. */
+        Fork: {
+            id: components["schemas"]["ForkId"];
+            workspace_id: components["schemas"]["WorkspaceId"];
+            channel_id: components["schemas"]["ChannelId"];
+            thread_id: components["schemas"]["ThreadId"];
+            /** @description The message of the thread's main line that it starts from. */
+            message_id: components["schemas"]["MessageId"];
+            title: string;
+            description?: string | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /**
+             * Format: int64
+             * @description The version of the partner that this dive works with.
+             */
+            agent_version?: number | null;
+            /** @description Whether the partner answers unasked. */
+            auto_reply: boolean;
+            /** @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it). */
+            context: string;
+            /** @description `active`, `resolved` or `abandoned`. */
+            status: string;
+            /** @description Something was said, changed or deleted here since the newest draft or result. */
+            stale: boolean;
+            /**
+             * Format: int64
+             * @description Messages of the dive, all that its list shows.
+             */
+            message_count: number;
+            created_by: components["schemas"]["UserId"];
+            created_at: components["schemas"]["Timestamp"];
+            resolved_at?: components["schemas"]["Timestamp"] | null;
+            resolution_id?: components["schemas"]["ResolutionId"] | null;
+            draft_id?: components["schemas"]["ResolutionId"] | null;
+        };
+        ForkChange: {
+            title?: string | null;
+            description?: string | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            auto_reply?: boolean | null;
+            context?: components["schemas"]["ForkContext"] | null;
+        };
+        /**
+         * @description What the partner knows of the thread.
+         * @enum {string}
+         */
+        ForkContext: "message" | "thread";
+        ForkForm: {
+            /** @description A message of the thread's main line. */
+            message_id: components["schemas"]["MessageId"];
+            /** @description Without one, what is said first gives it. */
+            title?: string | null;
+            /** @description What the deep dive is about, at most 2,000 characters; its partner is told. */
+            description?: string | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            context?: components["schemas"]["ForkContext"] | null;
+            /** @description The same again answers 200 with the first. */
+            client_id?: string | null;
         };
         /** @description `fork_` and 26 base-32 characters */
         ForkId: string;
@@ -1089,6 +1383,22 @@ export interface components {
             name: string;
             slug: string;
         };
+        ItemChange: {
+            done?: boolean | null;
+            owner_id?: components["schemas"]["UserId"] | null;
+            due?: components["schemas"]["Day"] | null;
+        };
+        ItemForm: {
+            id?: components["schemas"]["ActionItemId"] | null;
+            /** @description One line, at most 500 characters. */
+            text: string;
+            owner_id?: components["schemas"]["UserId"] | null;
+            /** @description Somebody who is no member; of a member the name is known. */
+            owner_name?: string | null;
+            due?: components["schemas"]["Day"] | null;
+            done?: boolean;
+            sources?: components["schemas"]["MessageId"][];
+        };
         KeyForm: {
             name: string;
             scopes: components["schemas"]["Scope"][];
@@ -1099,12 +1409,48 @@ export interface components {
             expires_in_s?: number | null;
         };
         LeftOut: {
-            /** @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `context_too_large` or `summarised`. */
+            /**
+             * @description `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (the card of a result that a newer version
+             *     replaced), `context_too_large` or `summarised`.
+             */
             reason: string;
             /** Format: int64 */
             count: number;
             /** @description The newest of them, at most 50. */
             message_ids: components["schemas"]["MessageId"][];
+        };
+        /** @description A page of a list. */
+        List_ActionItem: {
+            /** @description Always `list`. */
+            object: string;
+            data: {
+                /** @description The same from version to version of the result. */
+                id: components["schemas"]["ActionItemId"];
+                text: string;
+                owner_id?: components["schemas"]["UserId"] | null;
+                owner_name?: string | null;
+                /** @description `YYYY-MM-DD` */
+                due?: string | null;
+                done: boolean;
+                sources: components["schemas"]["MessageId"][];
+                done_at?: components["schemas"]["Timestamp"] | null;
+                done_by?: components["schemas"]["UserId"] | null;
+                created_at: components["schemas"]["Timestamp"];
+                workspace_id: components["schemas"]["WorkspaceId"];
+                channel_id: components["schemas"]["ChannelId"];
+                thread_id: components["schemas"]["ThreadId"];
+                fork_id: components["schemas"]["ForkId"];
+                resolution_id: components["schemas"]["ResolutionId"];
+                message_id?: components["schemas"]["MessageId"] | null;
+                /** @description Of the result. */
+                headline: string;
+            }[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
         };
         /** @description A page of a list. */
         List_AgentSummary: {
@@ -1181,6 +1527,51 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_Fork: {
+            /** @description Always `list`. */
+            object: string;
+            data: {
+                id: components["schemas"]["ForkId"];
+                workspace_id: components["schemas"]["WorkspaceId"];
+                channel_id: components["schemas"]["ChannelId"];
+                thread_id: components["schemas"]["ThreadId"];
+                /** @description The message of the thread's main line that it starts from. */
+                message_id: components["schemas"]["MessageId"];
+                title: string;
+                description?: string | null;
+                agent_id?: components["schemas"]["AgentId"] | null;
+                /**
+                 * Format: int64
+                 * @description The version of the partner that this dive works with.
+                 */
+                agent_version?: number | null;
+                /** @description Whether the partner answers unasked. */
+                auto_reply: boolean;
+                /** @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it). */
+                context: string;
+                /** @description `active`, `resolved` or `abandoned`. */
+                status: string;
+                /** @description Something was said, changed or deleted here since the newest draft or result. */
+                stale: boolean;
+                /**
+                 * Format: int64
+                 * @description Messages of the dive, all that its list shows.
+                 */
+                message_count: number;
+                created_by: components["schemas"]["UserId"];
+                created_at: components["schemas"]["Timestamp"];
+                resolved_at?: components["schemas"]["Timestamp"] | null;
+                resolution_id?: components["schemas"]["ResolutionId"] | null;
+                draft_id?: components["schemas"]["ResolutionId"] | null;
+            }[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Invite: {
             /** @description Always `list`. */
             object: string;
@@ -1244,7 +1635,7 @@ export interface components {
                  */
                 seq: number;
                 author: components["schemas"]["MessageAuthor"];
-                /** @description `text` or `notice`. */
+                /** @description `text`, `notice`, or `resolution`: the card of a deep dive's result. */
                 kind: string;
                 /** @description `complete`, `streaming` or `interrupted`. */
                 state: string;
@@ -1349,13 +1740,65 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_Resolution: {
+            /** @description Always `list`. */
+            object: string;
+            data: {
+                id: components["schemas"]["ResolutionId"];
+                workspace_id: components["schemas"]["WorkspaceId"];
+                channel_id: components["schemas"]["ChannelId"];
+                thread_id: components["schemas"]["ThreadId"];
+                fork_id: components["schemas"]["ForkId"];
+                fork_title: string;
+                /**
+                 * Format: int64
+                 * @description The first published one is 1; a draft has the number that it would get.
+                 */
+                version: number;
+                /** @description `draft`, `published` or `superseded`. */
+                status: string;
+                /** @description The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it. */
+                generated_by?: string | null;
+                /** @description Who changed it since, in the order of their first edit. */
+                edited_by: components["schemas"]["UserId"][];
+                /** @description At most 120 characters; blank only in a draft. */
+                headline: string;
+                conclusion: string;
+                key_points: components["schemas"]["SourcedText"][];
+                action_items: components["schemas"]["ResolutionItem"][];
+                open_questions: components["schemas"]["SourcedText"][];
+                deferred_items: components["schemas"]["SourcedText"][];
+                /**
+                 * Format: int64
+                 * @description `seq` of the newest message of the dive that it was made from.
+                 */
+                covers_seq: number;
+                /**
+                 * Format: int64
+                 * @description The number of its `ETag`.
+                 */
+                revision: number;
+                message_id?: components["schemas"]["MessageId"] | null;
+                published_by?: components["schemas"]["Publisher"] | null;
+                created_at: components["schemas"]["Timestamp"];
+                updated_at: components["schemas"]["Timestamp"];
+                published_at?: components["schemas"]["Timestamp"] | null;
+            }[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Task: {
             /** @description Always `list`. */
             object: string;
             data: {
                 id: components["schemas"]["TaskId"];
                 workspace_id: components["schemas"]["WorkspaceId"];
-                /** @description `reply` */
+                /** @description `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large. */
                 kind: string;
                 /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
                 status: string;
@@ -1443,7 +1886,7 @@ export interface components {
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
-            /** @description `text` or `notice`. */
+            /** @description `text`, `notice`, or `resolution`: the card of a deep dive's result. */
             kind: string;
             /** @description `complete`, `streaming` or `interrupted`. */
             state: string;
@@ -1488,6 +1931,9 @@ export interface components {
             /** @description Cut by the model's own limit. */
             truncated?: boolean;
             api_key_id?: components["schemas"]["ApiKeyId"] | null;
+            resolution_id?: components["schemas"]["ResolutionId"] | null;
+            /** @description Of a card: who is told of it, as if mentioned. */
+            notify_user_ids?: components["schemas"]["UserId"][];
         };
         MessagePatch: {
             /** @description Markdown, at most 32 KiB. */
@@ -1590,6 +2036,10 @@ export interface components {
             /** @description `ov_…` */
             key: string;
         };
+        /** @description What acting on a deep dive answers. */
+        OneFork: {
+            fork: components["schemas"]["Fork"];
+        };
         Participant: {
             /** @description `human` or `agent`. */
             type: string;
@@ -1601,6 +2051,12 @@ export interface components {
             current_password: string;
             /** @description At least 8 characters. */
             new_password: string;
+        };
+        PointForm: {
+            /** @description One line, at most 500 characters. */
+            text: string;
+            /** @description Messages of the dive, or the forked one. */
+            sources?: components["schemas"]["MessageId"][];
         };
         /** @description What `POST …/messages` answers. */
         PostedMessage: {
@@ -1617,6 +2073,22 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             /** @description `online`; who is offline is absent. */
             status: string;
+        };
+        PublishForm: {
+            resolution?: components["schemas"]["ResolutionForm"] | null;
+        };
+        /** @description What publishing led to. */
+        Published: {
+            fork: components["schemas"]["Fork"];
+            /** @description The card. */
+            message: components["schemas"]["Message"];
+            resolution: components["schemas"]["Resolution"];
+        };
+        Publisher: {
+            /** @description `human`, or `agent` when nobody reviewed it. */
+            type: string;
+            id: string;
+            name: string;
         };
         Reaction: {
             emoji: string;
@@ -1648,6 +2120,93 @@ export interface components {
             migrations: string;
             /** @description `local`: one process. */
             bus: string;
+        };
+        /** @description What a deep dive came to, as a draft or as a published result. */
+        Resolution: {
+            id: components["schemas"]["ResolutionId"];
+            workspace_id: components["schemas"]["WorkspaceId"];
+            channel_id: components["schemas"]["ChannelId"];
+            thread_id: components["schemas"]["ThreadId"];
+            fork_id: components["schemas"]["ForkId"];
+            fork_title: string;
+            /**
+             * Format: int64
+             * @description The first published one is 1; a draft has the number that it would get.
+             */
+            version: number;
+            /** @description `draft`, `published` or `superseded`. */
+            status: string;
+            /** @description The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it. */
+            generated_by?: string | null;
+            /** @description Who changed it since, in the order of their first edit. */
+            edited_by: components["schemas"]["UserId"][];
+            /** @description At most 120 characters; blank only in a draft. */
+            headline: string;
+            conclusion: string;
+            key_points: components["schemas"]["SourcedText"][];
+            action_items: components["schemas"]["ResolutionItem"][];
+            open_questions: components["schemas"]["SourcedText"][];
+            deferred_items: components["schemas"]["SourcedText"][];
+            /**
+             * Format: int64
+             * @description `seq` of the newest message of the dive that it was made from.
+             */
+            covers_seq: number;
+            /**
+             * Format: int64
+             * @description The number of its `ETag`.
+             */
+            revision: number;
+            message_id?: components["schemas"]["MessageId"] | null;
+            published_by?: components["schemas"]["Publisher"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+            published_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * @description What is changed; each list is replaced as a whole. An object that was read can be sent back: what only the server
+         *     sets is ignored.
+         */
+        ResolutionForm: {
+            /** @description One line, at most 120 characters. */
+            headline?: string | null;
+            /** @description One or two sentences, at most 600 characters. */
+            conclusion?: string | null;
+            /** @description At most 4. */
+            key_points?: components["schemas"]["PointForm"][] | null;
+            /** @description At most 20. */
+            action_items?: components["schemas"]["ItemForm"][] | null;
+            /** @description At most 10. */
+            open_questions?: components["schemas"]["PointForm"][] | null;
+            /** @description At most 10. */
+            deferred_items?: components["schemas"]["PointForm"][] | null;
+        };
+        /** @description `res_` and 26 base-32 characters */
+        ResolutionId: string;
+        /** @description An action item as part of a result. */
+        ResolutionItem: {
+            /** @description The same from version to version. */
+            id: components["schemas"]["ActionItemId"];
+            text: string;
+            owner_id?: components["schemas"]["UserId"] | null;
+            /** @description Of a member the name; else as it was said. */
+            owner_name?: string | null;
+            /** @description `YYYY-MM-DD` */
+            due?: string | null;
+            done: boolean;
+            sources: components["schemas"]["MessageId"][];
+        };
+        ResolveForm: {
+            /** @description Publish the draft at once, in the agent's name. */
+            publish?: boolean | null;
+            /** @description What the draft should look at, at most 2,000 characters. */
+            guidance?: string | null;
+            /** @description Replace a draft that people edited. */
+            replace_draft?: boolean | null;
+        };
+        Resolving: {
+            fork: components["schemas"]["Fork"];
+            task: components["schemas"]["Task"];
         };
         /**
          * @description What a member may do in a workspace.
@@ -1716,10 +2275,16 @@ export interface components {
             members: components["schemas"]["Member"][];
             channels: components["schemas"]["MyChannel"][];
             agents: components["schemas"]["AgentSummary"][];
-            /** @description Always empty: deep dives come later. */
-            open_forks: Record<string, never>[];
+            /** @description Active deep dives, at most 500. */
+            open_forks: components["schemas"]["Fork"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
+        };
+        /** @description A statement and the messages that it rests on. */
+        SourcedText: {
+            text: string;
+            /** @description Messages of the dive, or the forked one. Empty: nobody could say where it comes from. */
+            sources: components["schemas"]["MessageId"][];
         };
         SystemSeen: {
             text: string;
@@ -1733,7 +2298,7 @@ export interface components {
         Task: {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description `reply` */
+            /** @description `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large. */
             kind: string;
             /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
             status: string;
@@ -1792,11 +2357,14 @@ export interface components {
         /** @description `task_` and 26 base-32 characters */
         TaskId: string;
         TaskInput: {
-            /** @description The trigger without the mention. */
+            /** @description The trigger without the mention; of a `resolve`, what the person asks the draft to look at. */
             prompt: string;
+            /** @description What else the task was asked to do, by kind; of a `resolve`: `publish`, `replace_draft`. */
+            options?: Record<string, never> | null;
         };
         TaskOutput: {
-            message_id: components["schemas"]["MessageId"];
+            message_id?: components["schemas"]["MessageId"] | null;
+            resolution_id?: components["schemas"]["ResolutionId"] | null;
             /**
              * Format: int64
              * @description In UTF-16 code units.
@@ -2007,6 +2575,217 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Readiness"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_action_items: {
+        parameters: {
+            query?: {
+                /** @description `me`, `none`, or a member's id; without it everyone's. */
+                owner?: string;
+                /** @description `true` or `false`; without it both. */
+                done?: string;
+                channel_id?: string;
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only items that were made after this one. */
+                after?: string;
+                /** @description Only items that were made before this one. */
+                before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_ActionItem"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    update_action_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ActionItemId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ItemChange"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActionItem"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description The server starts, stops, or has no database */
@@ -5152,6 +5931,97 @@ export interface operations {
             };
         };
     };
+    list_decisions: {
+        parameters: {
+            query?: {
+                /** @description Words that all have to stand in the result. */
+                q?: string;
+                channel_id?: string;
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_Resolution"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     open_direct: {
         parameters: {
             query?: never;
@@ -5327,6 +6197,1176 @@ export interface operations {
             };
             /** @description It does not exist, or one may not see it */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fork"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    update_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkChange"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fork"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    abandon_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneFork"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_fork_messages: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 50 by default. */
+                limit?: number;
+                /** @description Messages after this one. */
+                after?: string;
+                /** @description Messages before this one. */
+                before?: string;
+                /** @description Messages around this one, itself included. */
+                around?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_Message"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_fork_message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageForm"];
+            };
+        };
+        responses: {
+            /** @description A resend: the first answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostedMessage"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostedMessage"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    publish_resolution: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The draft's ETag, to publish nothing unseen */
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PublishForm"] | null;
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Published"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    reopen_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneFork"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_resolution: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    /** @description Its revision */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Resolution"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    edit_resolution: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The ETag that it was read with */
+                "If-Match": string;
+            };
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResolutionForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    /** @description Its new revision */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Resolution"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Without If-Match */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_resolutions: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only what was made after the object with this id. */
+                after?: string;
+                /** @description Only what was made before the object with this id. */
+                before?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_Resolution"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    resolve_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ForkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResolveForm"] | null;
+            };
+        };
+        responses: {
+            /** @description Under way */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Resolving"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7325,6 +9365,223 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MyThread"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_forks: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description Only what was made after the object with this id. */
+                after?: string;
+                /** @description Only what was made before the object with this id. */
+                before?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_Fork"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    start_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkForm"];
+            };
+        };
+        responses: {
+            /** @description A resend: the first answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneFork"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneFork"];
                 };
             };
             /** @description The request is malformed, or no workspace is named */

@@ -1,0 +1,188 @@
+//! Who answers in a place (a thread or a deep dive) unless another is named: the agent it is bound to, at a pinned version.
+
+use super::{ChatError, access::ThreadAccess, forks, post, threads};
+use crate::{
+    agents::profiles::{self, Askable},
+    db::{Conn, DbError, now},
+    ids::{AgentId, ThreadId, WorkspaceId},
+    realtime::hub::Spot,
+};
+
+/// The agent that answers in a place unless another is named.
+#[derive(Debug)]
+pub struct Binding {
+    pub agent: AgentId,
+    pub version: i64,
+    pub auto_reply: bool,
+    pub is_active: bool,
+}
+
+pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q(
+            "select b.agent_id, b.agent_version, b.auto_reply, a.status from threads t \
+            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id join agents a on a.id = b.agent_id where t.id = $1",
+        ),
+        Spot::Fork(_) => c.q(
+            "select b.agent_id, b.agent_version, b.auto_reply, a.status from forks f \
+            join bindings b on b.place_id = f.id and b.agent_id = f.agent_id join agents a on a.id = b.agent_id where f.id = $1",
+        ),
+    };
+    let row: Option<(AgentId, i64, bool, String)> = q.bind(place.id()).opt().await?;
+    Ok(row.map(|(agent, version, auto_reply, status)| Binding {
+        agent,
+        version,
+        auto_reply,
+        is_active: status == "active",
+    }))
+}
+
+/// Binds a place of `thread` to an agent at the given version; the agent answers unasked.
+pub async fn bind(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    thread: ThreadId,
+    place: Spot,
+    (agent, version): (AgentId, i64),
+) -> Result<(), DbError> {
+    let fork = match place {
+        Spot::Thread(_) => None,
+        Spot::Fork(fork) => Some(fork),
+    };
+    c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, TRUE, $7, $7) \
+         on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = TRUE, updated_at = excluded.updated_at")
+        .bind(place.id())
+        .bind(agent)
+        .bind(workspace)
+        .bind(thread)
+        .bind(fork)
+        .bind(version)
+        .bind(now())
+        .run()
+        .await?;
+    set_agent(c, place, Some(agent)).await
+}
+
+/// Says which agent a place has; its binding is made by `bind`.
+async fn set_agent(c: &mut Conn, place: Spot, agent: Option<AgentId>) -> Result<(), DbError> {
+    let q = match place {
+        Spot::Thread(_) => c.q("update threads set agent_id = $2 where id = $1"),
+        Spot::Fork(_) => c.q("update forks set agent_id = $2 where id = $1"),
+    };
+    q.bind(place.id()).bind(agent).run().await?;
+    Ok(())
+}
+
+/// Moves a place on to another agent and announces the place as it is then.
+pub(super) async fn move_on(
+    c: &mut Conn,
+    access: &ThreadAccess,
+    agent: &Askable,
+) -> Result<(), ChatError> {
+    let place = access.spot();
+    bind(
+        c,
+        access.place.actor.workspace,
+        access.thread,
+        place,
+        (agent.id, agent.version),
+    )
+    .await?;
+    match place {
+        Spot::Thread(thread) => {
+            threads::announce_update(c, &access.place, thread).await?;
+        }
+        Spot::Fork(fork) => {
+            forks::announce_update(c, fork, access.place.audience()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What a change of a place's agent can ask for.
+#[derive(Debug, Clone, Default)]
+pub struct BindingPatch {
+    /// `Some(None)` leaves the place without one.
+    pub agent: Option<Option<AgentId>>,
+    pub auto_reply: Option<bool>,
+}
+
+/// Changes who answers in a place. The caller announces the place.
+///
+/// # Errors
+/// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `Actor::require` says.
+pub async fn change(
+    c: &mut Conn,
+    access: &ThreadAccess,
+    patch: &BindingPatch,
+) -> Result<(), ChatError> {
+    let (actor, place) = (&access.place.actor, access.spot());
+    match patch.agent {
+        Some(Some(agent)) => {
+            actor.require(crate::auth::Scope::AgentsUse)?;
+            let found = profiles::find_askable(c, actor.workspace, agent).await?;
+            let to = found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?;
+            hand_over(c, access, &to).await?;
+        }
+        Some(None) => set_agent(c, place, None).await?,
+        None => {}
+    }
+    let Some(auto_reply) = patch.auto_reply else {
+        return Ok(());
+    };
+    let agent = find_binding(c, place).await?.map(|bound| bound.agent);
+    let Some(agent) = agent else {
+        return Err(ChatError::Invalid(
+            "there is no agent here that could answer: set agent_id too".to_owned(),
+            "auto_reply",
+        ));
+    };
+    c.q("update bindings set auto_reply = $3, updated_at = $4 where place_id = $1 and agent_id = $2")
+        .bind(place.id())
+        .bind(agent)
+        .bind(auto_reply)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Gives a place to an agent. When another one had it, a notice says who handed over to whom.
+async fn hand_over(c: &mut Conn, access: &ThreadAccess, to: &Askable) -> Result<(), ChatError> {
+    let (actor, place) = (&access.place.actor, access.spot());
+    let before = find_binding(c, place).await?.map(|bound| bound.agent);
+    bind(
+        c,
+        actor.workspace,
+        access.thread,
+        place,
+        (to.id, to.version),
+    )
+    .await?;
+    let Some(from) = before.filter(|from| *from != to.id) else {
+        return Ok(());
+    };
+    let (gave, took) = (
+        profiles::shown_name(c, from).await?,
+        profiles::shown_name(c, to.id).await?,
+    );
+    let what = match place {
+        Spot::Thread(_) => "thread",
+        Spot::Fork(_) => "deep dive",
+    };
+    let text = format!(
+        "{} handed this {what} over from {gave} to {took}.",
+        actor.name
+    );
+    let notice = post::NoticePlace {
+        workspace: actor.workspace,
+        channel: access.place.channel,
+        thread: access.thread,
+        fork: access.fork_id(),
+        agent: to.id,
+        task: None,
+    };
+    post::insert_notice(c, notice, access.place.audience(), None, text).await?;
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! Forks as places: the deep dives of a thread, their counters, and whether what came of them still holds.
+//!
+//! Starting and resolving them is in `crate::forks`.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{ChatError, event::ForkData, messages::Message};
+use crate::{
+    db::{Conn, DbError},
+    ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+    time::Timestamp,
+};
+
+/// Active ones in a snapshot.
+const OPEN_MAX: i64 = 500;
+/// UTF-16 code units of a title that was taken from a message (UI.md §6).
+pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
+
+/// A deep dive.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Fork {
+    pub id: ForkId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    /// The message of the thread's main line that it starts from.
+    pub message_id: MessageId,
+    pub title: String,
+    pub description: Option<String>,
+    /// The partner: who answers messages that mention no agent.
+    pub agent_id: Option<AgentId>,
+    /// The version of the partner that this dive works with.
+    pub agent_version: Option<i64>,
+    /// Whether the partner answers unasked.
+    #[sqlx(default)]
+    pub auto_reply: bool,
+    /// What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it).
+    pub context: String,
+    /// `active`, `resolved` or `abandoned`.
+    pub status: String,
+    /// Something was said, changed or deleted here since the newest draft or result.
+    pub stale: bool,
+    /// Messages of the dive, all that its list shows.
+    pub message_count: i64,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub resolved_at: Option<Timestamp>,
+    /// The newest published result; a reopened dive keeps it.
+    pub resolution_id: Option<ResolutionId>,
+    /// The draft that there is now.
+    pub draft_id: Option<ResolutionId>,
+}
+
+macro_rules! fork_sql {
+    ($tail:literal) => {
+        concat!(
+            "select f.id, f.workspace_id, f.channel_id, f.thread_id, f.message_id, f.title, f.description, f.agent_id, \
+             b.agent_version, coalesce(b.auto_reply, FALSE) as auto_reply, f.context, f.status, f.stale, f.message_count, \
+             f.created_by, f.created_at, f.resolved_at, f.resolution_id, \
+             (select d.id from resolutions d where d.fork_id = f.id and d.status = 'draft') as draft_id \
+             from forks f left join bindings b on b.place_id = f.id and b.agent_id = f.agent_id ",
+            $tail
+        )
+    };
+}
+
+/// # Errors
+/// `ForkNotFound`.
+pub async fn get_fork(c: &mut Conn, id: ForkId) -> Result<Fork, ChatError> {
+    let row: Option<Fork> = c.q(fork_sql!("where f.id = $1")).bind(id).opt().await?;
+    row.ok_or(ChatError::ForkNotFound)
+}
+
+/// Dives of a thread, oldest first; the last ones before `before` when that is given.
+pub async fn list(
+    c: &mut Conn,
+    thread: ThreadId,
+    (after, before): (Option<ForkId>, Option<ForkId>),
+    limit: i64,
+) -> Result<Vec<Fork>, DbError> {
+    let q = if before.is_some() {
+        c.q(fork_sql!(
+            "where f.thread_id = $1 and f.id > $2 and f.id < $3 order by f.id desc limit $4"
+        ))
+    } else {
+        c.q(fork_sql!(
+            "where f.thread_id = $1 and f.id > $2 and f.id < $3 order by f.id limit $4"
+        ))
+    };
+    let mut forks: Vec<Fork> = q
+        .bind(thread)
+        .bind(after.unwrap_or(ForkId(Uuid::nil())))
+        .bind(before.unwrap_or(ForkId(Uuid::max())))
+        .bind(limit)
+        .all()
+        .await?;
+    if before.is_some() {
+        forks.reverse();
+    }
+    Ok(forks)
+}
+
+/// Active dives that `user` may see, oldest first, at most 500.
+pub async fn list_open(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<Vec<Fork>, DbError> {
+    c.q(fork_sql!(
+        "where f.workspace_id = $1 and f.status = 'active' \
+         and exists (select 1 from channels ch where ch.id = f.channel_id and (ch.kind = 'public' \
+           or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $2))) \
+         order by f.id limit $3"
+    ))
+    .bind(workspace)
+    .bind(user)
+    .bind(OPEN_MAX)
+    .all()
+    .await
+}
+
+/// Appends `fork.updated` with the dive as it is.
+pub async fn announce_update(
+    c: &mut Conn,
+    id: ForkId,
+    audience: Audience,
+) -> Result<Fork, ChatError> {
+    announce(c, "fork.updated", id, audience).await
+}
+
+/// Appends an event with the dive as it is.
+pub async fn announce(
+    c: &mut Conn,
+    kind: &'static str,
+    id: ForkId,
+    audience: Audience,
+) -> Result<Fork, ChatError> {
+    let fork = get_fork(c, id).await?;
+    let seq = log::reserve(c, fork.workspace_id, 1).await?;
+    let event = NewEvent::new(seq, kind, audience, &ForkData { fork: &fork })?
+        .in_place(fork.thread_id, Some(id));
+    log::append(c, fork.workspace_id, event).await?;
+    Ok(fork)
+}
+
+/// Moves a dive's counters for a message that was just inserted into it.
+pub(super) async fn count_message(
+    c: &mut Conn,
+    fork: ForkId,
+    message: &Message,
+) -> Result<(), DbError> {
+    c.q("update forks set message_count = message_count + 1, last_seq = $2 where id = $1")
+        .bind(fork)
+        .bind(message.seq)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// The beginning of a text's first line, as a title.
+pub fn title_of(text: &str) -> String {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("Deep dive");
+    let clean: String = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let mut units = 0;
+    let cut: String = clean
+        .chars()
+        .take_while(|c| {
+            units += c.len_utf16();
+            units <= TITLE_FROM_TEXT_UNITS_MAX
+        })
+        .collect();
+    if cut.len() == clean.len() {
+        return cut;
+    }
+    // Better no half word at the end, unless the word is very long.
+    let whole = cut
+        .rfind(char::is_whitespace)
+        .filter(|at| *at > cut.len() / 2);
+    cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
+}
+
+/// What a message that was just said in a dive changes beside the counters: what came of the dive is no longer all of it,
+/// and the first words of a person name a dive that has no title of its own. Appends `fork.updated` if anything changed.
+///
+/// Called once every other event of the act is appended: numbers are in the order of events.
+pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> Result<(), DbError> {
+    let Some(fork) = message.fork_id else {
+        return Ok(());
+    };
+    let outdated = mark_stale(c, fork).await?;
+    let named = message.author.kind == "human"
+        && c.q("update forks set title = $2, is_named = TRUE where id = $1 and is_named = FALSE")
+            .bind(fork)
+            .bind(title_of(&message.content_plain))
+            .run()
+            .await?
+            == 1;
+    if outdated || named {
+        announced(c, fork, audience).await?;
+    }
+    Ok(())
+}
+
+/// Marks what came of a dive as out of date; `false` when there is nothing yet or it is so already.
+async fn mark_stale(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
+    let n = c
+        .q("update forks set stale = TRUE where id = $1 and stale = FALSE \
+            and exists (select 1 from resolutions r where r.fork_id = forks.id and r.status in ('draft', 'published'))")
+        .bind(fork)
+        .run()
+        .await?;
+    Ok(n == 1)
+}
+
+async fn announced(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(), DbError> {
+    match announce_update(c, fork, audience).await {
+        Ok(_) => Ok(()),
+        Err(ChatError::Db(e)) => Err(e),
+        Err(_) => Err(sqlx::Error::RowNotFound.into()),
+    }
+}
+
+/// A message was changed or deleted: drafts and results that were made from it are out of date.
+pub(super) async fn note_changed(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let touched: Vec<(ForkId,)> = match message.fork_id {
+        Some(fork) => vec![(fork,)],
+        None => {
+            c.q("select id from forks where message_id = $1 order by id limit 1000")
+                .bind(message.id)
+                .all()
+                .await?
+        }
+    };
+    for (fork,) in touched {
+        if mark_stale(c, fork).await? {
+            announced(c, fork, audience).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A card is deleted: the result that it shows goes from the ledger, with its text and its items, also out of the log.
+pub(super) async fn forget_card(
+    c: &mut Conn,
+    card: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let row: Option<(ResolutionId, ForkId, MessageId)> = c
+        .q("select r.id, r.fork_id, f.message_id from resolutions r join forks f on f.id = r.fork_id where r.message_id = $1")
+        .bind(card.id)
+        .opt()
+        .await?;
+    let Some((resolution, fork, origin)) = row else {
+        return Ok(());
+    };
+    c.q("update resolutions set status = 'superseded', headline = '', conclusion = '', key_points = $2, open_questions = $2, \
+         deferred_items = $2, search_text = '' where id = $1")
+        .bind(resolution)
+        .bind(crate::db::Json(Vec::<()>::new()))
+        .run()
+        .await?;
+    c.q("delete from action_items where resolution_id = $1")
+        .bind(resolution)
+        .run()
+        .await?;
+    let gone = resolution.to_string();
+    log::blank_message(c, card.workspace_id, origin, |frame| {
+        blank_result(frame, &gone);
+    })
+    .await?;
+    let had = c
+        .q("update forks set resolution_id = null where id = $1 and resolution_id = $2")
+        .bind(fork)
+        .bind(resolution)
+        .run()
+        .await?;
+    if had == 1 {
+        announced(c, fork, audience).await?;
+    }
+    Ok(())
+}
+
+/// Takes the text of a result out of a frame that carries it.
+fn blank_result(frame: &mut serde_json::Value, id: &str) {
+    if frame
+        .pointer("/data/resolution/id")
+        .and_then(|v| v.as_str())
+        == Some(id)
+        && let Some(result) = frame
+            .pointer_mut("/data/resolution")
+            .and_then(|v| v.as_object_mut())
+    {
+        for text in ["headline", "conclusion"] {
+            result.insert(text.to_owned(), "".into());
+        }
+        for list in [
+            "key_points",
+            "action_items",
+            "open_questions",
+            "deferred_items",
+        ] {
+            result.insert(list.to_owned(), serde_json::json!([]));
+        }
+    }
+    if frame
+        .pointer("/data/action_item/resolution_id")
+        .and_then(|v| v.as_str())
+        == Some(id)
+        && let Some(item) = frame
+            .pointer_mut("/data/action_item")
+            .and_then(|v| v.as_object_mut())
+    {
+        for text in ["text", "headline"] {
+            item.insert(text.to_owned(), "".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title_of;
+
+    #[test]
+    fn a_title_is_the_first_line_cut_at_a_word() {
+        assert_eq!(title_of("\n  Which day?\nMonday"), "Which day?");
+        let long =
+            "We should look at the queue again because it grew over night and nobody knows why";
+        assert_eq!(
+            title_of(long),
+            "We should look at the queue again because it grew over"
+        );
+        assert_eq!(title_of(&"x".repeat(90)), "x".repeat(60));
+        assert_eq!(title_of(" "), "Deep dive");
+    }
+}

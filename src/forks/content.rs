@@ -1,0 +1,107 @@
+//! From an outline, which knows positions, to the content of a draft, which knows ids.
+
+use std::collections::HashSet;
+
+use super::{
+    edit::one_line,
+    material::Dive,
+    resolution::{Content, ItemContent, Resolution, ResolutionItem, SourcedText},
+};
+use crate::{
+    ids::{ActionItemId, MessageId, UserId},
+    model::extract::{Item, Outline, Owner, Point},
+};
+
+/// Two items of one owner are the same when so much of their words (in percent of both together) is.
+const SAME_WORDS_PERCENT: usize = 60;
+
+/// What a draft says; items that the result before has already keep their ids and what was done about them.
+pub(super) fn content_of(dive: &Dive, outline: &Outline, before: Option<&Resolution>) -> Content {
+    let mut known: Vec<&ResolutionItem> =
+        before.map_or_else(Vec::new, |result| result.action_items.iter().collect());
+    let points = |points: &[Point]| -> Vec<SourcedText> {
+        points
+            .iter()
+            .map(|point| SourcedText {
+                text: one_line(&point.text),
+                sources: sources(dive, &point.sources),
+            })
+            .filter(|point| !point.text.is_empty())
+            .collect()
+    };
+    Content {
+        headline: one_line(&outline.headline),
+        conclusion: one_line(&outline.conclusion),
+        key_points: points(&outline.key_points),
+        action_items: outline
+            .action_items
+            .iter()
+            .map(|item| item_of(dive, item, &mut known))
+            .filter(|item| !item.text.is_empty())
+            .collect(),
+        open_questions: points(&outline.open_questions),
+        deferred_items: points(&outline.deferred_items),
+    }
+}
+
+fn sources(dive: &Dive, lines: &[usize]) -> Vec<MessageId> {
+    let mut seen = HashSet::new();
+    lines
+        .iter()
+        .filter_map(|line| dive.message_ids.get(*line).copied())
+        .filter(|id| seen.insert(*id))
+        .collect()
+}
+
+fn item_of(dive: &Dive, item: &Item, known: &mut Vec<&ResolutionItem>) -> ItemContent {
+    let text = one_line(&item.text);
+    let (owner_id, owner_name): (Option<UserId>, Option<String>) = match &item.owner {
+        Some(Owner::Person(n)) => (
+            dive.people.get(*n).copied().flatten(),
+            dive.material
+                .people
+                .get(*n)
+                .map(|person| person.name.clone()),
+        ),
+        Some(Owner::Named(name)) => (None, Some(one_line(name))),
+        None => (None, None),
+    };
+    let same = known
+        .iter()
+        .position(|old| old.owner_id == owner_id && is_same_text(&old.text, &text));
+    let same = same.map(|n| known.remove(n));
+    ItemContent {
+        id: same.map_or_else(ActionItemId::new, |old| old.id),
+        text,
+        owner_id,
+        owner_name,
+        due: item.due.map(|day| day.format("%Y-%m-%d").to_string()),
+        done: same.is_some_and(|old| old.done),
+        sources: sources(dive, &item.sources),
+    }
+}
+
+fn is_same_text(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> HashSet<String> {
+        text.split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let (one, other) = (words(one), words(other));
+    let shared = one.intersection(&other).count();
+    let all = one.union(&other).count();
+    all > 0 && shared * 100 >= all * SAME_WORDS_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_text;
+
+    #[test]
+    fn an_item_is_known_again_when_most_of_its_words_are() {
+        assert!(is_same_text("Send the draft to Mia", "send draft to Mia"));
+        assert!(!is_same_text("Send the draft to Mia", "Book the room"));
+        assert!(!is_same_text("", ""));
+    }
+}

@@ -1,0 +1,83 @@
+//! The ledger of what was decided: published results, newest first, with a search over their text.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+use super::{
+    ForkError,
+    resolution::{Filter, WORDS_MAX},
+};
+use crate::ids::ChannelId;
+
+const QUESTION_UNITS_MAX: usize = 200;
+
+/// # Errors
+/// `Invalid` for a question that is too long.
+pub fn parse_filter(
+    question: Option<&str>,
+    channel: Option<ChannelId>,
+) -> Result<Filter, ForkError> {
+    let question = question.unwrap_or_default();
+    if question.encode_utf16().count() > QUESTION_UNITS_MAX {
+        return Err(ForkError::Invalid(
+            format!("a search has at most {QUESTION_UNITS_MAX} characters"),
+            "q".to_owned(),
+        ));
+    }
+    let words = question
+        .to_lowercase()
+        .split_whitespace()
+        .take(WORDS_MAX)
+        .map(pattern)
+        .collect();
+    Ok(Filter { channel, words })
+}
+
+/// A `like` pattern, with `!` as its escape, for texts that hold the word.
+fn pattern(word: &str) -> String {
+    let mut pattern = String::with_capacity(word.len() + 2);
+    pattern.push('%');
+    for c in word.chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
+/// Where the list goes on after a result that was published under this number.
+pub fn cursor(published_seq: i64) -> String {
+    URL_SAFE_NO_PAD.encode(format!("decisions:{published_seq}"))
+}
+
+/// The number before which the list goes on.
+///
+/// # Errors
+/// `None` when it is not one of ours.
+pub fn parse_cursor(cursor: Option<&str>) -> Option<i64> {
+    let Some(text) = cursor.filter(|text| !text.is_empty()) else {
+        return Some(i64::MAX);
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    text.strip_prefix("decisions:")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_search_are_taken_as_they_are() {
+        let filter = parse_filter(Some("  100% A_B "), None).unwrap();
+        assert_eq!(filter.words, ["%100!%%", "%a!_b%"]);
+    }
+
+    #[test]
+    fn a_cursor_is_ours_or_refused() {
+        assert_eq!(parse_cursor(Some(&cursor(7))), Some(7));
+        assert_eq!(parse_cursor(None), Some(i64::MAX));
+        assert_eq!(parse_cursor(Some("dGhyZWFkczo3")), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! What deep dives tell everyone: the payloads of their events.
+
+use serde::Serialize;
+
+use super::{items::ActionItem, resolution::Resolution};
+use crate::{
+    db::{Conn, DbError},
+    ids::{ForkId, MessageId, ThreadId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+};
+
+#[derive(Serialize)]
+struct ResolutionData<'a> {
+    resolution: &'a Resolution,
+}
+
+#[derive(Serialize)]
+struct ActionItemData<'a> {
+    action_item: &'a ActionItem,
+}
+
+/// Appends `resolution.drafted`, `resolution.updated` or `resolution.published`.
+pub(super) async fn announce_resolution(
+    c: &mut Conn,
+    kind: &'static str,
+    resolution: &Resolution,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let place = (
+        resolution.workspace_id,
+        resolution.thread_id,
+        resolution.fork_id,
+    );
+    append(c, kind, place, &ResolutionData { resolution }, audience).await
+}
+
+/// Appends `action_item.updated`.
+pub(super) async fn announce_item(
+    c: &mut Conn,
+    item: &ActionItem,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let place = (item.workspace_id, item.thread_id, item.fork_id);
+    let data = ActionItemData { action_item: item };
+    append(c, "action_item.updated", place, &data, audience).await
+}
+
+async fn append(
+    c: &mut Conn,
+    kind: &'static str,
+    (workspace, thread, fork): (WorkspaceId, ThreadId, ForkId),
+    data: &impl Serialize,
+    audience: Audience,
+) -> Result<(), DbError> {
+    // Found by the forked message, so that deleting a card can take its result out of these frames.
+    let origin: MessageId = c
+        .q("select message_id from forks where id = $1")
+        .bind(fork)
+        .value()
+        .await?;
+    let seq = log::reserve(c, workspace, 1).await?;
+    let event = NewEvent::new(seq, kind, audience, data)?
+        .in_place(thread, Some(fork))
+        .about(Some(origin));
+    log::append(c, workspace, event).await
+}

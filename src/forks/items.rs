@@ -1,0 +1,237 @@
+//! Action items of published results: who has to do what, and ticking it off.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    ForkError,
+    edit::{Day, member_name},
+    event::announce_item,
+    resolution::item_columns,
+};
+use crate::{
+    auth::{Caller, Scope},
+    chat::{ChatError, access},
+    db::{Conn, DbError, Json, now},
+    ids::{
+        ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
+    },
+    time::Timestamp,
+};
+
+/// An action item and the result that it belongs to.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct ActionItem {
+    /// The same from version to version of the result.
+    pub id: ActionItemId,
+    pub text: String,
+    pub owner_id: Option<UserId>,
+    pub owner_name: Option<String>,
+    /// `YYYY-MM-DD`
+    pub due: Option<String>,
+    pub done: bool,
+    #[schema(value_type = Vec<MessageId>)]
+    pub sources: Json<Vec<MessageId>>,
+    pub done_at: Option<Timestamp>,
+    pub done_by: Option<UserId>,
+    pub created_at: Timestamp,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: ForkId,
+    pub resolution_id: ResolutionId,
+    /// The card.
+    pub message_id: Option<MessageId>,
+    /// Of the result.
+    pub headline: String,
+}
+
+macro_rules! action_item_sql {
+    ($tail:literal) => {
+        concat!(
+            "select ",
+            item_columns!(),
+            ", i.done_at, i.done_by, i.created_at, i.workspace_id, r.channel_id, r.thread_id, r.fork_id, r.id as resolution_id, \
+             r.message_id, r.headline from action_items i join resolutions r on r.id = i.resolution_id \
+             left join users ou on ou.id = i.owner_id ",
+            $tail
+        )
+    };
+}
+
+/// The item as its published result has it.
+///
+/// # Errors
+/// `ItemNotFound`.
+async fn get(c: &mut Conn, id: ActionItemId) -> Result<ActionItem, ForkError> {
+    c.q(action_item_sql!(
+        "where i.id = $1 and r.status = 'published'"
+    ))
+    .bind(id)
+    .opt()
+    .await?
+    .ok_or(ForkError::ItemNotFound)
+}
+
+/// Whose items to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum OwnedBy {
+    #[default]
+    Anyone,
+    Nobody,
+    Member(UserId),
+}
+
+/// Which items to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub owner: OwnedBy,
+    pub done: Option<bool>,
+    pub channel: Option<ChannelId>,
+}
+
+/// Items of published results that `user` may see, oldest first; the last ones before `before` when that is given.
+pub async fn list(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    filter: &Filter,
+    (after, before): (Option<ActionItemId>, Option<ActionItemId>),
+    limit: i64,
+) -> Result<Vec<ActionItem>, DbError> {
+    let backwards = before.is_some();
+    let q = if backwards {
+        c.q(action_item_sql!(
+            "where i.workspace_id = $1 and i.id > $2 and i.id < $3 and r.status = 'published' \
+             and (i.owner_id = $4 or $4 is null) and (i.owner_id is null or $5 = 0) and (i.done = $6 or $6 is null) \
+             and (r.channel_id = $7 or $7 is null) \
+             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
+               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $8))) \
+             order by i.id desc limit $9"
+        ))
+    } else {
+        c.q(action_item_sql!(
+            "where i.workspace_id = $1 and i.id > $2 and i.id < $3 and r.status = 'published' \
+             and (i.owner_id = $4 or $4 is null) and (i.owner_id is null or $5 = 0) and (i.done = $6 or $6 is null) \
+             and (r.channel_id = $7 or $7 is null) \
+             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
+               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $8))) \
+             order by i.id limit $9"
+        ))
+    };
+    let (owner, unowned) = match filter.owner {
+        OwnedBy::Anyone => (None, 0_i64),
+        OwnedBy::Nobody => (None, 1),
+        OwnedBy::Member(user) => (Some(user), 0),
+    };
+    let mut items: Vec<ActionItem> = q
+        .bind(workspace)
+        .bind(after.unwrap_or(ActionItemId(Uuid::nil())))
+        .bind(before.unwrap_or(ActionItemId(Uuid::max())))
+        .bind(owner)
+        .bind(unowned)
+        .bind(filter.done)
+        .bind(filter.channel)
+        .bind(user)
+        .bind(limit)
+        .all()
+        .await?;
+    if backwards {
+        items.reverse();
+    }
+    Ok(items)
+}
+
+/// What `PATCH /v1/action-items/{id}` changes. `Some(None)` empties.
+#[derive(Debug, Clone, Default)]
+pub struct ItemPatch {
+    pub done: Option<bool>,
+    pub owner: Option<Option<UserId>>,
+    pub due: Option<Option<Day>>,
+}
+
+/// The item, if the person may see it.
+///
+/// # Errors
+/// `ItemNotFound`, or what `reading` says.
+pub async fn visible(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionItemId,
+) -> Result<ActionItem, ForkError> {
+    let item = get(c, id).await?;
+    access::fork(c, caller, item.fork_id)
+        .await
+        .map_err(|_| ForkError::ItemNotFound)?
+        .reading()?;
+    Ok(item)
+}
+
+/// Ticks an item, or changes its owner or day. Also where the thread is archived: work goes on after talk.
+///
+/// # Errors
+/// `ItemNotFound`, `NoSuchMember`, or what `Actor::require` says.
+pub async fn change(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ActionItemId,
+    patch: &ItemPatch,
+) -> Result<ActionItem, ForkError> {
+    let item = get(c, id).await?;
+    let access = access::fork(c, caller, item.fork_id)
+        .await
+        .map_err(|e| match e {
+            ChatError::Db(e) => ForkError::Db(e),
+            _ => ForkError::ItemNotFound,
+        })?;
+    let actor = &access.place.actor;
+    actor.require(Scope::ChatWrite)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let before = get(c, id).await?;
+    if let Some(done) = patch.done.filter(|done| *done != before.done) {
+        c.q("update action_items set done = $3, done_at = $4, done_by = $5 where resolution_id = $1 and id = $2")
+            .bind(before.resolution_id)
+            .bind(id)
+            .bind(done)
+            .bind(done.then(now))
+            .bind(done.then_some(caller.user))
+            .run()
+            .await?;
+    }
+    if let Some(owner) = patch.owner {
+        let name =
+            match owner {
+                Some(user) => Some(member_name(c, actor.workspace, user).await?.ok_or_else(
+                    || ForkError::NoSuchMember(user.to_string(), "owner_id".to_owned()),
+                )?),
+                None => None,
+            };
+        c.q("update action_items set owner_id = $3, owner_name = $4 where resolution_id = $1 and id = $2")
+            .bind(before.resolution_id)
+            .bind(id)
+            .bind(owner)
+            .bind(name)
+            .run()
+            .await?;
+    }
+    if let Some(due) = &patch.due {
+        c.q("update action_items set due = $3 where resolution_id = $1 and id = $2")
+            .bind(before.resolution_id)
+            .bind(id)
+            .bind(due.as_ref().map(|day| day.0.clone()))
+            .run()
+            .await?;
+    }
+    let item = get(c, id).await?;
+    let is_changed = (item.done, item.owner_id, &item.owner_name, &item.due)
+        != (
+            before.done,
+            before.owner_id,
+            &before.owner_name,
+            &before.due,
+        );
+    if is_changed {
+        announce_item(c, &item, access.place.audience()).await?;
+    }
+    Ok(item)
+}

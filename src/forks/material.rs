@@ -1,0 +1,183 @@
+//! Reads a whole deep dive, for a draft to be made from it.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    agents::prompt::Author,
+    chat::forks::{self, Fork},
+    db::{Conn, DbError, Json},
+    ids::{AgentId, ForkId, MessageId, UserId},
+    model::extract::{Line, Material, Person, Speaker},
+    time::Timestamp,
+};
+
+/// Members whose names are looked for in a dive.
+const MEMBERS_MAX: i64 = 20_000;
+
+/// A dive as it was when it was read. Positions of `material` stand for the ids beside it.
+#[derive(Debug, Clone)]
+pub struct Dive {
+    pub fork: Fork,
+    pub material: Material,
+    /// Of `material.lines`.
+    pub message_ids: Vec<MessageId>,
+    /// Of `material.lines`.
+    pub authors: Vec<Author>,
+    /// Of `material.people`; `None` for somebody who is no member any more.
+    pub people: Vec<Option<UserId>>,
+    /// `seq` of the newest message that was read.
+    pub covers_seq: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: MessageId,
+    seq: i64,
+    author_type: String,
+    author_id: Option<uuid::Uuid>,
+    author_name: Option<String>,
+    content: String,
+    mentions: Json<Vec<crate::chat::messages::Mention>>,
+    created_at: Timestamp,
+}
+
+macro_rules! said_sql {
+    ($tail:literal) => {
+        concat!(
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, \
+             m.content, m.mentions, m.created_at from messages m \
+             left join users u on m.author_type = 'human' and u.id = m.author_id \
+             left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
+            $tail
+        )
+    };
+}
+
+/// `None` when the dive is gone. `c` sees one state of the database.
+pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<Dive>, DbError> {
+    let fork = match forks::get_fork(c, id).await {
+        Ok(fork) => fork,
+        Err(crate::chat::ChatError::Db(e)) => return Err(e),
+        Err(_) => return Ok(None),
+    };
+    // A deleted forked message stays as an empty line: the dive still starts from it.
+    let origin: Option<Row> = c
+        .q(said_sql!("where m.id = $1"))
+        .bind(fork.message_id)
+        .opt()
+        .await?;
+    let said: Vec<Row> = c
+        .q(said_sql!(
+            "where m.fork_id = $1 and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' order by m.seq"
+        ))
+        .bind(id)
+        .all()
+        .await?;
+    let covers_seq = said.last().map_or(0, |row| row.seq);
+    let rows: Vec<Row> = origin.into_iter().chain(said).collect();
+    let members: Vec<(UserId, String, String)> = c
+        .q("select m.user_id, u.name, m.handle from members m join users u on u.id = m.user_id where m.workspace_id = $1 \
+            order by m.joined_at, m.user_id limit $2")
+        .bind(fork.workspace_id)
+        .bind(MEMBERS_MAX)
+        .all()
+        .await?;
+    Ok(Some(assemble(fork, covers_seq, rows, members)))
+}
+
+fn assemble(
+    fork: Fork,
+    covers_seq: i64,
+    rows: Vec<Row>,
+    members: Vec<(UserId, String, String)>,
+) -> Dive {
+    let spoke: HashSet<UserId> = rows.iter().filter_map(Row::person).collect();
+    let mentioned: HashSet<&str> = rows
+        .iter()
+        .flat_map(|row| &row.mentions.0)
+        .filter_map(|mention| mention.id.as_deref())
+        .collect();
+    let words: HashSet<String> = rows.iter().flat_map(|row| words(&row.content)).collect();
+    let named = |name: &str| {
+        let mut parts = self::words(name).peekable();
+        parts.peek().is_some() && parts.all(|part| words.contains(&part))
+    };
+    let first_named = |name: &str| {
+        let first = self::words(name).next();
+        first.is_some_and(|first| first.chars().count() > 2 && words.contains(&first))
+    };
+    let mut people: Vec<(Option<UserId>, Person)> = members
+        .into_iter()
+        .filter(|(id, name, handle)| {
+            spoke.contains(id)
+                || mentioned.contains(id.to_string().as_str())
+                || named(name)
+                || first_named(name)
+                || named(handle)
+        })
+        .map(|(id, name, handle)| (Some(id), Person { name, handle }))
+        .collect();
+    let mut place: HashMap<UserId, usize> = people
+        .iter()
+        .enumerate()
+        .filter_map(|(n, (id, _))| id.map(|id| (id, n)))
+        .collect();
+    let (mut lines, mut message_ids, mut authors) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows {
+        let name = row
+            .author_name
+            .clone()
+            .unwrap_or_else(|| "Deleted account".to_owned());
+        let speaker = match row.person() {
+            Some(user) => {
+                let n = *place.entry(user).or_insert_with(|| {
+                    // Somebody who left the workspace: a voice, but no owner.
+                    let person = Person {
+                        name: name.clone(),
+                        handle: String::new(),
+                    };
+                    people.push((None, person));
+                    people.len() - 1
+                });
+                authors.push(Author::Human { id: user, name });
+                Speaker::Person(n)
+            }
+            None => {
+                authors.push(Author::Agent {
+                    id: AgentId(row.author_id.unwrap_or_default()),
+                    name: name.clone(),
+                });
+                Speaker::Agent(name)
+            }
+        };
+        message_ids.push(row.id);
+        lines.push(Line {
+            speaker,
+            text: row.content,
+            day: row.created_at.day(),
+        });
+    }
+    let (ids, people) = people.into_iter().unzip();
+    Dive {
+        fork,
+        material: Material { people, lines },
+        message_ids,
+        authors,
+        people: ids,
+        covers_seq,
+    }
+}
+
+impl Row {
+    fn person(&self) -> Option<UserId> {
+        self.author_id
+            .filter(|_| self.author_type == "human")
+            .map(UserId)
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+}

@@ -1,0 +1,297 @@
+//! Publishing: the draft becomes a card at the end of the thread, its items count, and the dive is closed.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{
+    ForkError, card,
+    edit::{self, ResolutionForm},
+    event::announce_resolution,
+    resolution::{self, Content, Resolution, find_draft, find_published},
+    start::stop_tasks,
+};
+use crate::{
+    auth::{Caller, Scope},
+    chat::{
+        ChatError, access, channels,
+        forks::{self, Fork},
+        messages::{self, Message, MessageMetadata},
+        plain, post,
+    },
+    db::{Conn, DbError, now},
+    failpoint,
+    ids::{AgentId, ForkId, MessageId, ResolutionId, TaskId, UserId},
+    realtime::{Audience, Hub, log},
+};
+
+/// People of a dive who are told of its result, at most.
+const TOLD_MAX: i64 = 500;
+
+/// What publishing led to.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Published {
+    pub fork: Fork,
+    /// The card.
+    pub message: Message,
+    pub resolution: Resolution,
+}
+
+/// In whose name a card stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Author {
+    Person(UserId),
+    /// An agent whose draft nobody reviewed, by this task.
+    Agent {
+        agent: AgentId,
+        version: i64,
+        task: TaskId,
+    },
+}
+
+/// Publishes the draft of a dive, with what `form` says in its place. One that is published already is answered as it is.
+///
+/// # Errors
+/// `NoDraft`, `Stale` when the draft is no longer at `expected`, `Invalid` for a blank headline, what `ResolutionForm::apply`
+/// says, or `ChatError`: `ForkNotFound`, `ForkClosed`, or what `writing` says.
+pub async fn publish(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ForkId,
+    expected: Option<i64>,
+    form: Option<&ResolutionForm>,
+    hub: &Hub,
+) -> Result<Published, ForkError> {
+    let access = access::fork(c, caller, id).await?;
+    access.place.actor.require(Scope::ChatWrite)?;
+    let workspace = access.place.actor.workspace;
+    crate::db::dialect::lock_workspace(c, workspace.0).await?;
+    let fork = forks::get_fork(c, id).await?;
+    if fork.status == "resolved" {
+        return already(c, fork).await;
+    }
+    let access = access.writing()?;
+    let audience = access.place.audience();
+    let draft = find_draft(c, id).await?;
+    let revision = draft.as_ref().map_or(0, |draft| draft.revision);
+    if expected.is_some_and(|expected| expected != revision) {
+        return Err(draft.map_or(ForkError::DraftGone, |draft| {
+            ForkError::Stale(Box::new(draft))
+        }));
+    }
+    let draft = match (draft, form) {
+        (Some(draft), None) => draft.id,
+        (Some(draft), Some(form)) => {
+            let base = Content::from(&draft);
+            let content = form.apply(c, &fork, &base).await?;
+            if content == base {
+                draft.id
+            } else {
+                edit::replace(c, &draft, caller.user, &content, audience)
+                    .await?
+                    .id
+            }
+        }
+        (None, Some(form)) => {
+            let published = find_published(c, id).await?;
+            let base = published.as_ref().map(Content::from).unwrap_or_default();
+            let content = form.apply(c, &fork, &base).await?;
+            edit::begin(c, &fork, caller.user, &content).await?
+        }
+        (None, None) => return Err(ForkError::NoDraft),
+    };
+    if !access.place.joined {
+        channels::join(c, workspace, access.place.channel, caller.user).await?;
+    }
+    publish_draft(c, &fork, draft, Author::Person(caller.user), audience, hub).await
+}
+
+/// What a dive that is resolved already has to show.
+async fn already(c: &mut Conn, fork: Fork) -> Result<Published, ForkError> {
+    let result = match fork.resolution_id {
+        Some(id) => resolution::find(c, id).await?,
+        None => None,
+    };
+    let card = match result.as_ref().and_then(|result| result.message_id) {
+        Some(id) => messages::find_message(c, id).await?,
+        None => None,
+    };
+    match (result, card) {
+        (Some(resolution), Some(message)) => Ok(Published {
+            fork,
+            message,
+            resolution,
+        }),
+        // Its card was deleted.
+        _ => Err(ChatError::ForkClosed.into()),
+    }
+}
+
+/// Turns a draft into a card. The caller has checked that the dive is active and that one may write there.
+pub(super) async fn publish_draft(
+    c: &mut Conn,
+    fork: &Fork,
+    id: ResolutionId,
+    author: Author,
+    audience: Audience,
+    hub: &Hub,
+) -> Result<Published, ForkError> {
+    let before = find_published(c, fork.id).await?;
+    let draft = resolution::find(c, id).await?.ok_or(ForkError::DraftGone)?;
+    if draft.headline.is_empty() {
+        return Err(ForkError::Invalid(
+            "a result needs a headline: write one".to_owned(),
+            "headline".to_owned(),
+        ));
+    }
+    if let Some(before) = &before {
+        replace(c, before.id, id).await?;
+    }
+    let seq = log::reserve(c, fork.workspace_id, 1).await?;
+    let card = insert_card(c, seq, fork, &draft, author, audience).await?;
+    let (kind, by) = match author {
+        Author::Person(user) => ("human", user.0),
+        Author::Agent { agent, .. } => ("agent", agent.0),
+    };
+    c.q("update resolutions set status = 'published', published_at = $2, published_seq = $3, message_id = $4, publisher_type = $5, \
+         publisher_id = $6, is_announced = TRUE where id = $1")
+        .bind(id)
+        .bind(card.created_at)
+        .bind(seq)
+        .bind(card.id)
+        .bind(kind)
+        .bind(by)
+        .run()
+        .await?;
+    // Published as it is, it may already miss something that was said.
+    c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3, stale = (exists (select 1 from messages m \
+         where m.fork_id = forks.id and m.seq > $4 and m.kind <> 'notice' and m.deleted_at is null)) where id = $1")
+        .bind(fork.id)
+        .bind(card.created_at)
+        .bind(id)
+        .bind(draft.covers_seq)
+        .run()
+        .await?;
+    let but = match author {
+        Author::Person(_) => None,
+        Author::Agent { task, .. } => Some(task),
+    };
+    stop_tasks(c, fork.id, but, hub, audience).await?;
+    let published = resolution::find(c, id).await?.ok_or(ForkError::DraftGone)?;
+    announce_resolution(c, "resolution.published", &published, audience).await?;
+    if let Some(before) = before
+        && let Some(before) = resolution::find(c, before.id).await?
+    {
+        announce_resolution(c, "resolution.updated", &before, audience).await?;
+    }
+    let fork = forks::announce_update(c, fork.id, audience).await?;
+    failpoint!("publish");
+    Ok(Published {
+        fork,
+        message: card,
+        resolution: published,
+    })
+}
+
+/// The published result gives way to the draft; items that both have keep what was done about them.
+async fn replace(c: &mut Conn, old: ResolutionId, new: ResolutionId) -> Result<(), DbError> {
+    c.q("update resolutions set status = 'superseded', updated_at = $2 where id = $1")
+        .bind(old)
+        .bind(now())
+        .run()
+        .await?;
+    let kept: Vec<(crate::ids::ActionItemId,)> = c
+        .q("select o.id from action_items o join action_items n on n.id = o.id and n.resolution_id = $2 where o.resolution_id = $1 limit 100")
+        .bind(old)
+        .bind(new)
+        .all()
+        .await?;
+    for (item,) in kept {
+        c.q("update action_items set \
+             done = (select o.done from action_items o where o.resolution_id = $1 and o.id = $3), \
+             done_at = (select o.done_at from action_items o where o.resolution_id = $1 and o.id = $3), \
+             done_by = (select o.done_by from action_items o where o.resolution_id = $1 and o.id = $3), \
+             created_at = (select o.created_at from action_items o where o.resolution_id = $1 and o.id = $3) \
+             where resolution_id = $2 and id = $3")
+            .bind(old)
+            .bind(new)
+            .bind(item)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+async fn insert_card(
+    c: &mut Conn,
+    seq: i64,
+    fork: &Fork,
+    draft: &Resolution,
+    author: Author,
+    audience: Audience,
+) -> Result<Message, DbError> {
+    let content = card::markdown(draft);
+    let notify_user_ids = told(c, fork, draft, author).await?;
+    let mut metadata = MessageMetadata {
+        resolution_id: Some(draft.id),
+        notify_user_ids: notify_user_ids.clone(),
+        ..MessageMetadata::default()
+    };
+    let (author_type, author) = match author {
+        Author::Person(user) => ("human", user.0),
+        Author::Agent {
+            agent,
+            version,
+            task,
+        } => {
+            metadata.agent_id = Some(agent);
+            metadata.agent_version = Some(version);
+            metadata.task_id = Some(task);
+            ("agent", agent.0)
+        }
+    };
+    let new = post::NewMessage {
+        id: MessageId::new(),
+        workspace: fork.workspace_id,
+        channel: fork.channel_id,
+        thread: fork.thread_id,
+        fork: None,
+        parent: Some(fork.message_id),
+        author_type,
+        author: Some(author),
+        kind: "resolution",
+        state: "complete",
+        plain: plain::to_plain(&content),
+        content,
+        mentions: Vec::new(),
+        metadata,
+        client_id: None,
+    };
+    let card = post::insert_message(c, seq, &new, audience).await?;
+    post::count_as_mentioned(c, &card, notify_user_ids.into_iter().map(|user| user.0)).await?;
+    Ok(card)
+}
+
+/// Who is told of a result: the people of the dive and the owners of its items, without who publishes it.
+async fn told(
+    c: &mut Conn,
+    fork: &Fork,
+    draft: &Resolution,
+    author: Author,
+) -> Result<Vec<UserId>, DbError> {
+    let wrote: Vec<(UserId,)> = c
+        .q("select m.user_id from members m where m.workspace_id = $1 and m.user_id in (select author_id from messages \
+            where fork_id = $2 and author_type = 'human' and deleted_at is null) order by m.user_id limit $3")
+        .bind(fork.workspace_id)
+        .bind(fork.id)
+        .bind(TOLD_MAX)
+        .all()
+        .await?;
+    let mut told: BTreeSet<UserId> = wrote.into_iter().map(|row| row.0).collect();
+    told.insert(fork.created_by);
+    told.extend(draft.action_items.iter().filter_map(|item| item.owner_id));
+    if let Author::Person(user) = author {
+        told.remove(&user);
+    }
+    Ok(told.into_iter().collect())
+}

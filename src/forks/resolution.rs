@@ -1,0 +1,595 @@
+//! What a deep dive came to: drafts, the published result, and those that it replaced.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ForkError;
+use crate::{
+    db::{Conn, DbError, Json},
+    ids::{
+        ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
+    },
+    time::Timestamp,
+};
+
+/// A statement and the messages that it rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SourcedText {
+    pub text: String,
+    /// Messages of the dive, or the forked one. Empty: nobody could say where it comes from.
+    pub sources: Vec<MessageId>,
+}
+
+/// An action item as part of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ResolutionItem {
+    /// The same from version to version.
+    pub id: ActionItemId,
+    pub text: String,
+    pub owner_id: Option<UserId>,
+    /// Of a member the name; else as it was said.
+    pub owner_name: Option<String>,
+    /// `YYYY-MM-DD`
+    pub due: Option<String>,
+    pub done: bool,
+    pub sources: Vec<MessageId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Publisher {
+    /// `human`, or `agent` when nobody reviewed it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub id: String,
+    pub name: String,
+}
+
+/// What a deep dive came to, as a draft or as a published result.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Resolution {
+    pub id: ResolutionId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: ForkId,
+    pub fork_title: String,
+    /// The first published one is 1; a draft has the number that it would get.
+    pub version: i64,
+    /// `draft`, `published` or `superseded`.
+    pub status: String,
+    /// The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it.
+    pub generated_by: Option<String>,
+    /// Who changed it since, in the order of their first edit.
+    pub edited_by: Vec<UserId>,
+    /// At most 120 characters; blank only in a draft.
+    pub headline: String,
+    pub conclusion: String,
+    pub key_points: Vec<SourcedText>,
+    pub action_items: Vec<ResolutionItem>,
+    pub open_questions: Vec<SourcedText>,
+    pub deferred_items: Vec<SourcedText>,
+    /// `seq` of the newest message of the dive that it was made from.
+    pub covers_seq: i64,
+    /// The number of its `ETag`.
+    pub revision: i64,
+    /// The card that shows it in the thread.
+    pub message_id: Option<MessageId>,
+    pub published_by: Option<Publisher>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub published_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: ResolutionId,
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    fork_id: ForkId,
+    fork_title: String,
+    version: i64,
+    status: String,
+    generated_by: Option<String>,
+    edited_by: Json<Vec<UserId>>,
+    headline: String,
+    conclusion: String,
+    key_points: Json<Vec<SourcedText>>,
+    open_questions: Json<Vec<SourcedText>>,
+    deferred_items: Json<Vec<SourcedText>>,
+    covers_seq: i64,
+    revision: i64,
+    message_id: Option<MessageId>,
+    published_seq: Option<i64>,
+    publisher_type: Option<String>,
+    publisher_id: Option<Uuid>,
+    publisher_name: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    published_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ItemRow {
+    resolution_id: ResolutionId,
+    id: ActionItemId,
+    text: String,
+    owner_id: Option<UserId>,
+    owner_name: Option<String>,
+    due: Option<String>,
+    done: bool,
+    sources: Json<Vec<MessageId>>,
+}
+
+macro_rules! resolution_sql {
+    ($tail:literal) => {
+        concat!(
+            "select r.id, r.workspace_id, r.channel_id, r.thread_id, r.fork_id, f.title as fork_title, r.version, r.status, \
+             r.generated_by, r.edited_by, r.headline, r.conclusion, r.key_points, r.open_questions, r.deferred_items, r.covers_seq, \
+             r.revision, r.message_id, r.published_seq, r.publisher_type, r.publisher_id, \
+             coalesce(u.name, a.profile ->> 'display_name', a.name) as publisher_name, r.created_at, r.updated_at, r.published_at \
+             from resolutions r join forks f on f.id = r.fork_id \
+             left join users u on r.publisher_type = 'human' and u.id = r.publisher_id \
+             left join agents a on r.publisher_type = 'agent' and a.id = r.publisher_id ",
+            $tail
+        )
+    };
+}
+
+impl Row {
+    fn with(self, action_items: Vec<ResolutionItem>) -> Resolution {
+        let published_by = match (self.publisher_type, self.publisher_id) {
+            (Some(kind), Some(id)) => Some(Publisher {
+                id: if kind == "agent" {
+                    crate::ids::AgentId(id).to_string()
+                } else {
+                    UserId(id).to_string()
+                },
+                kind,
+                name: self
+                    .publisher_name
+                    .unwrap_or_else(|| "Deleted account".to_owned()),
+            }),
+            _ => None,
+        };
+        Resolution {
+            id: self.id,
+            workspace_id: self.workspace_id,
+            channel_id: self.channel_id,
+            thread_id: self.thread_id,
+            fork_id: self.fork_id,
+            fork_title: self.fork_title,
+            version: self.version,
+            status: self.status,
+            generated_by: self.generated_by,
+            edited_by: self.edited_by.0,
+            headline: self.headline,
+            conclusion: self.conclusion,
+            key_points: self.key_points.0,
+            action_items,
+            open_questions: self.open_questions.0,
+            deferred_items: self.deferred_items.0,
+            covers_seq: self.covers_seq,
+            revision: self.revision,
+            message_id: self.message_id,
+            published_by,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            published_at: self.published_at,
+        }
+    }
+}
+
+/// The item's columns with the present name of an owner who is a member, as `i`, for rows that the tail chooses.
+macro_rules! item_columns {
+    () => {
+        "i.id, i.text, i.owner_id, coalesce(ou.name, i.owner_name) as owner_name, i.due, i.done, i.sources"
+    };
+}
+pub(super) use item_columns;
+
+/// Adds the items of a row.
+async fn with_items(c: &mut Conn, row: Option<Row>) -> Result<Option<Resolution>, DbError> {
+    let Some(row) = row else { return Ok(None) };
+    let items: Vec<ItemRow> = c
+        .q(concat!(
+            "select i.resolution_id, ",
+            item_columns!(),
+            " from action_items i left join users ou on ou.id = i.owner_id where i.resolution_id = $1 order by i.position limit 100"
+        ))
+        .bind(row.id)
+        .all()
+        .await?;
+    Ok(Some(
+        row.with(items.into_iter().map(ItemRow::item).collect()),
+    ))
+}
+
+impl ItemRow {
+    fn item(self) -> ResolutionItem {
+        ResolutionItem {
+            id: self.id,
+            text: self.text,
+            owner_id: self.owner_id,
+            owner_name: self.owner_name,
+            due: self.due,
+            done: self.done,
+            sources: self.sources.0,
+        }
+    }
+}
+
+pub async fn find(c: &mut Conn, id: ResolutionId) -> Result<Option<Resolution>, DbError> {
+    let row = c
+        .q(resolution_sql!("where r.id = $1"))
+        .bind(id)
+        .opt()
+        .await?;
+    with_items(c, row).await
+}
+
+/// The draft of a dive.
+pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>, DbError> {
+    let row = c
+        .q(resolution_sql!(
+            "where r.fork_id = $1 and r.status = 'draft'"
+        ))
+        .bind(fork)
+        .opt()
+        .await?;
+    with_items(c, row).await
+}
+
+/// The published result of a dive.
+pub async fn find_published(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>, DbError> {
+    let row = c
+        .q(resolution_sql!(
+            "where r.fork_id = $1 and r.status = 'published'"
+        ))
+        .bind(fork)
+        .opt()
+        .await?;
+    with_items(c, row).await
+}
+
+/// The draft of a dive, else its published result.
+///
+/// # Errors
+/// `NoResolution`.
+pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkError> {
+    if let Some(draft) = find_draft(c, fork).await? {
+        return Ok(draft);
+    }
+    find_published(c, fork)
+        .await?
+        .ok_or(ForkError::NoResolution)
+}
+
+/// Adds the items of rows that one query found, with one query more.
+async fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
+    let mut by_result: std::collections::HashMap<ResolutionId, Vec<ResolutionItem>> =
+        std::collections::HashMap::new();
+    for row in items {
+        by_result
+            .entry(row.resolution_id)
+            .or_default()
+            .push(row.item());
+    }
+    rows.into_iter()
+        .map(|row| {
+            let items = by_result.remove(&row.id).unwrap_or_default();
+            row.with(items)
+        })
+        .collect()
+}
+
+/// Published versions of a dive's result, oldest first; those before `before` when that is given.
+pub async fn list_versions(
+    c: &mut Conn,
+    fork: ForkId,
+    (after, before): (i64, i64),
+    limit: i64,
+    backwards: bool,
+) -> Result<Vec<Resolution>, DbError> {
+    let q = if backwards {
+        c.q(resolution_sql!(
+            "where r.fork_id = $1 and r.status <> 'draft' and r.version > $2 and r.version < $3 order by r.version desc limit $4"
+        ))
+    } else {
+        c.q(resolution_sql!(
+            "where r.fork_id = $1 and r.status <> 'draft' and r.version > $2 and r.version < $3 order by r.version limit $4"
+        ))
+    };
+    let mut rows: Vec<Row> = q
+        .bind(fork)
+        .bind(after)
+        .bind(before)
+        .bind(limit)
+        .all()
+        .await?;
+    if backwards {
+        rows.reverse();
+    }
+    let items: Vec<ItemRow> = c
+        .q(concat!(
+            "select i.resolution_id, ",
+            item_columns!(),
+            " from action_items i join resolutions r on r.id = i.resolution_id left join users ou on ou.id = i.owner_id \
+             where r.fork_id = $1 and r.version between $2 and $3 order by i.resolution_id, i.position limit 2500"
+        ))
+        .bind(fork)
+        .bind(rows.first().map_or(0, |row| row.version))
+        .bind(rows.last().map_or(0, |row| row.version))
+        .all()
+        .await?;
+    Ok(with_all_items(rows, items).await)
+}
+
+/// The version of a dive's result with this id.
+pub async fn version_of(
+    c: &mut Conn,
+    fork: ForkId,
+    id: ResolutionId,
+) -> Result<Option<i64>, DbError> {
+    let row: Option<(i64,)> = c
+        .q("select version from resolutions where id = $1 and fork_id = $2 and status <> 'draft'")
+        .bind(id)
+        .bind(fork)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
+/// Which published results to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub channel: Option<ChannelId>,
+    /// `like` patterns in lower case that all have to match.
+    pub words: Vec<String>,
+}
+
+/// Words of a question that are looked for.
+pub const WORDS_MAX: usize = 8;
+
+/// Published results that `user` may see, newest first, before the number `before`; with that number of each.
+pub async fn list_published(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    filter: &Filter,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<(i64, Resolution)>, DbError> {
+    let mut q = c
+        .q(resolution_sql!(
+            "where r.workspace_id = $1 and r.status = 'published' and r.published_seq < $2 and (r.channel_id = $3 or $3 is null) \
+             and exists (select 1 from channels ch where ch.id = r.channel_id and (ch.kind = 'public' \
+               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $4))) \
+             and r.search_text like $6 escape '!' and r.search_text like $7 escape '!' and r.search_text like $8 escape '!' \
+             and r.search_text like $9 escape '!' and r.search_text like $10 escape '!' and r.search_text like $11 escape '!' \
+             and r.search_text like $12 escape '!' and r.search_text like $13 escape '!' \
+             order by r.published_seq desc limit $5"
+        ))
+        .bind(workspace)
+        .bind(before)
+        .bind(filter.channel)
+        .bind(user)
+        .bind(limit);
+    for n in 0..WORDS_MAX {
+        q = q.bind(
+            filter
+                .words
+                .get(n)
+                .cloned()
+                .unwrap_or_else(|| "%".to_owned()),
+        );
+    }
+    let rows: Vec<Row> = q.all().await?;
+    let bounds = (
+        rows.last().and_then(|row| row.published_seq).unwrap_or(0),
+        rows.first().and_then(|row| row.published_seq).unwrap_or(-1),
+    );
+    let items: Vec<ItemRow> = c
+        .q(concat!(
+            "select i.resolution_id, ",
+            item_columns!(),
+            " from resolutions r join action_items i on i.resolution_id = r.id left join users ou on ou.id = i.owner_id \
+             where r.workspace_id = $1 and r.status = 'published' and r.published_seq between $2 and $3 \
+             order by i.resolution_id, i.position"
+        ))
+        .bind(workspace)
+        .bind(bounds.0)
+        .bind(bounds.1)
+        .all()
+        .await?;
+    let seqs: Vec<i64> = rows
+        .iter()
+        .map(|row| row.published_seq.unwrap_or_default())
+        .collect();
+    let found = with_all_items(rows, items).await;
+    Ok(seqs.into_iter().zip(found).collect())
+}
+
+/// What a person or an agent wrote, checked: the part of a result that is edited.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    pub headline: String,
+    pub conclusion: String,
+    pub key_points: Vec<SourcedText>,
+    pub action_items: Vec<ItemContent>,
+    pub open_questions: Vec<SourcedText>,
+    pub deferred_items: Vec<SourcedText>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemContent {
+    pub id: ActionItemId,
+    pub text: String,
+    pub owner_id: Option<UserId>,
+    pub owner_name: Option<String>,
+    pub due: Option<String>,
+    pub done: bool,
+    pub sources: Vec<MessageId>,
+}
+
+impl From<&Resolution> for Content {
+    fn from(known: &Resolution) -> Self {
+        Self {
+            headline: known.headline.clone(),
+            conclusion: known.conclusion.clone(),
+            key_points: known.key_points.clone(),
+            action_items: known
+                .action_items
+                .iter()
+                .map(|item| ItemContent {
+                    id: item.id,
+                    text: item.text.clone(),
+                    owner_id: item.owner_id,
+                    owner_name: item.owner_name.clone(),
+                    due: item.due.clone(),
+                    done: item.done,
+                    sources: item.sources.clone(),
+                })
+                .collect(),
+            open_questions: known.open_questions.clone(),
+            deferred_items: known.deferred_items.clone(),
+        }
+    }
+}
+
+impl Content {
+    /// All of its text in lower case, for searching.
+    fn search_text(&self) -> String {
+        let points = self
+            .key_points
+            .iter()
+            .chain(&self.open_questions)
+            .chain(&self.deferred_items)
+            .map(|point| point.text.as_str());
+        let items = self.action_items.iter().map(|item| item.text.as_str());
+        [self.headline.as_str(), self.conclusion.as_str()]
+            .into_iter()
+            .chain(points)
+            .chain(items)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .to_lowercase()
+    }
+}
+
+/// A draft to insert.
+#[derive(Debug, Clone)]
+pub struct NewDraft {
+    pub generated_by: Option<String>,
+    pub edited_by: Vec<UserId>,
+    pub covers_seq: i64,
+}
+
+/// Inserts the draft of a dive that has none; its number follows that of the newest published version.
+pub async fn insert_draft(
+    c: &mut Conn,
+    fork: &crate::chat::forks::Fork,
+    new: &NewDraft,
+    content: &Content,
+) -> Result<ResolutionId, DbError> {
+    let id = ResolutionId::new();
+    let at = crate::db::now();
+    let version: i64 = c
+        .q("select coalesce(max(version), 0) + 1 from resolutions where fork_id = $1 and status <> 'draft'")
+        .bind(fork.id)
+        .value()
+        .await?;
+    c.q("insert into resolutions (id, workspace_id, channel_id, thread_id, fork_id, version, status, revision, generated_by, edited_by, \
+         headline, conclusion, key_points, open_questions, deferred_items, search_text, covers_seq, is_announced, announced_at, \
+         created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, 'draft', 1, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16)")
+        .bind(id)
+        .bind(fork.workspace_id)
+        .bind(fork.channel_id)
+        .bind(fork.thread_id)
+        .bind(fork.id)
+        .bind(version)
+        .bind(new.generated_by.clone())
+        .bind(Json(new.edited_by.clone()))
+        .bind(content.headline.clone())
+        .bind(content.conclusion.clone())
+        .bind(Json(content.key_points.clone()))
+        .bind(Json(content.open_questions.clone()))
+        .bind(Json(content.deferred_items.clone()))
+        .bind(content.search_text())
+        .bind(new.covers_seq)
+        .bind(at)
+        .run()
+        .await?;
+    insert_items(c, fork.workspace_id, id, &content.action_items).await?;
+    Ok(id)
+}
+
+/// Replaces what a draft says, if it is still at `revision`; `false` when it is not.
+pub async fn replace_content(
+    c: &mut Conn,
+    draft: &Resolution,
+    edited_by: &[UserId],
+    content: &Content,
+) -> Result<bool, DbError> {
+    let n = c
+        .q("update resolutions set headline = $3, conclusion = $4, key_points = $5, open_questions = $6, deferred_items = $7, \
+            search_text = $8, edited_by = $9, updated_at = $10, revision = revision + 1, is_announced = FALSE \
+            where id = $1 and revision = $2 and status = 'draft'")
+        .bind(draft.id)
+        .bind(draft.revision)
+        .bind(content.headline.clone())
+        .bind(content.conclusion.clone())
+        .bind(Json(content.key_points.clone()))
+        .bind(Json(content.open_questions.clone()))
+        .bind(Json(content.deferred_items.clone()))
+        .bind(content.search_text())
+        .bind(Json(edited_by.to_vec()))
+        .bind(crate::db::now())
+        .run()
+        .await?;
+    if n == 0 {
+        return Ok(false);
+    }
+    c.q("delete from action_items where resolution_id = $1")
+        .bind(draft.id)
+        .run()
+        .await?;
+    insert_items(c, draft.workspace_id, draft.id, &content.action_items).await?;
+    Ok(true)
+}
+
+/// Removes a draft, for the next one to take its place.
+pub async fn delete_draft(c: &mut Conn, id: ResolutionId) -> Result<(), DbError> {
+    c.q("delete from resolutions where id = $1 and status = 'draft'")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn insert_items(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    resolution: ResolutionId,
+    items: &[ItemContent],
+) -> Result<(), DbError> {
+    for (position, item) in items.iter().enumerate() {
+        c.q("insert into action_items (resolution_id, id, workspace_id, position, text, owner_id, owner_name, due, done, sources, \
+             created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+            .bind(resolution)
+            .bind(item.id)
+            .bind(workspace)
+            .bind(i64::try_from(position).unwrap_or(i64::MAX))
+            .bind(item.text.clone())
+            .bind(item.owner_id)
+            .bind(item.owner_name.clone())
+            .bind(item.due.clone())
+            .bind(item.done)
+            .bind(Json(item.sources.clone()))
+            .bind(crate::db::now())
+            .run()
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Asking for a draft: one task at a time in a dive. What it does is in `resolver`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ForkError, resolution::find_draft};
+use crate::{
+    agents::profiles,
+    auth::{Caller, Scope},
+    chat::{
+        ChatError, access, bindings,
+        forks::{self, Fork},
+        post,
+    },
+    db::{Conn, DbError},
+    ids::{AgentId, ForkId, WorkspaceId},
+    realtime::log,
+    tasks::{NewTask, Task, queue},
+};
+
+const GUIDANCE_UNITS_MAX: usize = 2000;
+
+/// What a resolve is asked to do.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// Publish the draft at once, in the agent's name.
+    pub publish: bool,
+    pub guidance: Option<String>,
+    /// Even if people edited the draft.
+    pub replace_draft: bool,
+}
+
+/// What the task of a resolve carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Options {
+    #[serde(default)]
+    pub publish: bool,
+    #[serde(default)]
+    pub replace_draft: bool,
+    /// The draft's revision when it was asked for, 0 without one: what people edit after that is never overwritten.
+    #[serde(default)]
+    pub draft_revision: i64,
+}
+
+impl Options {
+    pub(super) fn of(task: &Task) -> Self {
+        task.input
+            .0
+            .options
+            .clone()
+            .and_then(|options| serde_json::from_value(options).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// # Errors
+/// `Invalid` when it is too long.
+pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError> {
+    let text = text.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
+    if text
+        .as_ref()
+        .is_some_and(|t| t.encode_utf16().count() > GUIDANCE_UNITS_MAX)
+    {
+        return Err(ForkError::Invalid(
+            format!("guidance has at most {GUIDANCE_UNITS_MAX} characters"),
+            "guidance".to_owned(),
+        ));
+    }
+    Ok(text)
+}
+
+/// Queues a resolve, or answers the one that is under way.
+///
+/// # Errors
+/// `ForkEmpty`, `DraftEdited`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or what `writing` says.
+pub async fn resolve(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ForkId,
+    wish: &Wish,
+) -> Result<(Fork, Task), ForkError> {
+    let access = access::fork(c, caller, id).await?.writing()?;
+    let actor = &access.place.actor;
+    actor.require(Scope::AgentsUse)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let fork = forks::get_fork(c, id).await?;
+    let active = queue::active_in_fork(c, id).await?;
+    if let Some(task) = active.into_iter().find(|task| task.kind == "resolve") {
+        return Ok((fork, task));
+    }
+    if is_empty(c, id).await? {
+        return Err(ForkError::ForkEmpty);
+    }
+    let draft = find_draft(c, id).await?;
+    let is_edited = draft
+        .as_ref()
+        .is_some_and(|draft| !draft.edited_by.is_empty());
+    if is_edited && !wish.replace_draft {
+        return Err(ForkError::DraftEdited);
+    }
+    let (agent, agent_version) = writer(c, &access, actor.workspace).await?;
+    let options = Options {
+        publish: wish.publish,
+        replace_draft: wish.replace_draft,
+        draft_revision: draft.map_or(0, |draft| draft.revision),
+    };
+    let new = NewTask {
+        workspace: actor.workspace,
+        kind: "resolve",
+        agent,
+        agent_version,
+        channel: access.place.channel,
+        thread: access.thread,
+        fork: Some(id),
+        trigger: None,
+        requested_by: actor.user,
+        retry_of: None,
+        prompt: wish.guidance.clone().unwrap_or_default(),
+        options: serde_json::to_value(options).ok(),
+    };
+    let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {
+        Some(post::queue_full(c, agent).await?)
+    } else {
+        None
+    };
+    let seq = log::reserve(c, actor.workspace, 1).await?;
+    let task = post::enqueue(c, seq, &new, full, access.place.audience())
+        .await?
+        .ok_or(ForkError::Chat(ChatError::AlreadyRetried))?;
+    Ok((forks::get_fork(c, id).await?, task))
+}
+
+async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
+    let said: Vec<(i64,)> = c
+        .q("select seq from messages where fork_id = $1 and deleted_at is null and kind <> 'notice' limit 1")
+        .bind(fork)
+        .all()
+        .await?;
+    Ok(said.is_empty())
+}
+
+/// The dive's partner at its version; the default agent where there is none, or it is no longer active.
+async fn writer(
+    c: &mut Conn,
+    access: &access::ThreadAccess,
+    workspace: WorkspaceId,
+) -> Result<(AgentId, i64), ForkError> {
+    let bound = bindings::find_binding(c, access.spot()).await?;
+    if let Some(bound) = bound.filter(|bound| bound.is_active) {
+        return Ok((bound.agent, bound.version));
+    }
+    let default = profiles::find_default(c, workspace).await?;
+    let default = default.ok_or_else(|| ChatError::NoSuchAgent("default".to_owned()))?;
+    Ok((default.id, default.version))
+}

@@ -1,0 +1,388 @@
+//! The handler of `resolve` tasks: reads the dive, has a draft made of it, stores that, and publishes it when asked to.
+//!
+//! Resolve never fails because of a model: what no model could draft is extracted (`model::extract`). Every write names the
+//! lease, so that a task which was cancelled or given away changes nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ForkError,
+    content::content_of,
+    edit::one_line,
+    event::announce_resolution,
+    material::{self, Dive},
+    publish::{Author, publish_draft},
+    resolution::{self, NewDraft, Resolution, find_draft, find_published},
+    resolve::Options,
+};
+use crate::{
+    agents::{
+        manifest,
+        profiles::{self, Resolved},
+        retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
+    },
+    chat::{ChatError, forks, post},
+    db::{Conn, Db, DbError, now},
+    failpoint,
+    model::{
+        Provider,
+        extract::{Outline, Reading},
+    },
+    realtime::Hub,
+    tasks::{
+        Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
+        queue::{self, End},
+        worker::Handler,
+    },
+};
+
+/// What `generated_by` says of a draft that no model wrote.
+const EXTRACTED: &str = "builtin";
+
+#[derive(Clone)]
+pub struct Resolver {
+    pub db: Db,
+    pub hub: Arc<Hub>,
+    pub provider: Arc<dyn Provider>,
+    pub policy: RetryPolicy,
+    /// For one answer of a model.
+    pub task_timeout: Duration,
+}
+
+/// Why a resolve ends without an end of its task.
+pub(super) enum Abort {
+    /// Stopped, or the lease is lost: someone else decides what becomes of the task.
+    Stopped,
+    /// It waits for another attempt, and has been put back.
+    PutBack,
+    /// The database failed; the lease runs out and the task is tried again.
+    Db(DbError),
+}
+
+impl From<DbError> for Abort {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+impl From<LeaseLost> for Abort {
+    fn from(e: LeaseLost) -> Self {
+        match e {
+            LeaseLost::Gone => Self::Stopped,
+            LeaseLost::Db(e) => Self::Db(e),
+        }
+    }
+}
+
+/// A draft as it was made.
+pub(super) struct Drafted {
+    pub outline: Outline,
+    pub usage: TokenUsage,
+    /// `None`: extracted.
+    pub by: Option<crate::ids::AgentId>,
+}
+
+/// A dive that was read, and what an extractor makes of it.
+pub(super) struct Read {
+    pub dive: Dive,
+    pub reading: Reading,
+}
+
+impl Handler for Resolver {
+    fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        async move {
+            let id = lease.task;
+            match self.resolve(task, lease, stop).await {
+                Ok(()) | Err(Abort::Stopped | Abort::PutBack) => {}
+                Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a resolve broke off; it will be tried again"),
+            }
+        }
+        .boxed()
+    }
+
+    fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
+        async move {
+            let mut c = self.db.snapshot().await?;
+            let task = queue::find_task(&mut c, lease.task).await?;
+            drop(c);
+            let Some(task) = task else {
+                return Err(LeaseLost::Gone);
+            };
+            // No fourth call of a model: the draft is extracted.
+            let done = match self.read(&task).await {
+                Ok(Some(read)) => {
+                    let drafted = extracted(&read, None);
+                    self.store(&task, lease, read, drafted).await
+                }
+                Ok(None) => self.fail(lease).await,
+                Err(Abort::Db(e)) => return Err(LeaseLost::Db(e)),
+                Err(_) => self.fail(lease).await,
+            };
+            match done {
+                Ok(()) => Ok(()),
+                Err(Abort::Db(e)) => Err(LeaseLost::Db(e)),
+                Err(_) => Err(LeaseLost::Gone),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The draft that the extractor makes; `spent` is what a model was asked for in vain.
+pub(super) fn extracted(read: &Read, spent: Option<TokenUsage>) -> Drafted {
+    Drafted {
+        outline: read.reading.outline(),
+        usage: spent.unwrap_or(TokenUsage {
+            input_tokens: 0,
+            output_tokens: 0,
+            model: EXTRACTED.to_owned(),
+            cost_usd: None,
+            estimated: true,
+        }),
+        by: None,
+    }
+}
+
+impl Resolver {
+    async fn resolve(
+        &self,
+        task: Task,
+        lease: Lease,
+        stop: CancellationToken,
+    ) -> Result<(), Abort> {
+        let mut c = self.db.snapshot().await?;
+        let agent = profiles::get_resolved(&mut c, task.agent_id, task.agent_version).await?;
+        let counts = queue::counts_of(&mut c, task.id).await?;
+        drop(c);
+        let counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
+        let Some(read) = self.read(&task).await? else {
+            self.fail(lease).await?;
+            return Ok(());
+        };
+        let drafted = tokio::select! {
+            drafted = self.draft(&task, lease, &agent, counts, &read) => drafted?,
+            () = stop.cancelled() => return Err(Abort::Stopped),
+        };
+        failpoint!("resolve_drafted");
+        self.store(&task, lease, read, drafted).await?;
+        failpoint!("resolve_stored");
+        Ok(())
+    }
+
+    /// The whole dive; `None` when it is gone, or nothing could be made of it.
+    async fn read(&self, task: &Task) -> Result<Option<Read>, Abort> {
+        let Some(fork) = task.fork_id else {
+            return Ok(None);
+        };
+        let mut c = self.db.snapshot().await?;
+        let dive = material::load(&mut c, fork).await?;
+        drop(c);
+        let Some(dive) = dive else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || Read {
+            reading: Reading::new(&dive.material),
+            dive,
+        })
+        .await;
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(e) => {
+                tracing::error!(task.id = %task.id, error = %e, "a deep dive could not be read");
+                Ok(None)
+            }
+        }
+    }
+
+    /// By a model, if there is one and it answers well enough; else extracted.
+    async fn draft(
+        &self,
+        task: &Task,
+        lease: Lease,
+        agent: &Resolved,
+        counts: RetryCounts,
+        read: &Read,
+    ) -> Result<Drafted, Abort> {
+        let _ = (task, lease, agent, counts);
+        Ok(extracted(read, None))
+    }
+
+    /// Stores the draft, publishes it if that was asked for, and ends the task; all in one transaction.
+    async fn store(
+        &self,
+        task: &Task,
+        lease: Lease,
+        read: Read,
+        drafted: Drafted,
+    ) -> Result<(), Abort> {
+        let options = Options::of(task);
+        let hub = Arc::clone(&self.hub);
+        let response_length = i64::try_from(
+            one_line(&drafted.outline.headline).encode_utf16().count()
+                + one_line(&drafted.outline.conclusion).encode_utf16().count(),
+        )
+        .unwrap_or(i64::MAX);
+        let (dive, usage, by) = (read.dive, drafted.usage, drafted.by);
+        let outline = Arc::new(drafted.outline);
+        let dive = Arc::new(dive);
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                let stored = store_draft(c, &task, lease, &dive, &outline, by, options).await?;
+                let Some(draft) = stored else {
+                    // The dive was closed meanwhile.
+                    queue::cancel(c, task.id, lease.audience).await?;
+                    return Ok(());
+                };
+                manifest::end_attempt(c, task.id, "completed", None, 0, now()).await?;
+                let card = if options.publish && draft.is_new {
+                    let author = Author::Agent {
+                        agent: task.agent_id,
+                        version: task.agent_version,
+                        task: task.id,
+                    };
+                    publish_if_open(c, &draft.resolution, author, lease, &hub).await?
+                } else {
+                    None
+                };
+                let output = TaskOutput {
+                    message_id: card,
+                    resolution_id: Some(draft.resolution.id),
+                    response_length,
+                };
+                let end = End::Completed {
+                    output,
+                    usage: usage.clone(),
+                };
+                queue::finish(c, &lease, &end).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Ends the task as failed, with a notice in the dive.
+    async fn fail(&self, lease: Lease) -> Result<(), Abort> {
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                let task = queue::hold(c, &lease).await?;
+                let name = profiles::shown_name(c, task.agent_id).await?;
+                let message = notice_text(&name, FailCode::WorkerLost);
+                let notice =
+                    post::insert_notice(c, (&task).into(), lease.audience, None, message.clone())
+                        .await?;
+                manifest::end_attempt(c, task.id, "failed", None, 0, now()).await?;
+                let error = TaskError {
+                    code: "worker_lost".to_owned(),
+                    message,
+                };
+                let end = End::Failed {
+                    error,
+                    notice: Some(notice.id),
+                };
+                queue::finish(c, &lease, &end).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+/// The draft that there is after a resolve.
+struct Stored {
+    resolution: Resolution,
+    /// The task's own; else people edited theirs meanwhile, and that stays.
+    is_new: bool,
+}
+
+/// Puts the new draft in the place of the old one, unless people edited that since it was asked for. `None` when the dive is no
+/// longer active.
+async fn store_draft(
+    c: &mut Conn,
+    task: &Task,
+    lease: Lease,
+    dive: &Dive,
+    outline: &Outline,
+    by: Option<crate::ids::AgentId>,
+    options: Options,
+) -> Result<Option<Stored>, LeaseLost> {
+    let fork = match forks::get_fork(c, dive.fork.id).await {
+        Ok(fork) if fork.status == "active" => fork,
+        Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
+        _ => return Ok(None),
+    };
+    let old = find_draft(c, fork.id).await?;
+    if let Some(old) = old {
+        let edited_since = old.revision != options.draft_revision && !old.edited_by.is_empty();
+        if edited_since || (!old.edited_by.is_empty() && !options.replace_draft) {
+            return Ok(Some(Stored {
+                resolution: old,
+                is_new: false,
+            }));
+        }
+        resolution::delete_draft(c, old.id).await?;
+    }
+    let published = find_published(c, fork.id).await?;
+    let content = content_of(dive, outline, published.as_ref());
+    let new = NewDraft {
+        generated_by: Some(by.map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string())),
+        edited_by: Vec::new(),
+        covers_seq: dive.covers_seq,
+    };
+    let id = resolution::insert_draft(c, &fork, &new, &content).await?;
+    // What was said or changed while the draft was made is not in it.
+    c.q("update forks set stale = (exists (select 1 from messages m where m.fork_id = forks.id and m.kind <> 'notice' \
+         and ((m.seq > $2 and m.deleted_at is null) or m.deleted_at > $3 or m.edited_at > $3))) where id = $1")
+        .bind(fork.id)
+        .bind(dive.covers_seq)
+        .bind(task.started_at.unwrap_or(task.queued_at))
+        .run()
+        .await?;
+    let resolution = resolution::find(c, id)
+        .await?
+        .ok_or(DbError::Sql(sqlx::Error::RowNotFound))?;
+    announce_resolution(c, "resolution.drafted", &resolution, lease.audience).await?;
+    match forks::announce_update(c, fork.id, lease.audience).await {
+        Ok(_) => {}
+        Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
+        Err(_) => return Ok(None),
+    }
+    Ok(Some(Stored {
+        resolution,
+        is_new: true,
+    }))
+}
+
+/// The card of a draft that was to be published unseen; `None` when the thread or channel was archived meanwhile, so that the
+/// draft stays.
+async fn publish_if_open(
+    c: &mut Conn,
+    draft: &Resolution,
+    author: Author,
+    lease: Lease,
+    hub: &Hub,
+) -> Result<Option<crate::ids::MessageId>, LeaseLost> {
+    let open: Vec<(i64,)> = c
+        .q("select 1 from threads t join channels ch on ch.id = t.channel_id where t.id = $1 and t.status = 'open' \
+            and ch.archived_at is null")
+        .bind(draft.thread_id)
+        .all()
+        .await?;
+    if open.is_empty() || draft.headline.is_empty() {
+        return Ok(None);
+    }
+    let fork = match forks::get_fork(c, draft.fork_id).await {
+        Ok(fork) => fork,
+        Err(ChatError::Db(e)) => return Err(LeaseLost::Db(e)),
+        Err(_) => return Ok(None),
+    };
+    match publish_draft(c, &fork, draft.id, author, lease.audience, hub).await {
+        Ok(published) => Ok(Some(published.message.id)),
+        Err(ForkError::Db(e) | ForkError::Chat(ChatError::Db(e))) => Err(LeaseLost::Db(e)),
+        Err(e) => {
+            tracing::warn!(fork.id = %fork.id, error = %e, "a draft could not be published at once; it stays a draft");
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Starting, reading and changing deep dives over HTTP.
+
+use axum::{Json, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    auth::Caller,
+    chat::{
+        access,
+        bindings::BindingPatch,
+        forks::{self, Fork},
+        post,
+        routes::{WhichObject, write_for},
+    },
+    db::Conn,
+    forks::{
+        ForkError,
+        start::{self, ForkContext, ForkPatch, NewFork, parse_description},
+    },
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query},
+        page::{List, PageQuery},
+    },
+    ids::{AgentId, ForkId, MessageId, ThreadId},
+    patch::{nullable, present},
+};
+
+const FORKS_PAGE: i64 = 20;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_forks, start_fork))
+        .routes(routes!(get_fork, update_fork))
+        .routes(routes!(abandon_fork))
+        .routes(routes!(reopen_fork))
+}
+
+/// What acting on a deep dive answers.
+#[derive(Serialize, utoipa::ToSchema)]
+struct OneFork {
+    fork: Fork,
+}
+
+/// Deep dives of a thread, oldest first
+#[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path), PageQuery),
+    responses((status = 200, body = List<Fork>)))]
+async fn list_forks(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<Fork>>, ApiError> {
+    let page = query.parse::<ForkId>(FORKS_PAGE)?;
+    let mut c = state.db.snapshot().await?;
+    access::thread(&mut c, &caller, id).await?.reading()?;
+    if let Some(cursor) = page.after.or(page.before) {
+        let found = forks::get_fork(&mut c, cursor).await?;
+        if found.thread_id != id {
+            return Err(crate::chat::ChatError::ForkNotFound.into());
+        }
+    }
+    let cursors = (page.after, page.before);
+    let rows = forks::list(&mut c, id, cursors, page.limit + 1).await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |fork: &Fork| fork.id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ForkForm {
+    /// A message of the thread's main line.
+    message_id: MessageId,
+    /// Without one, what is said first gives it.
+    title: Option<String>,
+    /// What the deep dive is about, at most 2,000 characters; its partner is told.
+    description: Option<String>,
+    /// The partner, who answers every message. Absent: the thread's agent, else the default one. Null: nobody.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<AgentId>)]
+    agent_id: Option<Option<AgentId>>,
+    /// What the partner knows of the thread; `message` by default.
+    #[serde(default, deserialize_with = "present")]
+    context: Option<ForkContext>,
+    /// The same again answers 200 with the first.
+    client_id: Option<String>,
+}
+
+/// Start a deep dive into a message; at most 7 are active in a thread
+#[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path)), request_body = ForkForm,
+    responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "A resend: the first answer")))]
+async fn start_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<ForkForm>,
+) -> Result<(StatusCode, Json<OneFork>), ApiError> {
+    let new = NewFork {
+        message: form.message_id,
+        title: post::parse_title(form.title.as_deref())?,
+        description: parse_description(form.description.as_deref())?,
+        agent: form.agent_id,
+        context: form.context.unwrap_or_default(),
+        client_id: post::parse_client_id(form.client_id)?,
+    };
+    let start = async move |c: &mut Conn| start::start_fork(c, &caller, id, &new).await;
+    let (fork, created) = write_for(&state, WhichObject::Thread(id), start).await?;
+    let status = if created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(OneFork { fork })))
+}
+
+/// A deep dive
+#[utoipa::path(get, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = Fork)))]
+async fn get_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Json<Fork>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    access::fork(&mut c, &caller, id).await?.reading()?;
+    Ok(Json(forks::get_fork(&mut c, id).await?))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ForkChange {
+    #[serde(default, deserialize_with = "present")]
+    title: Option<String>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    description: Option<Option<String>>,
+    /// The partner; null: nobody.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<AgentId>)]
+    agent_id: Option<Option<AgentId>>,
+    #[serde(default, deserialize_with = "present")]
+    auto_reply: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    context: Option<ForkContext>,
+}
+
+/// Change an active deep dive: its title, description, partner, or what the partner knows
+#[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), request_body = ForkChange,
+    responses((status = 200, body = Fork)))]
+async fn update_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(change): Body<ForkChange>,
+) -> Result<Json<Fork>, ApiError> {
+    let title = match change.title {
+        Some(title) => Some(post::parse_title(Some(&title))?.ok_or_else(|| {
+            ForkError::Invalid("a title is not blank".to_owned(), "title".to_owned())
+        })?),
+        None => None,
+    };
+    let patch = ForkPatch {
+        title,
+        description: match change.description {
+            None => None,
+            Some(text) => Some(parse_description(text.as_deref())?),
+        },
+        binding: BindingPatch {
+            agent: change.agent_id,
+            auto_reply: change.auto_reply,
+        },
+        context: change.context,
+    };
+    let update = async move |c: &mut Conn| start::change(c, &caller, id, &patch).await;
+    Ok(Json(
+        write_for(&state, WhichObject::Fork(id), update).await?,
+    ))
+}
+
+/// End a deep dive without a result
+#[utoipa::path(post, path = "/v1/forks/{id}/abandon", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
+async fn abandon_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Json<OneFork>, ApiError> {
+    let hub = std::sync::Arc::clone(&state.hub);
+    let abandon = async move |c: &mut Conn| start::abandon(c, &caller, id, &hub).await;
+    let fork = write_for(&state, WhichObject::Fork(id), abandon).await?;
+    Ok(Json(OneFork { fork }))
+}
+
+/// Open a resolved or abandoned deep dive again; its result stays until a new one replaces it
+#[utoipa::path(post, path = "/v1/forks/{id}/reopen", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
+async fn reopen_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Json<OneFork>, ApiError> {
+    let reopen = async move |c: &mut Conn| start::reopen(c, &caller, id).await;
+    let fork = write_for(&state, WhichObject::Fork(id), reopen).await?;
+    Ok(Json(OneFork { fork }))
+}

@@ -1,0 +1,18 @@
+//! Deep dives, their results, decisions and action items over HTTP.
+
+mod forks;
+mod outcomes;
+mod results;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::http::State;
+
+type St = axum::extract::State<State>;
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .merge(forks::router())
+        .merge(results::router())
+        .merge(outcomes::router())
+}

@@ -1,0 +1,224 @@
+//! What came of deep dives, over all of them: decisions and action items.
+
+use axum::Json;
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    auth::{Actor, Caller, Scope},
+    chat::{
+        access,
+        routes::{WhichObject, write_for},
+    },
+    db::Conn,
+    forks::{
+        decisions,
+        edit::Day,
+        items::{self, ActionItem, ItemPatch, OwnedBy},
+        resolution::{self, Resolution},
+    },
+    http::{
+        ApiError, State,
+        extract::{Body, Path, Query},
+        page::{List, PageQuery, parse_id, parse_limit},
+    },
+    ids::{ActionItemId, ChannelId, UserId},
+    patch::{nullable, present},
+};
+
+const PAGE: i64 = 20;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_decisions))
+        .routes(routes!(list_action_items))
+        .routes(routes!(update_action_item))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct DecisionsQuery {
+    /// Words that all have to stand in the result.
+    q: Option<String>,
+    channel_id: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Published results that one may see, newest first
+#[utoipa::path(get, path = "/v1/decisions", tag = "outcomes", params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
+async fn list_decisions(
+    axum::extract::State(state): St,
+    caller: Caller,
+    actor: Actor,
+    Query(query): Query<DecisionsQuery>,
+) -> Result<Json<List<Resolution>>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let limit = parse_limit(query.limit.as_deref(), PAGE)?;
+    let channel = parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?;
+    let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
+        ApiError::invalid(
+            "invalid_cursor",
+            "the cursor is not one that a list of decisions gave".to_owned(),
+            "cursor",
+        )
+    })?;
+    let filter = decisions::parse_filter(query.q.as_deref(), channel)?;
+    let mut c = state.db.snapshot().await?;
+    if let Some(channel) = channel {
+        visible_channel(&mut c, &caller, &actor, channel).await?;
+    }
+    let found = resolution::list_published(
+        &mut c,
+        actor.workspace,
+        actor.user,
+        &filter,
+        before,
+        limit + 1,
+    )
+    .await?;
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let next_cursor = (found.len() > shown)
+        .then(|| found.get(shown - 1).map(|(seq, _)| decisions::cursor(*seq)))
+        .flatten();
+    let rows = found.into_iter().map(|(_, result)| result).collect();
+    let mut list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());
+    list.next_cursor = next_cursor;
+    Ok(Json(list))
+}
+
+/// A channel that one filters by has to be one that one sees, in this workspace.
+async fn visible_channel(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor,
+    channel: ChannelId,
+) -> Result<(), ApiError> {
+    let place = access::channel(c, caller, channel).await?;
+    if place.actor.workspace == actor.workspace {
+        Ok(())
+    } else {
+        Err(crate::chat::ChatError::ChannelNotFound.into())
+    }
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ItemsQuery {
+    /// `me`, `none`, or a member's id; without it everyone's.
+    owner: Option<String>,
+    /// `true` or `false`; without it both.
+    done: Option<String>,
+    channel_id: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// Only items that were made after this one.
+    after: Option<String>,
+    /// Only items that were made before this one.
+    before: Option<String>,
+}
+
+/// Action items of published results that one may see, oldest first
+#[utoipa::path(get, path = "/v1/action-items", tag = "outcomes", params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]
+async fn list_action_items(
+    axum::extract::State(state): St,
+    caller: Caller,
+    actor: Actor,
+    Query(query): Query<ItemsQuery>,
+) -> Result<Json<List<ActionItem>>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let page = PageQuery {
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
+    }
+    .parse::<ActionItemId>(PAGE)?;
+    let owner = match query.owner.as_deref() {
+        None | Some("") => OwnedBy::Anyone,
+        Some("me") => OwnedBy::Member(actor.user),
+        Some("none") => OwnedBy::Nobody,
+        Some(text) => OwnedBy::Member(
+            text.parse::<UserId>()
+                .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "owner"))?,
+        ),
+    };
+    let done = match query.done.as_deref() {
+        None | Some("") => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(text) => {
+            let text = format!("done is true or false, not `{text}`");
+            return Err(ApiError::invalid("invalid_query", text, "done"));
+        }
+    };
+    let channel = parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?;
+    let filter = items::Filter {
+        owner,
+        done,
+        channel,
+    };
+    let mut c = state.db.snapshot().await?;
+    if let Some(channel) = channel {
+        visible_channel(&mut c, &caller, &actor, channel).await?;
+    }
+    if let Some(cursor) = page.after.or(page.before) {
+        items::visible(&mut c, &caller, cursor).await?;
+    }
+    let cursors = (page.after, page.before);
+    let rows = items::list(
+        &mut c,
+        actor.workspace,
+        actor.user,
+        &filter,
+        cursors,
+        page.limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |item: &ActionItem| item.id.to_string(),
+    )))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ItemChange {
+    #[serde(default, deserialize_with = "present")]
+    done: Option<bool>,
+    /// A member; null: nobody.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<UserId>)]
+    owner_id: Option<Option<UserId>>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Day>)]
+    due: Option<Option<Day>>,
+}
+
+/// Tick an action item, or change its owner or day
+#[utoipa::path(patch, path = "/v1/action-items/{id}", tag = "outcomes", params(("id" = ActionItemId, Path)), request_body = ItemChange,
+    responses((status = 200, body = ActionItem)))]
+async fn update_action_item(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ActionItemId>,
+    Body(change): Body<ItemChange>,
+) -> Result<Json<ActionItem>, ApiError> {
+    let patch = ItemPatch {
+        done: change.done,
+        owner: change.owner_id,
+        due: change.due,
+    };
+    let update = async move |c: &mut Conn| items::change(c, &caller, id, &patch).await;
+    Ok(Json(
+        write_for(&state, WhichObject::ActionItem(id), update).await?,
+    ))
+}

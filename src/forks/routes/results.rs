@@ -1,0 +1,177 @@
+//! Resolving a deep dive, its draft, and publishing it over HTTP.
+
+use axum::{
+    Json,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    auth::Caller,
+    chat::{
+        access,
+        forks::Fork,
+        routes::{WhichObject, write_for},
+    },
+    db::Conn,
+    forks::{
+        ForkError,
+        edit::{self, ResolutionForm},
+        publish::{self, Published},
+        resolution::{self, Resolution},
+        resolve::{self, Wish, parse_guidance},
+    },
+    http::{
+        ApiError, State,
+        extract::{Body, IfMatch, Path, Query},
+        page::{List, PageQuery},
+    },
+    ids::{ForkId, ResolutionId},
+    patch::present,
+    tasks::Task,
+};
+
+const VERSIONS_PAGE: i64 = 20;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(resolve_fork))
+        .routes(routes!(get_resolution, edit_resolution))
+        .routes(routes!(publish_resolution))
+        .routes(routes!(list_resolutions))
+}
+
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ResolveForm {
+    /// Publish the draft at once, in the agent's name.
+    #[serde(default, deserialize_with = "present")]
+    publish: Option<bool>,
+    /// What the draft should look at, at most 2,000 characters.
+    guidance: Option<String>,
+    /// Replace a draft that people edited.
+    #[serde(default, deserialize_with = "present")]
+    replace_draft: Option<bool>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct Resolving {
+    fork: Fork,
+    task: Task,
+}
+
+/// Have a deep dive's result drafted; while that runs, the same task is answered
+#[utoipa::path(post, path = "/v1/forks/{id}/resolve", tag = "forks", params(("id" = ForkId, Path)), request_body = Option<ResolveForm>,
+    responses((status = 202, body = Resolving, description = "Under way")))]
+async fn resolve_fork(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Body(form): Body<ResolveForm>,
+) -> Result<(StatusCode, Json<Resolving>), ApiError> {
+    let wish = Wish {
+        publish: form.publish.unwrap_or(false),
+        guidance: parse_guidance(form.guidance)?,
+        replace_draft: form.replace_draft.unwrap_or(false),
+    };
+    let ask = async move |c: &mut Conn| resolve::resolve(c, &caller, id, &wish).await;
+    let (fork, task) = write_for(&state, WhichObject::Fork(id), ask).await?;
+    Ok((StatusCode::ACCEPTED, Json(Resolving { fork, task })))
+}
+
+fn tagged(resolution: Resolution) -> Response {
+    let etag = format!("\"{}\"", resolution.revision);
+    ([(header::ETAG, etag)], Json(resolution)).into_response()
+}
+
+/// The draft of a deep dive's result, else the published one; the ETag is needed to change it
+#[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks", params(("id" = ForkId, Path)),
+    responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its revision")))))]
+async fn get_resolution(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+) -> Result<Response, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    access::fork(&mut c, &caller, id).await?.reading()?;
+    Ok(tagged(resolution::get_newest(&mut c, id).await?))
+}
+
+/// Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one
+#[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
+    params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag that it was read with")),
+    request_body = ResolutionForm,
+    responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its new revision"))),
+        (status = 428, body = crate::http::error::ErrorBody, description = "Without If-Match")))]
+async fn edit_resolution(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<ResolutionForm>,
+) -> Result<Response, ApiError> {
+    let edit = async move |c: &mut Conn| edit::edit(c, &caller, id, expected, &form).await;
+    Ok(tagged(
+        write_for(&state, WhichObject::Fork(id), edit).await?,
+    ))
+}
+
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PublishForm {
+    /// Taken over the draft before it is published.
+    resolution: Option<ResolutionForm>,
+}
+
+/// Post the result as a card in the thread and close the deep dive; twice answers the same card
+#[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
+    params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The draft's ETag, to publish nothing unseen")),
+    request_body = Option<PublishForm>, responses((status = 200, body = Published)))]
+async fn publish_resolution(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<PublishForm>,
+) -> Result<Json<Published>, ApiError> {
+    let hub = std::sync::Arc::clone(&state.hub);
+    let publish = async move |c: &mut Conn| {
+        publish::publish(c, &caller, id, expected, form.resolution.as_ref(), &hub).await
+    };
+    Ok(Json(
+        write_for(&state, WhichObject::Fork(id), publish).await?,
+    ))
+}
+
+/// Every published version of a deep dive's result, oldest first
+#[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks", params(("id" = ForkId, Path), PageQuery),
+    responses((status = 200, body = List<Resolution>)))]
+async fn list_resolutions(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ForkId>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<List<Resolution>>, ApiError> {
+    let page = query.parse::<ResolutionId>(VERSIONS_PAGE)?;
+    let mut c = state.db.snapshot().await?;
+    access::fork(&mut c, &caller, id).await?.reading()?;
+    let (mut after, mut before) = (0, i64::MAX);
+    for (cursor, place) in [(page.after, &mut after), (page.before, &mut before)] {
+        if let Some(cursor) = cursor {
+            let version = resolution::version_of(&mut c, id, cursor).await?;
+            *place = version.ok_or(ForkError::NoResolution)?;
+        }
+    }
+    let backwards = page.before.is_some();
+    let rows =
+        resolution::list_versions(&mut c, id, (after, before), page.limit + 1, backwards).await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        backwards,
+        |r: &Resolution| r.id.to_string(),
+    )))
+}

@@ -1,0 +1,285 @@
+//! Starting, changing, abandoning and reopening a deep dive.
+
+use super::{ForkError, error::ACTIVE_FORKS_MAX};
+use crate::{
+    agents::profiles,
+    auth::{Caller, Scope},
+    chat::{
+        ChatError,
+        access::{self, ThreadAccess},
+        bindings::{self, BindingPatch},
+        channels,
+        forks::{self, Fork, title_of},
+        messages::{self, Message},
+        post, remove,
+    },
+    db::{Conn, DbError, now},
+    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId},
+    realtime::{Audience, Hub, hub::Spot},
+    tasks::{Task, queue},
+};
+
+const DESCRIPTION_UNITS_MAX: usize = 2000;
+
+/// What the partner knows of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ForkContext {
+    /// Only the forked message, and that in its beginning.
+    #[default]
+    Message,
+    /// The thread up to and with the forked message.
+    Thread,
+}
+
+impl ForkContext {
+    fn stored(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// What a deep dive begins with.
+#[derive(Debug, Clone)]
+pub struct NewFork {
+    pub message: MessageId,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    /// `None`: the thread's agent, else the default one; `Some(None)`: nobody.
+    pub agent: Option<Option<AgentId>>,
+    pub context: ForkContext,
+    pub client_id: Option<String>,
+}
+
+/// # Errors
+/// `Invalid` when it is too long.
+pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError> {
+    let text = text.map(str::trim).filter(|t| !t.is_empty());
+    if text.is_some_and(|t| t.encode_utf16().count() > DESCRIPTION_UNITS_MAX) {
+        return Err(ForkError::Invalid(
+            format!("a description has at most {DESCRIPTION_UNITS_MAX} characters"),
+            "description".to_owned(),
+        ));
+    }
+    Ok(text.map(str::to_owned))
+}
+
+/// Starts a deep dive; `false` with it for a resend, which changed nothing.
+///
+/// # Errors
+/// `NotForkable`, `TooManyForks`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`, `NoSuchAgent`, `ClientIdReused`, or what
+/// `writing` says.
+pub async fn start_fork(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    new: &NewFork,
+) -> Result<(Fork, bool), ForkError> {
+    let access = access::thread(c, caller, thread).await?;
+    access.place.actor.require(Scope::ChatWrite)?;
+    let workspace = access.place.actor.workspace;
+    crate::db::dialect::lock_workspace(c, workspace.0).await?;
+    let id = ForkId::new();
+    let place = format!("{thread}/forks");
+    let client_id = new.client_id.as_deref();
+    let known = post::claim_client_id(c, &access.place.actor, client_id, &place, id.0).await?;
+    if let Some(known) = known {
+        return Ok((forks::get_fork(c, ForkId(known)).await?, false));
+    }
+    let access = access.writing()?;
+    let origin = origin(c, caller, thread, new.message).await?;
+    if count_active(c, thread).await? >= ACTIVE_FORKS_MAX {
+        return Err(ForkError::TooManyForks);
+    }
+    let partner = partner(c, &access, new.agent).await?;
+    if !access.place.joined {
+        channels::join(c, workspace, access.place.channel, caller.user).await?;
+    }
+    let title = new.title.clone();
+    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, is_named, description, agent_id, context, \
+         status, stale, message_count, last_seq, created_by, created_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, null, $9, 'active', FALSE, 0, 0, $10, $11)")
+        .bind(id)
+        .bind(workspace)
+        .bind(access.place.channel)
+        .bind(thread)
+        .bind(new.message)
+        .bind(title.clone().unwrap_or_else(|| title_of(&origin.content_plain)))
+        .bind(title.is_some())
+        .bind(new.description.clone())
+        .bind(new.context.stored())
+        .bind(caller.user)
+        .bind(now())
+        .run()
+        .await?;
+    if let Some(bound) = partner {
+        bindings::bind(c, workspace, thread, Spot::Fork(id), bound).await?;
+    }
+    let fork = forks::announce(c, "fork.created", id, access.place.audience()).await?;
+    Ok((fork, true))
+}
+
+/// The message that a dive starts from: one of the thread's main line that somebody said.
+async fn origin(
+    c: &mut Conn,
+    caller: &Caller,
+    thread: ThreadId,
+    id: MessageId,
+) -> Result<Message, ForkError> {
+    let standing = access::message(c, caller, id).await?;
+    let message = messages::get_message(c, id).await?;
+    let why = if standing.fork.is_some() {
+        "a message of a deep dive cannot be explored further: dives are one level deep"
+    } else if message.thread_id != thread {
+        "the message stands in another thread: start the deep dive there"
+    } else if message.deleted_at.is_some() {
+        "the message was deleted"
+    } else if message.kind == "notice" {
+        "a notice is nothing that somebody said: choose a message"
+    } else {
+        return Ok(message);
+    };
+    Err(ForkError::NotForkable(why))
+}
+
+async fn count_active(c: &mut Conn, thread: ThreadId) -> Result<i64, DbError> {
+    c.q("select count(*) from forks where thread_id = $1 and status = 'active'")
+        .bind(thread)
+        .value()
+        .await
+}
+
+/// Who answers in a new dive, at which version: whom its maker chose, else the thread's agent, else the default one.
+async fn partner(
+    c: &mut Conn,
+    access: &ThreadAccess,
+    chosen: Option<Option<AgentId>>,
+) -> Result<Option<(AgentId, i64)>, ForkError> {
+    let actor = &access.place.actor;
+    match chosen {
+        Some(None) => Ok(None),
+        Some(Some(id)) => {
+            actor.require(Scope::AgentsUse)?;
+            let found = profiles::find_askable(c, actor.workspace, id).await?;
+            let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
+            Ok(Some((agent.id, agent.version)))
+        }
+        None => {
+            let bound = bindings::find_binding(c, access.spot()).await?;
+            if let Some(bound) = bound.filter(|bound| bound.is_active) {
+                return Ok(Some((bound.agent, bound.version)));
+            }
+            let default = profiles::find_default(c, actor.workspace).await?;
+            Ok(default.map(|agent| (agent.id, agent.version)))
+        }
+    }
+}
+
+/// What `PATCH /v1/forks/{id}` changes.
+#[derive(Debug, Clone, Default)]
+pub struct ForkPatch {
+    pub title: Option<String>,
+    pub description: Option<Option<String>>,
+    pub binding: BindingPatch,
+    pub context: Option<ForkContext>,
+}
+
+/// # Errors
+/// `ChatError`: `ForkNotFound`, `ForkClosed`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
+pub async fn change(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ForkId,
+    patch: &ForkPatch,
+) -> Result<Fork, ForkError> {
+    let access = access::fork(c, caller, id).await?.writing()?;
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    if let Some(title) = &patch.title {
+        c.q("update forks set title = $2, is_named = TRUE where id = $1")
+            .bind(id)
+            .bind(title.clone())
+            .run()
+            .await?;
+    }
+    if let Some(description) = &patch.description {
+        c.q("update forks set description = $2 where id = $1")
+            .bind(id)
+            .bind(description.clone())
+            .run()
+            .await?;
+    }
+    if let Some(context) = patch.context {
+        c.q("update forks set context = $2 where id = $1")
+            .bind(id)
+            .bind(context.stored())
+            .run()
+            .await?;
+    }
+    bindings::change(c, &access, &patch.binding).await?;
+    Ok(forks::announce_update(c, id, access.place.audience()).await?)
+}
+
+/// Ends a dive without a result; what runs in it is stopped. One that is abandoned already is answered as it is.
+///
+/// # Errors
+/// `ChatError`: `ForkNotFound`, `ForkClosed` when it is resolved, or what `writing_closed` says.
+pub async fn abandon(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ForkId,
+    hub: &Hub,
+) -> Result<Fork, ForkError> {
+    let access = access::fork(c, caller, id).await?.writing_closed()?;
+    let audience = access.place.audience();
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let fork = forks::get_fork(c, id).await?;
+    match fork.status.as_str() {
+        "active" => {}
+        "abandoned" => return Ok(fork),
+        _ => return Err(ChatError::ForkClosed.into()),
+    }
+    c.q("update forks set status = 'abandoned' where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    stop_tasks(c, id, None, hub, audience).await?;
+    Ok(forks::announce_update(c, id, audience).await?)
+}
+
+/// Stops what still runs or waits in a dive that closes, save the task that closes it.
+pub(super) async fn stop_tasks(
+    c: &mut Conn,
+    fork: ForkId,
+    but: Option<TaskId>,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let active: Vec<Task> = queue::active_in_fork(c, fork).await?;
+    for task in active.iter().filter(|task| Some(task.id) != but) {
+        remove::stop(c, task, hub, audience).await?;
+    }
+    Ok(())
+}
+
+/// Opens a closed dive again; its result stays until a new one replaces it. An active one is answered as it is.
+///
+/// # Errors
+/// `TooManyForks`, or `ChatError`: `ForkNotFound`, or what `writing_closed` says.
+pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, ForkError> {
+    let access = access::fork(c, caller, id).await?.writing_closed()?;
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let fork = forks::get_fork(c, id).await?;
+    if fork.status == "active" {
+        return Ok(fork);
+    }
+    if count_active(c, fork.thread_id).await? >= ACTIVE_FORKS_MAX {
+        return Err(ForkError::TooManyForks);
+    }
+    c.q("update forks set status = 'active', resolved_at = null where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(forks::announce_update(c, id, access.place.audience()).await?)
+}
