@@ -165,6 +165,11 @@ export class Drafting {
     this.clash = null;
     await this.draft(guidance, true);
   }
+  /** Somebody else asked for a draft meanwhile. */
+  async adopt(task: Task): Promise<void> {
+    this.failed = '';
+    await this.#watch(task);
+  }
   /** Every change of the task that is watched comes here. */
   async follow(task: Task): Promise<void> {
     if (task.id !== this.taskId || isActive(task) || this.phase !== 'drafting') return;
@@ -342,6 +347,18 @@ export class Drafting {
     if (e.type === 'resolution.published') {
       if (!this.posting) this.end(r.published_by, r.message_id);
     } else if (r.status === 'draft' && this.phase === 'editing') this.#remote(r, false, e.type);
+  }
+  /** The connection is back: what I typed goes out, what others did comes in. */
+  async refresh(): Promise<void> {
+    if (this.phase !== 'editing' || this.posting || this.clash) return;
+    if (this.dirty) return void (await this.save());
+    if (!this.resolution) return;
+    try {
+      const { resolution } = await this.#home.api.resolution(this.fork);
+      if (!this.#stopped && resolution.status === 'draft') this.#remote(resolution, false, 'refresh');
+    } catch {
+      // Events and the next save tell as well.
+    }
   }
   #whoOf(r: Resolution): string | null {
     return r.edited_by.findLast((id) => id !== this.#home.myId) ?? r.edited_by.at(-1) ?? null;

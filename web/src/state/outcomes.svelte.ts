@@ -1,11 +1,13 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
-import type { ActionItem, ActionItemPatch, Resolution, ResolutionAction } from '../api/types';
+import type { ActionItem, ActionItemPatch, Fork, Message, Resolution, ResolutionAction } from '../api/types';
 
 export interface OutcomesHome {
   readonly api: Pick<Api, 'resolutions' | 'actionItems' | 'patchActionItem'>;
   readonly myId: string;
+  readonly forks: { inThread(thread: string): readonly Fork[] };
+  readonly dives: { list(thread: string): Promise<void> };
 }
 
 const PAGES_MAX = 5;
@@ -14,12 +16,14 @@ const PAGES_MAX = 5;
 export class Outcomes {
   readonly results = new SvelteMap<string, Resolution>();
   readonly items = new SvelteMap<string, ActionItem>();
-  /** Dives whose versions could not be read; asked again by `want`. */
+  /** Cards whose result could not be read, and why; `want` asks again. */
   readonly failed = new SvelteMap<string, string>();
   /** How many open action items are mine: for the sidebar. */
   readonly mineOpen = $derived.by(
     () => [...this.items.values()].filter((i) => !i.done && i.owner_id === this.#home.myId).length,
   );
+  /** Counts the starts: lists that were read before the newest one are read again. */
+  starts = $state(0);
   /** The person chose to edit the posted text of this dive, not to have a new draft made. */
   editing: string | null = null;
 
@@ -32,12 +36,11 @@ export class Outcomes {
 
   /** With the snapshot: my open items, so that their number is right from then on. */
   async start(): Promise<void> {
+    this.starts++;
     this.results.clear();
     this.items.clear();
     this.failed.clear();
-    const again = [...this.#asked];
-    this.#asked.clear();
-    for (const fork of again) this.want(fork);
+    this.#asked.clear(); // cards on screen see that their result is gone, and ask again
     try {
       let after: string | undefined;
       for (let i = 0; i < PAGES_MAX; i++) {
@@ -51,11 +54,6 @@ export class Outcomes {
     }
   }
 
-  /** Events were missed. */
-  reload(): void {
-    void this.start();
-  }
-
   /** The versions of one dive's result that are known, oldest first. */
   of(fork: string): Resolution[] {
     return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
@@ -63,25 +61,38 @@ export class Outcomes {
   newest(fork: string): Resolution | undefined {
     return this.of(fork).findLast((r) => r.status === 'published');
   }
-  /** Asked for once, for a card on screen. */
-  want(fork: string): void {
-    if (this.#asked.has(fork)) return;
-    this.#asked.add(fork);
-    this.failed.delete(fork);
-    void this.#fetch(fork);
+  /** Asked for once, for a card on screen. A card does not name its dive, but the message that the dive began at. */
+  want(card: Message): void {
+    const id = card.metadata.resolution_id;
+    if (!id || this.results.has(id) || this.#asked.has(card.id)) return;
+    this.#asked.add(card.id);
+    this.failed.delete(card.id);
+    void this.#find(card);
   }
-  async #fetch(fork: string): Promise<void> {
+  async #find(card: Message): Promise<void> {
+    const { forks, dives } = this.#home;
+    const candidates = () =>
+      forks.inThread(card.thread_id).filter((f) => f.message_id === card.parent_id && f.resolution_id);
     try {
-      let after: string | undefined;
-      for (let i = 0; i < PAGES_MAX; i++) {
-        const page = await this.#home.api.resolutions(fork, { after });
-        for (const r of page.data) this.learn(r);
-        after = page.data.at(-1)?.id;
-        if (!page.has_more || !after) return;
+      if (!candidates().some((f) => f.resolution_id === card.metadata.resolution_id))
+        await dives.list(card.thread_id);
+      for (const fork of candidates()) {
+        if (this.results.has(card.metadata.resolution_id!)) return;
+        await this.load(fork.id);
       }
     } catch {
-      this.#asked.delete(fork);
-      this.failed.set(fork, 'The result could not be loaded.');
+      this.#asked.delete(card.id);
+      this.failed.set(card.id, 'The parts of this result could not be loaded.');
+    }
+  }
+  /** Every posted version of one dive's result. */
+  async load(fork: string): Promise<void> {
+    let after: string | undefined;
+    for (let i = 0; i < PAGES_MAX; i++) {
+      const page = await this.#home.api.resolutions(fork, { after });
+      for (const r of page.data) this.learn(r);
+      after = page.data.at(-1)?.id;
+      if (!page.has_more || !after) return;
     }
   }
 

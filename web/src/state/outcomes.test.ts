@@ -1,9 +1,9 @@
 import { beforeEach, expect, test } from 'vitest';
 import { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
-import type { ActionItem, Resolution } from '../api/types';
-import { AT } from '../test/make';
-import { action, result } from '../test/make-results';
+import type { ActionItem, Fork, Resolution } from '../api/types';
+import { AT, message } from '../test/make';
+import { action, fork, result } from '../test/make-results';
 import { itemsOf, Outcomes } from './outcomes.svelte';
 
 const posted = (x: Partial<Resolution> = {}) =>
@@ -12,6 +12,7 @@ let mine: ActionItem[];
 let versions: Resolution[];
 let refuse = false;
 let calls: string[];
+let listed: Fork[];
 let o: Outcomes;
 
 const fetch = async (request: Request): Promise<Response> => {
@@ -34,7 +35,19 @@ beforeEach(() => {
   calls = [];
   mine = itemsOf(posted({ action_items: [action({ owner_id: 'user_me' })] }));
   versions = [posted()];
-  o = new Outcomes({ api: new Api({ fetch, base: 'http://x' }), myId: 'user_me' });
+  listed = [];
+  o = new Outcomes({
+    api: new Api({ fetch, base: 'http://x' }),
+    myId: 'user_me',
+    forks: { inThread: () => listed },
+    dives: {
+      list: () => {
+        calls.push('list');
+        listed = [fork({ resolution_id: 'res_1' }), fork({ id: 'fork_x', message_id: 'msg_x' })];
+        return Promise.resolve();
+      },
+    },
+  });
 });
 
 test('my open items are counted from the start, and by events after', async () => {
@@ -71,15 +84,18 @@ test('a new version drops items, keeps those that stay, and leaves the old card 
   expect(o.now(o.results.get('res_1')!, v1.action_items[0]!).done).toBe(false);
   expect(o.newest('fork_1')?.id).toBe('res_2');
 });
-test('versions are asked for once, and again after a failure', async () => {
+test('a card finds its result by the message that the dive began at, and asks again after a failure', async () => {
+  const card = message({ id: 'msg_card', parent_id: 'msg_1', metadata: { resolution_id: 'res_1' } });
   refuse = true;
-  o.want('fork_1');
-  await expect.poll(() => o.failed.has('fork_1')).toBe(true);
+  o.want(card);
+  await expect.poll(() => o.failed.has('msg_card')).toBe(true);
   refuse = false;
-  o.want('fork_1');
-  o.want('fork_1');
+  o.want(card);
+  o.want(card);
   await expect.poll(() => o.of('fork_1').length).toBe(1);
-  expect(calls).toHaveLength(2);
+  o.want(card);
+  const asked = 'GET /v1/forks/fork_1/resolutions';
+  expect(calls).toEqual(['list', asked, asked]);
 });
 test('a slow answer does not turn back what an event said', () => {
   heard('resolution.updated', { resolution: posted({ status: 'superseded' }) });
