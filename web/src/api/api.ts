@@ -1,5 +1,4 @@
 import createClient, { type Client } from 'openapi-fetch';
-import type { DivePaths } from './dive-paths';
 import { ApiError, Conflict, Unreachable } from './problem';
 import type { paths } from './schema';
 import type {
@@ -10,13 +9,13 @@ import type {
   AgentProfile,
   Channel,
   Fork,
-  ForkContext,
   ForkPatch,
   Invite,
   InvitePreview,
   List,
   Member,
   Message,
+  NewFork,
   Resolution,
   ResolutionEdit,
   Role,
@@ -33,15 +32,6 @@ export type Posted = { message: Message; tasks: Task[] };
 export type Started = Posted & { thread: Thread };
 export type Published = { fork: Fork; message: Message; resolution: Resolution };
 export type MessagePage = { before?: string; after?: string; around?: string };
-export interface NewFork {
-  message_id: string;
-  client_id: string;
-  title?: string;
-  description?: string;
-  /** Absent: the thread's agent, else the workspace's; null: nobody. */
-  agent_id?: string | null;
-  context?: ForkContext;
-}
 /** A result, and the number to send with a change of it. */
 export interface Tagged {
   resolution: Resolution;
@@ -65,12 +55,12 @@ const at = <P extends object>(path: P) => ({ params: { path } });
 /** Every request to the server goes through here; nothing else in the client calls `fetch`. */
 export class Api {
   #world: ApiWorld;
-  #http: Client<paths & DivePaths>;
+  #http: Client<paths>;
 
   constructor(world: ApiWorld = {}, workspace: string | null = null) {
     this.#world = world;
     const send = world.fetch ?? ((r: Request) => fetch(r));
-    this.#http = createClient<paths & DivePaths>({
+    this.#http = createClient<paths>({
       baseUrl: world.base ?? '',
       cache: 'no-store',
       headers: workspace ? { 'X-Workspace-Id': workspace } : {},
@@ -302,7 +292,8 @@ export class Api {
   actionItems(
     of: { owner?: string; done?: boolean; channel_id?: string; after?: string; before?: string } = {},
   ): Promise<List<ActionItem>> {
-    return this.#take(this.#http.GET('/v1/action-items', { params: { query: { limit: 100, ...of } } }));
+    const query = { limit: 100, ...of, done: of.done?.toString() };
+    return this.#take(this.#http.GET('/v1/action-items', { params: { query } }));
   }
   patchActionItem(id: string, body: ActionItemPatch): Promise<ActionItem> {
     return this.#take(this.#http.PATCH('/v1/action-items/{id}', { ...at({ id }), body }));

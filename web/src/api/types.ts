@@ -70,101 +70,36 @@ export type Message = Narrow<
     state: 'complete' | 'streaming' | 'interrupted';
     author: Author;
     mentions: Mention[];
-    metadata: S['MessageMetadata'] & {
-      resolution_id?: string | null;
-      /** Who is told of a result besides those whom its text names. */
-      notify_user_ids?: string[];
-    };
+    metadata: S['MessageMetadata'];
   }
 >;
 
 export type ForkStatus = 'active' | 'resolved' | 'abandoned';
-/** What its partner knows: the forked message alone, or the thread up to it. */
-export type ForkContext = 'message' | 'thread';
+export type ForkContext = S['ForkContext'];
 /** Shown to people as a "deep dive". */
-export interface Fork {
-  id: string;
-  workspace_id: string;
-  channel_id: string;
-  thread_id: string;
-  /** The forked message. */
-  message_id: string;
-  title: string;
-  description: string | null;
-  /** The partner, which answers every message. */
-  agent_id: string | null;
-  agent_version: number | null;
-  auto_reply: boolean;
-  context: ForkContext;
-  status: ForkStatus;
-  /** Something was said, changed or deleted since the newest draft or result. */
-  stale: boolean;
-  /** Tombstones and notices count too. */
-  message_count: number;
-  created_by: string;
-  created_at: string;
-  resolved_at: string | null;
-  /** The newest published result; kept when the dive is opened again. */
-  resolution_id: string | null;
-  draft_id: string | null;
-}
-export interface ForkPatch {
+export type Fork = Narrow<Sent<S['Fork']>, { status: ForkStatus; context: ForkContext }>;
+/** What is left out stays; null empties what may be empty. */
+export type ForkPatch = Pick<S['ForkChange'], 'description' | 'agent_id'> & {
   title?: string;
-  description?: string | null;
-  agent_id?: string | null;
   auto_reply?: boolean;
   context?: ForkContext;
-}
+};
+/** A start that is sent again is the same start. */
+export type NewFork = S['ForkForm'] & { client_id: string };
 
 /** One line of a result, with the messages of the dive that it rests on. */
-export interface ResolutionPoint {
-  text: string;
-  sources: string[];
-}
-export interface ResolutionAction extends ResolutionPoint {
-  id: string;
-  owner_id: string | null;
-  /** A name that the draft took from the text, when it is nobody here. */
-  owner_name: string | null;
-  /** A day, `2026-01-31`. */
-  due: string | null;
-  done: boolean;
-}
-export interface Publisher {
-  type: 'human' | 'agent';
-  id: string;
-  name: string;
-}
+export type ResolutionPoint = S['SourcedText'];
+export type ResolutionAction = Sent<S['ResolutionItem']>;
+export type Publisher = Narrow<S['Publisher'], { type: 'human' | 'agent' }>;
 /** Shown to people as a "result". */
-export interface Resolution {
-  id: string;
-  workspace_id: string;
-  channel_id: string;
-  thread_id: string;
-  fork_id: string;
-  fork_title: string;
-  version: number;
-  status: 'draft' | 'published' | 'superseded';
-  /** An agent, `builtin`, or null: written by hand. */
-  generated_by: string | null;
-  edited_by: string[];
-  headline: string;
-  conclusion: string;
-  key_points: ResolutionPoint[];
-  action_items: ResolutionAction[];
-  open_questions: ResolutionPoint[];
-  deferred_items: ResolutionPoint[];
-  /** The newest message of the dive that it was made from. */
-  covers_seq: number;
-  /** The number of its `ETag`. */
-  revision: number;
-  /** The card in the thread. */
-  message_id: string | null;
-  published_by: Publisher | null;
-  created_at: string;
-  updated_at: string;
-  published_at: string | null;
-}
+export type Resolution = Narrow<
+  Sent<S['Resolution']>,
+  {
+    status: 'draft' | 'published' | 'superseded';
+    action_items: ResolutionAction[];
+    published_by: Publisher | null;
+  }
+>;
 /** Each field replaces the whole of what is there. An action item without an id is a new one. */
 export interface ResolutionEdit {
   headline?: string;
@@ -174,24 +109,9 @@ export interface ResolutionEdit {
   open_questions?: ResolutionPoint[];
   deferred_items?: ResolutionPoint[];
 }
-/** What somebody took on, with the result that it belongs to. */
-export interface ActionItem extends ResolutionAction {
-  workspace_id: string;
-  channel_id: string;
-  thread_id: string;
-  fork_id: string;
-  resolution_id: string;
-  message_id: string;
-  headline: string;
-  created_at: string;
-  done_at: string | null;
-  done_by: string | null;
-}
-export interface ActionItemPatch {
-  done?: boolean;
-  owner_id?: string | null;
-  due?: string | null;
-}
+/** What somebody took on, with the result that it belongs to; that result is posted, so there is a card. */
+export type ActionItem = Narrow<Sent<S['ActionItem']>, { message_id: string }>;
+export type ActionItemPatch = Omit<S['ItemChange'], 'done'> & { done?: boolean };
 
 export type Task = Narrow<
   Sent<S['Task']>,

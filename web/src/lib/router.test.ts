@@ -45,3 +45,7 @@ test('channel names of other scripts survive the way into an address and back', 
   const path = to.channel('n', 'größe-日本');
   expect(at(path).route).toMatchObject({ channel: 'größe-日本' });
 });
+test('a link to a message of a dive opens the dive', () => {
+  const place = at(to.dive('n', 'g', 'x', 'fork_1', 'msg_2'));
+  expect(place).toMatchObject({ panel: { kind: 'dive', id: 'fork_1' }, message: null, diveMessage: 'msg_2' });
+});

@@ -1,106 +1,26 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Api } from '../api/api';
 import type { ServerEvent } from '../api/events';
-import type { Message, Task, Thread } from '../api/types';
-import { AT, fromAgent, member, message, shelf, snapshot, task, thread } from '../test/make';
+import type { Message } from '../api/types';
+import { Scene, type Backend } from '../test/backend';
+import { AT, fromAgent, member, message, snapshot, task } from '../test/make';
 import type { News } from './news';
-import { WorkspaceState } from './workspace.svelte';
+import type { WorkspaceState } from './workspace.svelte';
 
-/** A server in memory: answers the routes that the state uses, from what the test puts into it. */
-class Backend {
-  threads = new Map<string, Thread>();
-  messages: Message[] = [];
-  tasks: Task[] = [];
-  calls: string[] = [];
-  snapshot = snapshot();
-  fail: number | null = null;
-
-  fetch = async (request: Request): Promise<Response> => {
-    const url = new URL(request.url);
-    const call = `${request.method} ${url.pathname}`;
-    this.calls.push(call);
-    if (this.fail) return Response.json({ error: { code: 'x', message: 'No.' } }, { status: this.fail });
-    const text = await request.text();
-    const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
-    return Response.json(this.#answer(call, url, body));
-  };
-  #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
-    const list = (data: unknown[]) => ({ object: 'list', data, has_more: false });
-    if (call === 'GET /v1/snapshot') return this.snapshot;
-    if (call === 'GET /v1/tasks') return list(this.tasks);
-    if (/^GET \/v1\/threads\/\w+\/messages$/.test(call)) return list(this.messages);
-    if (/^GET \/v1\/threads\/\w+$/.test(call)) return this.threads.get(url.pathname.split('/').at(-1)!);
-    if (/^PUT .*\/read$/.test(call))
-      return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
-    if (/^GET \/v1\/channels\/\w+$/.test(call)) return this.snapshot.channels[0];
-    if (/^PUT .*reactions/.test(call)) return this.messages[0];
-    throw new Error(`unexpected ${call}`);
-  }
-}
-
+let scene: Scene;
 let backend: Backend;
+let ws: WorkspaceState;
 let news: News[];
 let said: string[];
-let ws: WorkspaceState;
-let seq: number;
 
 beforeEach(async () => {
-  seq = 100;
-  backend = new Backend();
-  backend.threads.set('thread_1', {
-    ...thread({ last_seq: 0 }),
-    unread_count: 0,
-    mention_count: 0,
-    read_seq: 0,
-    active_tasks: [],
-  });
-  news = [];
-  said = [];
-  ws = new WorkspaceState(
-    { id: 'ws_1', slug: 'northwind' },
-    'user_me',
-    new Api({ fetch: backend.fetch, base: 'http://x' }),
-    {
-      shelf: shelf(),
-      socketUrl: 'ws://x',
-      socket: {
-        open: () => ({
-          onopen: null,
-          onmessage: null,
-          onclose: null,
-          send: () => undefined,
-          close: () => undefined,
-        }),
-        random: () => 0.5,
-        setTimeout: () => 0,
-        clearTimeout: () => undefined,
-      },
-      visible: () => true,
-      onEnded: () => undefined,
-      say: (t) => void said.push(t),
-      onNews: (n) => void news.push(n),
-    },
-  );
+  scene = new Scene();
+  ({ backend, ws, news, said } = scene);
   await ws.start();
 });
 afterEach(() => ws.stop());
 
-const event = <T extends ServerEvent['type']>(type: T, data: unknown, more: object = {}) =>
-  ws.apply({
-    type,
-    seq: ++seq,
-    ts: AT,
-    channel_id: 'chan_1',
-    thread_id: 'thread_1',
-    fork_id: null,
-    data,
-    ...more,
-  } as ServerEvent);
-const created = (m: Partial<Message> = {}) => {
-  const full = message({ seq: seq + 1, ...m });
-  event('message.created', { message: full });
-  return full;
-};
+const event = (type: ServerEvent['type'], data: unknown, more: object = {}) => scene.event(type, data, more);
+const created = (m: Partial<Message> = {}) => scene.created(m);
 const general = () => ws.channels.map.get('chan_1')!;
 const forMe = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
 
@@ -135,7 +55,7 @@ test('reading takes the thread’s unread from the channel’s', async () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   created({ id: 'msg_1' });
   created({ thread_id: 'thread_2' });
-  await ws.thread('thread_1').seen(seq);
+  await ws.thread('thread_1').seen(scene.seq);
   expect(general().unread_count).toBe(1);
 });
 test('marked unread, it stays unread until the thread is left', async () => {
@@ -179,7 +99,7 @@ test('deltas may come before the message and after its end', async () => {
   delta(0, 'Hel');
   created({
     ...fromAgent({ id: 'msg_r', state: 'streaming', content: '', metadata: { task_id: 'task_1' } }),
-    seq: seq + 1,
+    seq: scene.seq + 1,
   });
   delta(3, 'lo');
   expect(ws.streams.map.get('msg_r')!.text).toBe('Hello');
@@ -255,8 +175,8 @@ test('let into a channel, what is said from then on counts, also while answers a
 test('read in another window: the counts of a snapshot that is ahead of the events are not counted twice', async () => {
   created();
   created();
-  backend.snapshot = snapshot({ seq: seq + 1, channels: [{ ...general(), unread_count: 1 }] });
-  ws.hear({ type: 'read.updated', thread_id: 'thread_x', seq });
+  backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [{ ...general(), unread_count: 1 }] });
+  ws.hear({ type: 'read.updated', thread_id: 'thread_x', seq: scene.seq });
   await vi.waitFor(() => expect(general().unread_count).toBe(1));
   created(); // the event that the snapshot knew
   expect(general().unread_count).toBe(1);

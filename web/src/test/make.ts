@@ -1,5 +1,5 @@
 /** Objects of the contract for unit tests, with only what a test is about spelled out. */
-import type { Agent, Channel, Member, Message, Snapshot, Task, Thread } from '../api/types';
+import type { Agent, Channel, Fork, Member, Message, Snapshot, Task, Thread } from '../api/types';
 
 export const AT = '2026-01-05T09:00:00.000Z';
 let seq = 0;
@@ -80,6 +80,30 @@ export function thread(x: Partial<Thread> = {}): Thread {
     last_seq: 1,
     created_by: 'user_bo',
     created_at: AT,
+    ...x,
+  };
+}
+export function fork(x: Partial<Fork> = {}): Fork {
+  return {
+    id: 'fork_1',
+    workspace_id: 'ws_1',
+    channel_id: 'chan_1',
+    thread_id: 'thread_1',
+    message_id: 'msg_1',
+    title: 'What breaks offline?',
+    description: null,
+    agent_id: 'agent_vibe',
+    agent_version: null,
+    auto_reply: true,
+    context: 'message',
+    status: 'active',
+    stale: false,
+    message_count: 0,
+    created_by: 'user_bo',
+    created_at: AT,
+    resolved_at: null,
+    resolution_id: null,
+    draft_id: null,
     ...x,
   };
 }

@@ -1,0 +1,245 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { ActionItem, Fork, Message, Resolution } from '../api/types';
+import { mine, Scene } from '../test/backend';
+import { AT, fork, fromAgent, message, snapshot, task } from '../test/make';
+import { isOpen } from './forks.svelte';
+
+let scene: Scene;
+const inDive = (m: Partial<Message> = {}) => scene.created({ fork_id: 'fork_1', ...m });
+const forkEvent = (f: Partial<Fork>) => scene.event('fork.updated', { fork: fork(f) }, { fork_id: 'fork_1' });
+const dive = () => scene.ws.fork('fork_1');
+
+beforeEach(async () => {
+  scene = new Scene();
+  scene.backend.forks.set('fork_1', fork());
+  scene.backend.snapshot = snapshot({ open_forks: [fork()] });
+  scene.backend.messages = [message({ id: 'msg_1', seq: 1 })];
+  await scene.ws.start();
+  scene.live();
+});
+afterEach(() => scene.ws.stop());
+
+test('what is said in a dive is in the dive alone: not in the thread, its counts or what is unread', async () => {
+  const { ws } = scene;
+  await Promise.all([ws.thread('thread_1').load(), dive().load()]);
+  const before = ws.threads.map.get('thread_1')!;
+  inDive({ id: 'msg_d' });
+  expect(dive().messages.map((m) => m.id)).toEqual(['msg_d']);
+  expect(ws.thread('thread_1').messages.map((m) => m.id)).toEqual(['msg_1']);
+  expect(ws.threads.map.get('thread_1')).toEqual(before);
+  expect(ws.channels.map.get('chan_1')!.unread_count).toBe(0);
+  expect(ws.forks.get('fork_1')!.message_count).toBe(1);
+});
+test('two dives of one message do not see each other', async () => {
+  const { ws } = scene;
+  scene.backend.forks.set('fork_2', fork({ id: 'fork_2' }));
+  await Promise.all([dive().load(), ws.fork('fork_2').load()]);
+  inDive({ id: 'msg_a' });
+  inDive({ id: 'msg_b', fork_id: 'fork_2' });
+  expect(dive().messages.map((m) => m.id)).toEqual(['msg_a']);
+  expect(ws.fork('fork_2').messages.map((m) => m.id)).toEqual(['msg_b']);
+  expect(ws.forks.openAt('msg_1').map((f) => f.id)).toEqual(['fork_1', 'fork_2']);
+});
+test('edits, deletions and reactions reach the dive', async () => {
+  await dive().load();
+  const m = inDive({ id: 'msg_d' });
+  scene.event('message.updated', { message: { ...m, content: 'edited' } }, { fork_id: 'fork_1' });
+  expect(dive().messages[0]!.content).toBe('edited');
+  const reactions = [{ emoji: '👍', user_ids: ['user_bo'] }];
+  const change = { message_id: 'msg_d', emoji: '👍', user_id: 'user_bo', reactions };
+  scene.event('reaction.added', change, { fork_id: 'fork_1' });
+  expect(dive().messages[0]!.reactions).toEqual(reactions);
+  scene.event('message.deleted', { message: { ...m, deleted_at: AT } }, { fork_id: 'fork_1' });
+  expect(dive().messages[0]!.deleted_at).toBe(AT);
+});
+test('it is opened with the message that it starts from', async () => {
+  await dive().load();
+  await vi.waitFor(() => expect(dive().origin?.id).toBe('msg_1'));
+  expect(dive().unreadFrom).toBeNull();
+});
+test('events that come while the dive is loaded win over the answers', async () => {
+  let open = () => undefined as void;
+  scene.backend.gate = new Promise((r) => (open = r));
+  const loading = dive().load();
+  inDive({ id: 'msg_new' });
+  forkEvent({ title: 'Renamed', status: 'resolved', message_count: 1 });
+  open();
+  await loading;
+  expect(dive().messages.map((m) => m.id)).toEqual(['msg_new']);
+  expect(dive().fork).toMatchObject({ title: 'Renamed', status: 'resolved', message_count: 1 });
+});
+test('an answer does not change a count that events keep', async () => {
+  inDive();
+  inDive();
+  await dive().load(); // the server in memory still says 0
+  expect(dive().fork!.message_count).toBe(2);
+});
+test('a resolved dive is no longer open, and the list of its thread keeps it', async () => {
+  const { ws } = scene;
+  forkEvent({ status: 'resolved', resolved_at: AT });
+  expect(ws.forks.openIn('thread_1')).toEqual([]);
+  expect(ws.forks.openAt('msg_1')).toEqual([]);
+  scene.backend.forks.set('fork_1', fork({ status: 'resolved' }));
+  scene.backend.forks.set('fork_0', fork({ id: 'fork_0', status: 'abandoned' }));
+  await ws.dives.list('thread_1');
+  expect(ws.forks.inThread('thread_1').map((f) => [f.id, isOpen(f)])).toEqual([
+    ['fork_0', false],
+    ['fork_1', false],
+  ]);
+});
+test('an answer streams into the dive that one watches, and is asked for again when a piece is missing', () => {
+  const { ws } = scene;
+  const stop = ws.watch('fork_1');
+  scene.event(
+    'task.status_changed',
+    { task: task({ status: 'running', fork_id: 'fork_1' }) },
+    { fork_id: 'fork_1' },
+  );
+  const delta = (offset: number, text: string) =>
+    ws.hear({ type: 'task.delta', task_id: 'task_1', message_id: 'msg_r', attempt: 1, offset, text });
+  delta(0, 'Hel');
+  delta(9, 'later');
+  const places = scene.sent.filter((f) => f.type === 'subscribe').map((f) => f.fork_id ?? f.thread_id);
+  expect(places).toEqual(['fork_1', 'fork_1']);
+  expect(ws.streams.map.get('msg_r')).toMatchObject({ text: 'Hel', place: 'fork_1' });
+  stop();
+  expect(ws.streams.map.size).toBe(0);
+  expect(scene.sent.at(-1)).toMatchObject({ type: 'unsubscribe', fork_id: 'fork_1' });
+});
+test('tasks are of the dive or of the main line', () => {
+  const { ws } = scene;
+  ws.learnTasks([task({ id: 'task_a' }), task({ id: 'task_b', fork_id: 'fork_1' })]);
+  expect(ws.tasks.inPlace('thread_1').map((t) => t.id)).toEqual(['task_a']);
+  expect(ws.tasks.inPlace('fork_1').map((t) => t.id)).toEqual(['task_b']);
+});
+test('typing is of the dive', () => {
+  const { ws } = scene;
+  ws.hear({ type: 'typing', thread_id: null, fork_id: 'fork_1', user_id: 'user_bo' });
+  expect(ws.typing.in('fork_1')).toEqual(['user_bo']);
+  expect(ws.typing.in('thread_1')).toEqual([]);
+  ws.typing.say('fork_1');
+  expect(scene.sent.at(-1)).toEqual({ type: 'typing', fork_id: 'fork_1' });
+});
+test('after a gap in the log the open dive is read again', async () => {
+  const { ws, backend } = scene;
+  await dive().load();
+  backend.messages.push(message({ id: 'msg_missed', seq: 50, fork_id: 'fork_1' }));
+  await ws.resume();
+  await vi.waitFor(() => expect(dive().messages.map((m) => m.id)).toEqual(['msg_missed']));
+});
+
+// --- started here ---
+
+const origin = message({ id: 'msg_1', seq: 1, content: 'Friday or Monday?\n\nThe fair is on Wednesday.' });
+
+test('a dive is there at once; what is written and chosen meanwhile waits for it', async () => {
+  const { ws, backend } = scene;
+  let open = () => undefined as void;
+  backend.gate = new Promise((r) => (open = r));
+  const then = vi.fn();
+  const id = ws.dives.start(origin, then);
+  expect(ws.dives.get(id)).toMatchObject({ title: 'Friday or Monday?', status: 'active', message_count: 0 });
+  expect(ws.fork(id)).toMatchObject({ status: 'ready', origin });
+  ws.drafts.set(`d:${id}`, 'half a thou');
+  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
+  const chosen = ws.dives.patch(id, { context: 'thread' });
+  expect(ws.dives.get(id)!.context).toBe('thread');
+  expect(ws.outbox.items).toMatchObject([{ content: 'First!', fork_id: id, status: 'sending' }]);
+  open();
+  await chosen;
+  expect(then).toHaveBeenCalledWith('fork_new', id);
+  expect(ws.dives.isStarting(id)).toBe(false);
+  expect(ws.dives.keyOf('fork_new')).toBe(id);
+  expect(ws.drafts.get('d:fork_new')).toBe('half a thou');
+  await vi.waitFor(() => expect(ws.outbox.items).toEqual([]));
+  expect(ws.fork('fork_new').messages.map((m) => m.content)).toEqual(['First!']);
+  expect(backend.calls).toContain('PATCH /v1/forks/fork_new');
+});
+test('a start that is refused says why, keeps what was written, and can be tried again', async () => {
+  const { ws, backend } = scene;
+  backend.fail = 409;
+  backend.failure = { code: 'too_many_forks', message: 'x' };
+  const then = vi.fn();
+  const id = ws.dives.start(origin, then);
+  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
+  await vi.waitFor(() => expect(ws.outbox.items[0]?.status).toBe('failed'));
+  expect(ws.dives.problem(id)).toBe('7 dives are open here. Resolve or abandon one first.');
+  backend.fail = null;
+  ws.dives.retry(id, then);
+  ws.outbox.retry(ws.outbox.items[0]!.client_id);
+  await vi.waitFor(() => expect(ws.outbox.items).toEqual([]));
+  expect(then).toHaveBeenCalledTimes(1);
+  const starts = backend.calls.flatMap((c, i) =>
+    c === 'POST /v1/threads/thread_1/forks' ? [backend.bodies[i]] : [],
+  );
+  expect(starts[1]).toEqual(starts[0]); // the same client id: never two dives
+});
+test('what I send into a dive is confirmed by its event', async () => {
+  const { ws } = scene;
+  await dive().load();
+  ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: 'fork_1', direct: false }, 'Hm.');
+  const { client_id } = ws.outbox.items[0]!;
+  scene.event('message.created', { message: mine({ client_id, fork_id: 'fork_1' }) }, { fork_id: 'fork_1' });
+  expect(ws.outbox.items).toEqual([]);
+});
+
+// --- told of ---
+
+test('told of: a mention in a dive, and a result in which I had a part', () => {
+  const { ws, news } = scene;
+  const mentions = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
+  inDive({ mentions });
+  inDive();
+  scene.created({
+    kind: 'resolution',
+    metadata: { resolution_id: 'res_1', notify_user_ids: ['user_me'] },
+  });
+  scene.created({ kind: 'resolution', metadata: { resolution_id: 'res_2', notify_user_ids: [] } });
+  expect(news.map((n) => [n.kind, n.place.fork_id])).toEqual([
+    ['mention', 'fork_1'],
+    ['result', null],
+  ]);
+  expect(ws.channels.map.get('chan_1')).toMatchObject({ unread_count: 2, mention_count: 1 });
+});
+test('told of: an action item that is given to me, once', () => {
+  const { news } = scene;
+  const item: ActionItem = {
+    id: 'item_1',
+    text: 'Book the hall',
+    owner_id: 'user_me',
+    owner_name: null,
+    due: null,
+    done: false,
+    sources: [],
+    resolution_id: 'res_1',
+    fork_id: 'fork_1',
+    channel_id: 'chan_1',
+    thread_id: 'thread_1',
+    message_id: 'msg_c',
+    headline: 'Monday it is',
+    workspace_id: 'ws_1',
+    created_at: AT,
+    done_at: null,
+    done_by: null,
+  };
+  scene.event('action_item.updated', { action_item: { ...item, owner_id: 'user_bo' } });
+  scene.event('action_item.updated', { action_item: item });
+  scene.event('action_item.updated', { action_item: { ...item, due: '2026-02-01' } });
+  expect(news).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
+});
+test('who edits a result hears of it until they stop', () => {
+  const heard = vi.fn();
+  const stop = scene.ws.onOutcome(heard);
+  const resolution = { status: 'draft' } as Resolution;
+  scene.event('resolution.drafted', { resolution });
+  stop();
+  scene.event('resolution.updated', { resolution });
+  expect(heard).toHaveBeenCalledTimes(1);
+});
+test('an answer to my question in a dive is news', () => {
+  const { news } = scene;
+  scene.event('task.status_changed', { task: task({ status: 'running', fork_id: 'fork_1' }) });
+  const answer = fromAgent({ fork_id: 'fork_1', metadata: { task_id: 'task_1' } });
+  scene.event('message.updated', { message: answer }, { fork_id: 'fork_1' });
+  expect(news.map((n) => n.kind)).toEqual(['answer']);
+});

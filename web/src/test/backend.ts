@@ -1,0 +1,139 @@
+import { Api } from '../api/api';
+import type { ServerEvent } from '../api/events';
+import type { Fork, Message, Task, Thread } from '../api/types';
+import type { News } from '../state/news';
+import { WorkspaceState } from '../state/workspace.svelte';
+import { AT, fork, message, shelf, snapshot, thread } from './make';
+
+/** A server in memory: answers the routes that the state uses, from what the test puts into it. */
+export class Backend {
+  threads = new Map<string, Thread>();
+  forks = new Map<string, Fork>();
+  messages: Message[] = [];
+  tasks: Task[] = [];
+  calls: string[] = [];
+  bodies: unknown[] = [];
+  snapshot = snapshot();
+  fail: number | null = null;
+  failure: object = { code: 'x', message: 'No.' };
+  /** While set, answers wait for it. */
+  gate: Promise<void> | null = null;
+
+  fetch = async (request: Request): Promise<Response> => {
+    const url = new URL(request.url);
+    const call = `${request.method} ${url.pathname}`;
+    this.calls.push(call);
+    const text = await request.text();
+    const body = text ? (JSON.parse(text) as Record<string, unknown>) : {};
+    this.bodies.push(body);
+    await this.gate;
+    if (this.fail) return Response.json({ error: this.failure }, { status: this.fail });
+    return Response.json(this.#answer(call, url, body));
+  };
+  #answer(call: string, url: URL, body: Record<string, unknown>): unknown {
+    const list = (data: unknown[]) => ({ object: 'list', data, has_more: false });
+    const id = url.pathname.split('/')[3]!;
+    if (call === 'GET /v1/snapshot') return this.snapshot;
+    if (call === 'GET /v1/tasks') return list(this.tasks);
+    if (call === 'GET /v1/action-items') return list([]);
+    if (/^GET \/v1\/threads\/\w+\/messages$/.test(call))
+      return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
+    if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
+      return list(this.messages.filter((m) => m.fork_id === id));
+    if (/^GET \/v1\/threads\/\w+$/.test(call)) return this.threads.get(id);
+    if (/^GET \/v1\/threads\/\w+\/forks$/.test(call)) return list([...this.forks.values()]);
+    if (/^POST \/v1\/threads\/\w+\/forks$/.test(call)) {
+      const made = fork({ id: 'fork_new', message_id: body.message_id as string, created_by: 'user_me' });
+      this.forks.set(made.id, made);
+      return { fork: made };
+    }
+    if (/^POST \/v1\/forks\/\w+\/messages$/.test(call)) {
+      const { content, client_id } = body as { content: string; client_id: string };
+      const said = mine({ content, client_id, fork_id: id });
+      this.messages.push(said);
+      return { message: said, tasks: [] };
+    }
+    if (/^(GET|PATCH) \/v1\/forks\/\w+$/.test(call)) return { ...this.forks.get(id)!, ...body };
+    if (/^GET \/v1\/messages\/\w+$/.test(call)) return this.messages.find((m) => m.id === id);
+    if (/^PUT .*\/read$/.test(call))
+      return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
+    if (/^GET \/v1\/channels\/\w+$/.test(call)) return this.snapshot.channels[0];
+    if (/^PUT .*reactions/.test(call)) return this.messages[0];
+    throw new Error(`unexpected ${call}`);
+  }
+}
+export const mine = (x: Partial<Message> = {}): Message =>
+  message({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null }, ...x });
+
+/** A workspace as Mia sees it, over such a server, with what it said to the outside. */
+export class Scene {
+  backend = new Backend();
+  news: News[] = [];
+  said: string[] = [];
+  /** Frames that went out by the socket. */
+  sent: Record<string, unknown>[] = [];
+  seq = 100;
+  ws: WorkspaceState;
+  #wire: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null = null;
+
+  constructor() {
+    this.backend.threads.set('thread_1', {
+      ...thread({ last_seq: 0 }),
+      unread_count: 0,
+      mention_count: 0,
+      read_seq: 0,
+      active_tasks: [],
+    });
+    this.ws = new WorkspaceState(
+      { id: 'ws_1', slug: 'northwind' },
+      'user_me',
+      new Api({ fetch: this.backend.fetch, base: 'http://x' }),
+      {
+        shelf: shelf(),
+        socketUrl: 'ws://x',
+        socket: {
+          open: () => {
+            const wire = {
+              onopen: null,
+              onmessage: null,
+              onclose: null,
+              send: (data: string) => void this.sent.push(JSON.parse(data) as Record<string, unknown>),
+              close: () => undefined,
+            };
+            this.#wire = wire;
+            return wire;
+          },
+          random: () => 0.5,
+          setTimeout: () => 0,
+          clearTimeout: () => undefined,
+        },
+        visible: () => true,
+        onEnded: () => undefined,
+        say: (t) => void this.said.push(t),
+        onNews: (n) => void this.news.push(n),
+      },
+    );
+  }
+  /** The socket is up. */
+  live(): void {
+    const frame = (f: object) => this.#wire?.onmessage?.({ data: JSON.stringify(f) });
+    frame({ type: 'ready', protocol: 1, session_id: 's', epoch: 'e1', seq: 0, heartbeat_ms: 20_000 });
+    frame({ type: 'live', seq: 0 });
+  }
+  event = (type: ServerEvent['type'], data: unknown, more: object = {}): void =>
+    this.ws.apply({
+      type,
+      seq: ++this.seq,
+      ts: AT,
+      channel_id: 'chan_1',
+      thread_id: 'thread_1',
+      fork_id: null,
+      data,
+      ...more,
+    } as ServerEvent);
+  created = (m: Partial<Message> = {}): Message => {
+    const full = message({ seq: this.seq + 1, ...m });
+    this.event('message.created', { message: full }, { fork_id: full.fork_id });
+    return full;
+  };
+}
