@@ -1,0 +1,318 @@
+//! What of an answer holds, against the conversation that it is about.
+
+use std::collections::BTreeSet;
+
+use chrono::{Days, NaiveDate};
+
+use super::{
+    CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, TALK_LINES_MIN, WORDS_MAX,
+    clean::{units, words},
+    fault::{Fault, Kind, Place},
+    grounds::{Grounds, tokens},
+    owner::{self, Found},
+    parse::{Raw, RawItem, RawPoint},
+    source::RawSource,
+};
+use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
+
+/// After the last message; a date beyond is a slip.
+const DUE_DAYS_MAX: u64 = 3_660;
+/// Keywords from which on two texts that share nearly all of them say the same.
+const SAME_WORDS_MIN: usize = 4;
+
+/// An answer as an outline, and what does not hold in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// As it was given, but without sources, owners and dates that do not hold. No limit is sure to hold before `trim`.
+    pub outline: Outline,
+    pub faults: Vec<Fault>,
+}
+
+impl Checked {
+    /// The better one of an answer and its repair: that with fewer faults, in doubt the repair.
+    #[must_use]
+    pub fn or_better(self, repaired: Self) -> Self {
+        if repaired.faults.len() <= self.faults.len() {
+            repaired
+        } else {
+            self
+        }
+    }
+}
+
+/// Checks everything that can be told without a model. `reading` is that of `material`.
+pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
+    let grounds = Grounds::new(material, reading);
+    let mut check = Check {
+        grounds: &grounds,
+        faults: Vec::new(),
+    };
+    let outline = check.outline(raw);
+    Checked {
+        outline,
+        faults: check.faults,
+    }
+}
+
+struct Check<'a> {
+    grounds: &'a Grounds<'a>,
+    faults: Vec<Fault>,
+}
+
+impl Check<'_> {
+    fn add(&mut self, place: Place, kind: Kind, text: &str) {
+        self.faults.push(Fault::new(place, kind, text));
+    }
+
+    fn outline(&mut self, raw: &Raw) -> Outline {
+        let outline = Outline {
+            headline: self.statement(Place::Headline, &raw.headline),
+            conclusion: self.statement(Place::Conclusion, &raw.conclusion),
+            key_points: self.points(&raw.key_points, Place::KeyPoint),
+            action_items: self.items(&raw.action_items),
+            open_questions: self.points(&raw.open_questions, Place::OpenQuestion),
+            deferred_items: self.points(&raw.deferred_items, Place::Deferred),
+        };
+        self.counts(&outline);
+        outline
+    }
+
+    /// The headline or the conclusion.
+    fn statement(&mut self, place: Place, text: &str) -> String {
+        let text = self.grounds.without_foreign_links(text);
+        if text.is_empty() {
+            self.add(place, Kind::Empty, "");
+            return text;
+        }
+        self.length(place, &text);
+        if place == Place::Conclusion && dialogue::sentences(&text).len() > CONCLUSION_SENTENCES_MAX
+        {
+            self.add(place, Kind::TooManySentences, &text);
+        }
+        self.values(place, &text, &[]);
+        if self.grounds.only_agents_said(&text) && !self.grounds.is_told_as_view(&text) {
+            self.add(place, Kind::AgentsOnly, &text);
+        }
+        text
+    }
+
+    fn points(&mut self, raw: &[RawPoint], place: fn(usize) -> Place) -> Vec<Point> {
+        let mut points: Vec<Point> = Vec::with_capacity(raw.len());
+        for (at, point) in raw.iter().enumerate() {
+            let point = self.point(place(at), point);
+            if points.iter().any(|other| is_same(&other.text, &point.text)) {
+                self.add(place(at), Kind::Duplicate, &point.text);
+            }
+            points.push(point);
+        }
+        points
+    }
+
+    fn point(&mut self, place: Place, raw: &RawPoint) -> Point {
+        let text = self.grounds.without_foreign_links(&raw.text);
+        if text.is_empty() {
+            self.add(place, Kind::Empty, "");
+        }
+        self.length(place, &text);
+        let sources = self.sources(place, &text, &raw.sources);
+        self.values(place, &text, &sources);
+        let is_claim = matches!(place, Place::KeyPoint(_) | Place::ActionItem(_));
+        let is_theirs = self.grounds.are_idle(&sources) || self.grounds.only_agents_said(&text);
+        let is_view = matches!(place, Place::KeyPoint(_)) && self.grounds.is_told_as_view(&text);
+        if is_claim && is_theirs && !is_view {
+            self.add(place, Kind::AgentsOnly, &text);
+        }
+        Point { text, sources }
+    }
+
+    fn items(&mut self, raw: &[RawItem]) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::with_capacity(raw.len());
+        for (at, raw) in raw.iter().enumerate() {
+            let place = Place::ActionItem(at);
+            let point = RawPoint {
+                text: raw.text.clone(),
+                sources: raw.sources.clone(),
+            };
+            let Point { text, sources } = self.point(place, &point);
+            let owner = self.owner(place, raw, &text, &sources);
+            let due = self.due(place, raw, &text, &sources);
+            let person = match owner {
+                Some(Owner::Person(at)) => Some(at),
+                _ => None,
+            };
+            if !sources.is_empty() && !self.grounds.commits(&sources, person) {
+                self.add(place, Kind::NoCommitment, &text);
+            }
+            let is_told = |other: &Item| is_same(&other.text, &text) && other.owner == owner;
+            if items.iter().any(is_told) {
+                self.add(place, Kind::Duplicate, &text);
+            }
+            items.push(Item {
+                text,
+                owner,
+                due,
+                sources,
+            });
+        }
+        items
+    }
+
+    fn length(&mut self, place: Place, text: &str) {
+        let units_max = Fault::units_max(place);
+        if units(text) > units_max {
+            self.add(place, Kind::TooLong { units_max }, text);
+        }
+    }
+
+    /// The lines that are there, each once.
+    fn sources(&mut self, place: Place, text: &str, raw: &[RawSource]) -> Vec<usize> {
+        let (mut lines, mut unknown) = (Vec::new(), Vec::new());
+        for source in raw {
+            match source {
+                RawSource::Line(at) if *at < self.grounds.material.lines.len() => {
+                    if !lines.contains(at) {
+                        lines.push(*at);
+                    }
+                }
+                RawSource::Line(at) => unknown.push(super::handle(*at)),
+                RawSource::Unknown(named) => unknown.push(named.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            unknown.truncate(super::SOURCES_MAX);
+            self.add(place, Kind::NoSuchSource(unknown), text);
+        }
+        if lines.is_empty() {
+            self.add(place, Kind::NoSource, text);
+        }
+        lines
+    }
+
+    /// Values that were corrected, and numbers from nowhere.
+    fn values(&mut self, place: Place, text: &str, sources: &[usize]) {
+        if let Some(value) = self.grounds.superseded_in(text, sources) {
+            let (old, new) = (value.old.clone(), value.new.clone());
+            self.add(place, Kind::Superseded { old, new }, text);
+        }
+        if let Some(number) = self.grounds.unknown_number(text) {
+            self.add(place, Kind::UnknownNumber(number), text);
+        }
+    }
+
+    fn owner(
+        &mut self,
+        place: Place,
+        raw: &RawItem,
+        text: &str,
+        sources: &[usize],
+    ) -> Option<Owner> {
+        let named = raw.owner.as_deref()?;
+        let kind = match owner::find(named, self.grounds) {
+            Found::Owner(Owner::Person(at)) if self.grounds.refused(at, sources) => {
+                Kind::OwnerRefused(self.grounds.material.people[at].name.clone())
+            }
+            Found::Owner(owner) => return Some(owner),
+            Found::Nobody => return None,
+            Found::Agent(name) => Kind::OwnerIsAgent(name),
+            Found::Unknown => Kind::UnknownOwner(named.to_owned()),
+        };
+        self.add(place, kind, text);
+        None
+    }
+
+    fn due(
+        &mut self,
+        place: Place,
+        raw: &RawItem,
+        text: &str,
+        sources: &[usize],
+    ) -> Option<NaiveDate> {
+        let written = raw.due.as_deref()?;
+        let Some(due) = date(written) else {
+            self.add(place, Kind::NotADate(written.to_owned()), text);
+            return None;
+        };
+        let grounds = self.grounds;
+        let last = grounds
+            .last_day()
+            .and_then(|day| day.checked_add_days(Days::new(DUE_DAYS_MAX)));
+        let is_out = grounds.first_day().is_some_and(|first| due < first)
+            || last.is_some_and(|last| due > last);
+        let kind = if is_out {
+            Kind::DueOutOfRange(due)
+        } else if !grounds.speaks_of_time(sources) {
+            Kind::DueUnfounded(due)
+        } else if let Some(value) = grounds.superseded_due(due, sources) {
+            let (old, new) = (value.old.clone(), value.new.clone());
+            Kind::DueSuperseded { old, new }
+        } else {
+            return Some(due);
+        };
+        self.add(place, kind, text);
+        None
+    }
+
+    fn counts(&mut self, outline: &Outline) {
+        let lines = self.grounds.material.lines.iter().skip(1);
+        let talk = lines
+            .filter(|line| matches!(line.speaker, Speaker::Person(_)))
+            .count();
+        let count = outline.key_points.len();
+        if count > KEY_POINTS_MAX {
+            self.add(Place::KeyPoints, Kind::TooManyKeyPoints(count), "");
+        } else if count < KEY_POINTS_MIN && talk >= TALK_LINES_MIN {
+            self.add(Place::KeyPoints, Kind::TooFewKeyPoints, "");
+        }
+        let words = words_of(outline, self.grounds.material);
+        if words >= WORDS_MAX {
+            self.add(Place::Whole, Kind::TooManyWords(words), "");
+        }
+    }
+}
+
+/// `2026-11-20`, also with a time behind it.
+fn date(text: &str) -> Option<NaiveDate> {
+    let day = text.get(..10)?;
+    let rest = &text[10..];
+    let is_time = rest.is_empty() || rest.starts_with(['T', ' ']);
+    NaiveDate::parse_from_str(day, "%Y-%m-%d")
+        .ok()
+        .filter(|_| is_time)
+}
+
+/// Words of all texts, with the owners' names and a word for each date, as the card shows them.
+pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
+    let points = [
+        &outline.key_points,
+        &outline.open_questions,
+        &outline.deferred_items,
+    ];
+    let points = points.into_iter().flatten().map(|point| words(&point.text));
+    let items = outline.action_items.iter().map(|item| {
+        let owner = match &item.owner {
+            Some(Owner::Person(at)) => material
+                .people
+                .get(*at)
+                .map_or(0, |person| words(&person.name)),
+            Some(Owner::Named(name)) => words(name),
+            None => 0,
+        };
+        words(&item.text) + owner + usize::from(item.due.is_some())
+    });
+    words(&outline.headline)
+        + words(&outline.conclusion)
+        + points.sum::<usize>()
+        + items.sum::<usize>()
+}
+
+/// The same words, or nearly all of their keywords in both.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    if tokens(one) == tokens(other) {
+        return true;
+    }
+    let (one, other): (BTreeSet<_>, BTreeSet<_>) =
+        (dialogue::keywords(one), dialogue::keywords(other));
+    let shared = one.intersection(&other).count();
+    let all = one.len() + other.len() - shared;
+    shared >= SAME_WORDS_MIN && shared * 100 >= all * 85
+}

@@ -1,0 +1,244 @@
+//! A model's field as one line of plain text, and texts cut to a length.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Removing a tag can make another one; whoever nests deeper loses every `<`.
+const TAG_ROUNDS_MAX: usize = 8;
+
+/// Tags as models write them. A name alone (`Vec<String>`) is a tag only where HTML has it.
+static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?is)<!--.*?-->|<!doctype[^<>]*>|</[a-z][^<>]*>|<[a-z][a-z0-9-]*\s[^<>]*=[^<>]*>|<(?:a|abbr|article|b|big|blockquote|body|br|button|canvas|center|code|dd|del|details|div|dl|dt|em|embed|font|footer|form|frame|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|math|meta|nav|object|ol|option|p|pre|q|s|samp|script|section|select|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|u|ul|var|video)(?:\s[^<>]*)?/?>",
+    )
+    .ok()
+});
+static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?is)<script\b[^<>]*>.*?</script\s*>|<style\b[^<>]*>.*?</style\s*>").ok()
+});
+static IMAGE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"!\[([^\[\]]*)\]\([^()]*\)").ok());
+static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?:#{1,6} |[-*+•–] |>+ ?|\d{1,2}\) |\d{1,2}\. |```\w* |\[[ xX]\] |(?:-{3,}|={3,}|\*{3,})(?: |$))").ok()
+});
+/// `3. March` is a date in half of Europe and no list.
+static ORDINAL_DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)^\d{1,2}\. (?:jan|feb|mar|mär|apr|mai|may|jun|jul|aug|sep|oct|okt|nov|dec|dez|quart|platz)").ok()
+});
+
+fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, with: &str) -> String {
+    match &**pattern {
+        Some(pattern) => pattern.replace_all(text, with).into_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// One line without tags, control characters, and the marks of headings, lists and quotes at its start. Code between backticks
+/// stays as it is: somebody may have talked about tags.
+pub(super) fn clean(text: &str) -> String {
+    let shown: String = text
+        .chars()
+        .filter_map(|c| match c {
+            '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
+                Some(' ')
+            }
+            // Turns of the writing direction hide what a line says.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => None,
+            c if c.is_control() => None,
+            c => Some(c),
+        })
+        .collect();
+    let shown = replaced(&SCRIPT, &shown, " ");
+    let mut parts: Vec<String> = shown.split('`').map(str::to_owned).collect();
+    let last = parts.len() - 1;
+    for (nth, part) in parts.iter_mut().enumerate() {
+        // Every second part is code, but for a last one that nothing closes.
+        if nth % 2 == 0 || nth == last {
+            *part = without_tags(part);
+        }
+    }
+    let text = replaced(&IMAGE, &parts.join("`"), "$1");
+    let mut line = one_line(&text);
+    loop {
+        let shorter = unwrapped(&without_mark(&line));
+        if shorter.len() == line.len() {
+            break;
+        }
+        line = shorter;
+    }
+    let says_something = line.contains(|c: char| c.is_alphanumeric() || !c.is_ascii());
+    if says_something { line } else { String::new() }
+}
+
+fn without_tags(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..TAG_ROUNDS_MAX {
+        let less = match &*TAG {
+            Some(tag) => tag
+                .replace_all(&text, |found: &regex::Captures<'_>| gap_of(&found[0]))
+                .into_owned(),
+            None => text.clone(),
+        };
+        if less == text {
+            return text;
+        }
+        text = less;
+    }
+    text.replace('<', "")
+}
+
+/// What separates words separates them without its tag, too.
+fn gap_of(tag: &str) -> &'static str {
+    const BLOCKS: [&str; 16] = [
+        "br", "p", "div", "li", "ul", "ol", "tr", "td", "th", "hr", "h1", "h2", "h3", "h4",
+        "table", "section",
+    ];
+    let name = tag.trim_start_matches(['<', '/']);
+    let name = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default();
+    if BLOCKS.contains(&name.to_lowercase().as_str()) {
+        " "
+    } else {
+        ""
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+fn without_mark(line: &str) -> String {
+    let is_date = ORDINAL_DATE
+        .as_ref()
+        .is_some_and(|date| date.is_match(line));
+    let mark = MARK
+        .as_ref()
+        .filter(|_| !is_date)
+        .and_then(|mark| mark.find(line));
+    mark.map_or(line, |mark| &line[mark.end()..])
+        .trim()
+        .to_owned()
+}
+
+/// Without the emphasis or the quotes that a model puts around a whole field.
+fn unwrapped(line: &str) -> String {
+    for mark in ["**", "__", "\"", "'", "*"] {
+        let inner = line
+            .strip_prefix(mark)
+            .and_then(|rest| rest.strip_suffix(mark));
+        if let Some(inner) = inner.filter(|inner| !inner.contains(mark)) {
+            return inner.trim().to_owned();
+        }
+    }
+    line.to_owned()
+}
+
+/// Length as the contract counts it.
+pub(super) fn units(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+pub(super) fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// At most `units_max` units, cut after a whole word where there is one, with `…`.
+pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
+    if units(text) <= units_max {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += c.len_utf16();
+        if used >= units_max {
+            break;
+        }
+        kept.push(c);
+    }
+    let next = text[kept.len()..].chars().next();
+    let is_inside = next.is_some_and(|c| !c.is_whitespace());
+    let at_word = kept.rfind(char::is_whitespace).filter(|_| is_inside);
+    // A text without spaces, or one very long word, is cut where it has to be.
+    if let Some(at) = at_word.filter(|at| at * 2 > kept.len()) {
+        kept.truncate(at);
+    }
+    ellipsis(&kept)
+}
+
+/// At most `words_max` words, with `…` where some are missing.
+pub(super) fn cut_to_words(text: &str, words_max: usize) -> String {
+    if words(text) <= words_max {
+        return text.to_owned();
+    }
+    let kept: Vec<&str> = text.split_whitespace().take(words_max).collect();
+    ellipsis(&kept.join(" "))
+}
+
+fn ellipsis(text: &str) -> String {
+    let kept = text.trim_end_matches(|c: char| {
+        c.is_whitespace() || matches!(c, ',' | ';' | ':' | '.' | '-' | '–' | '(' | '…')
+    });
+    if kept.is_empty() {
+        String::new()
+    } else {
+        format!("{kept}…")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_becomes_one_line_of_plain_text() {
+        for (field, wanted) in [
+            ("  We ship\non Friday.\r\n", "We ship on Friday."),
+            ("# We **ship**", "We **ship**"),
+            ("- [ ] Ada ships", "Ada ships"),
+            ("> 1. quoted", "quoted"),
+            ("2) second", "second"),
+            ("**All bold**", "All bold"),
+            ("**Two** bold **words**", "**Two** bold **words**"),
+            ("\"quoted whole\"", "quoted whole"),
+            ("3. März ist der Tag", "3. März ist der Tag"),
+            ("2026. That year", "2026. That year"),
+            ("<b>Ship</b> it<br/>now", "Ship it now"),
+            ("a <script>alert(1)</script> b", "a b"),
+            ("<scr<b>ipt>x", "x"),
+            ("<img src=x onerror=alert(1)>hi", "hi"),
+            ("<custom-thing onclick=x>hi</custom-thing>", "hi"),
+            ("![seen](https://x.example/p.png) it", "seen it"),
+            (
+                "Vec<String> stays, so does 1 < 2 and 3 > 2",
+                "Vec<String> stays, so does 1 < 2 and 3 > 2",
+            ),
+            ("use `<dialog>` instead", "use `<dialog>` instead"),
+            ("one ` <b>open", "one ` open"),
+            ("bell\u{7} and \u{202e}turn", "bell and turn"),
+            ("<div> ``` ", ""),
+            ("***", ""),
+            ("# # # # # # # # # # - > ", ""),
+            ("👍", "👍"),
+            ("", ""),
+        ] {
+            assert_eq!(clean(field), wanted, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_at_words_and_say_so() {
+        assert_eq!(cut_to_units("one two three", 13), "one two three");
+        assert_eq!(cut_to_units("one two three", 9), "one two…");
+        assert_eq!(cut_to_units("one two three", 8), "one two…");
+        assert_eq!(cut_to_units("onetwothree", 5), "onet…");
+        assert_eq!(units(&cut_to_units(&"👍".repeat(50), 21)), 21);
+        assert_eq!(cut_to_words("one two, three", 2), "one two…");
+        assert_eq!(cut_to_words("one two", 2), "one two");
+        assert_eq!(cut_to_units("", 5), "");
+    }
+}

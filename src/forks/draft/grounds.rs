@@ -1,0 +1,452 @@
+//! What the conversation bears out: the questions that `check` asks of it.
+
+use std::collections::HashSet;
+
+use chrono::{Datelike, NaiveDate};
+use unicode_normalization::UnicodeNormalization;
+
+use super::words::{
+    COMMITMENTS, FUNCTION_WORDS, NEGATIONS, NO_REFUSALS, NUMBER_WORDS, PLAIN_NOES, REFUSALS,
+    TIME_WORDS, UNSETTLED, has_phrase, weekday_in,
+};
+use crate::model::extract::{Material, Reading, Speaker, Superseded, dialogue};
+
+/// Of a message that is looked at.
+const LINE_CHARS_MAX: usize = 20_000;
+/// Lines after an item's sources in which its owner may refuse.
+const REFUSAL_REACH: usize = 4;
+/// Numbers up to it are days, hours, and what people write out in words.
+const SMALL_NUMBER_MAX: u64 = 31;
+
+/// A conversation prepared for being looked up in.
+pub(super) struct Grounds<'a> {
+    pub(super) material: &'a Material,
+    reading: &'a Reading,
+    /// Words of each line.
+    lines: Vec<Vec<String>>,
+    /// Keywords that stand in an assistant's line that nobody took up, and nowhere else.
+    only_agents: HashSet<String>,
+    superseded: Vec<Superseded>,
+    numbers: HashSet<String>,
+    /// The language is one whose cue words are known.
+    is_known_language: bool,
+}
+
+impl<'a> Grounds<'a> {
+    pub(super) fn new(material: &'a Material, reading: &'a Reading) -> Self {
+        let read = |text: &str| -> String { text.chars().take(LINE_CHARS_MAX).collect() };
+        let texts: Vec<String> = material.lines.iter().map(|line| read(&line.text)).collect();
+        let lines: Vec<Vec<String>> = texts.iter().map(|text| tokens(text)).collect();
+        let (mut agents, mut others) = (HashSet::new(), HashSet::new());
+        for (at, text) in texts.iter().enumerate() {
+            let is_idle = is_agent(material, at) && !reading.is_taken_up(at);
+            let into = if is_idle { &mut agents } else { &mut others };
+            into.extend(dialogue::keywords(text));
+        }
+        let all = lines.iter().flatten();
+        let (known, count) = all.clone().fold((0, 0), |(known, count), word| {
+            (
+                known + usize::from(FUNCTION_WORDS.contains(word.as_str())),
+                count + 1,
+            )
+        });
+        Self {
+            only_agents: &agents - &others,
+            superseded: valid(&reading.superseded()),
+            numbers: texts
+                .iter()
+                .flat_map(|text| numbers(text))
+                .map(|n| significant(&n))
+                .collect(),
+            is_known_language: known * 12 >= count,
+            material,
+            reading,
+            lines,
+        }
+    }
+
+    pub(super) fn is_agent(&self, line: usize) -> bool {
+        is_agent(self.material, line)
+    }
+
+    /// Whether the words of a name stand one after another in some message.
+    pub(super) fn is_said(&self, name: &str) -> bool {
+        let name = tokens(name);
+        !name.is_empty() && self.lines.iter().any(|line| has(line, &name))
+    }
+
+    /// The corrected value that a text still tells. Naming the new one beside it is fine; so is a source later than the
+    /// correction that says the same word of something else.
+    pub(super) fn superseded_in(&self, text: &str, sources: &[usize]) -> Option<&Superseded> {
+        let words = tokens(text);
+        self.superseded.iter().find(|value| {
+            has(&words, &tokens(&value.old))
+                && !has(&words, &tokens(&value.new))
+                && !sources.iter().any(|line| self.is_said_anew(value, *line))
+        })
+    }
+
+    fn is_said_anew(&self, value: &Superseded, line: usize) -> bool {
+        line > value.line
+            && !self.is_agent(line)
+            && self.lines.get(line).is_some_and(|words| {
+                has(words, &tokens(&value.old))
+                    && !has(words, &tokens(&value.new))
+                    && !words.iter().any(|word| NEGATIONS.contains(word.as_str()))
+            })
+    }
+
+    /// The corrected weekday that a due date was counted from.
+    pub(super) fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
+        self.superseded.iter().find(|value| {
+            weekday_in(&value.old) == Some(due.weekday())
+                && weekday_in(&value.new).is_some_and(|new| new != due.weekday())
+                && !sources.iter().any(|line| self.is_said_anew(value, *line))
+                && sources.iter().any(|line| {
+                    let words = self.lines.get(*line);
+                    words.is_some_and(|words| has(words, &tokens(&value.old)))
+                })
+        })
+    }
+
+    /// Whether all lines are those of assistants that nobody took up; not so for none.
+    pub(super) fn are_idle(&self, lines: &[usize]) -> bool {
+        let is_idle = |line: &usize| self.is_agent(*line) && !self.reading.is_taken_up(*line);
+        !lines.is_empty() && lines.iter().all(is_idle)
+    }
+
+    /// Whether half of what a text says comes from assistants that nobody took up, and from nobody else.
+    pub(super) fn only_agents_said(&self, text: &str) -> bool {
+        let words = dialogue::keywords(text);
+        let theirs = words
+            .iter()
+            .filter(|word| self.only_agents.contains(*word))
+            .count();
+        theirs >= 2 && theirs * 2 >= words.len()
+    }
+
+    /// Whether a text tells an assistant's view as such, and not as something settled.
+    pub(super) fn is_told_as_view(&self, text: &str) -> bool {
+        let words = tokens(text);
+        let mut agents = self
+            .material
+            .lines
+            .iter()
+            .filter_map(|line| match &line.speaker {
+                Speaker::Agent(name) => Some(tokens(name)),
+                Speaker::Person(_) => None,
+            });
+        let names_one = agents.any(|name| !name.is_empty() && has(&words, &name));
+        names_one && (is_unsettled(text) || !Reading::reads_like_a_decision(text))
+    }
+
+    /// The first number of a text that nobody said, in whatever writing.
+    pub(super) fn unknown_number(&self, text: &str) -> Option<String> {
+        let is_spelled = self
+            .lines
+            .iter()
+            .flatten()
+            .any(|word| NUMBER_WORDS.contains(word.as_str()));
+        if is_spelled {
+            return None;
+        }
+        let years = self.material.lines.iter().map(|line| line.day.year());
+        let (first, last) = (years.clone().min().unwrap_or(0), years.max().unwrap_or(0));
+        numbers(text).into_iter().find(|number| {
+            let is_year = number
+                .parse()
+                .is_ok_and(|n: i32| (first - 1..=last + 2).contains(&n));
+            let is_small = number.parse::<u64>().is_ok_and(|n| n <= SMALL_NUMBER_MAX);
+            !is_year && !is_small && !self.numbers.contains(&significant(number))
+        })
+    }
+
+    /// Whether lines take something on, ask for it, or name who is to do it; always where the language is not known.
+    pub(super) fn commits(&self, sources: &[usize], owner: Option<usize>) -> bool {
+        if !self.is_known_language {
+            return true;
+        }
+        let person = owner.and_then(|at| self.material.people.get(at));
+        let names: Vec<Vec<String>> = person.map_or(Vec::new(), |person| {
+            let name = tokens(&person.name);
+            let first = name.first().cloned().into_iter().collect();
+            vec![tokens(&person.handle), name, first]
+        });
+        sources
+            .iter()
+            .filter_map(|at| self.lines.get(*at))
+            .any(|line| {
+                has_phrase(line, &COMMITMENTS)
+                    || names.iter().any(|name| !name.is_empty() && has(line, name))
+            })
+    }
+
+    /// Whether `person` said no within a few lines after the sources, and nothing else later there.
+    pub(super) fn refused(&self, person: usize, sources: &[usize]) -> bool {
+        let Some(last) = sources.iter().max() else {
+            return false;
+        };
+        let is_own = |at: usize| self.material.lines[at].speaker == Speaker::Person(person);
+        // An item may well name the refusal itself as a source.
+        let asked = if is_own(*last) && sources.len() > 1 {
+            last.saturating_sub(1)
+        } else {
+            *last
+        };
+        let end = (asked + 1 + REFUSAL_REACH).min(self.lines.len());
+        let own = (asked + 1..end).rev().find(|at| is_own(*at));
+        own.is_some_and(|at| {
+            let words = &self.lines[at];
+            let is_plain_no = words
+                .first()
+                .is_some_and(|word| PLAIN_NOES.contains(word.as_str()));
+            (is_plain_no || has_phrase(words, &REFUSALS)) && !has_phrase(words, &NO_REFUSALS)
+        })
+    }
+
+    /// Whether the lines speak of any time; always where the language is not known.
+    pub(super) fn speaks_of_time(&self, sources: &[usize]) -> bool {
+        let is_time = |word: &String| {
+            word.bytes().any(|b| b.is_ascii_digit()) || TIME_WORDS.contains(word.as_str())
+        };
+        !self.is_known_language
+            || sources
+                .iter()
+                .filter_map(|at| self.lines.get(*at))
+                .flatten()
+                .any(is_time)
+    }
+
+    /// The text without addresses that nobody wrote.
+    pub(super) fn without_foreign_links(&self, text: &str) -> String {
+        let mut kept = text.to_owned();
+        for start in ["https://", "http://", "www."] {
+            let mut from = 0;
+            while let Some(at) = kept[from..].find(start).map(|at| at + from) {
+                let is_end =
+                    |c: char| c.is_whitespace() || matches!(c, ')' | '>' | '"' | ']' | '`');
+                let end = kept[at..]
+                    .find(is_end)
+                    .map_or(kept.len(), |length| at + length);
+                let link = kept[at..end].trim_end_matches(['.', ',', ';', ':', '!', '?']);
+                if self
+                    .material
+                    .lines
+                    .iter()
+                    .any(|line| line.text.contains(link))
+                {
+                    from = end;
+                } else {
+                    kept.replace_range(at..end, "");
+                    from = at;
+                }
+            }
+        }
+        if kept == text {
+            return kept;
+        }
+        let kept = kept.replace("()", "").replace("<>", "");
+        kept.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    pub(super) fn first_day(&self) -> Option<NaiveDate> {
+        self.material.lines.iter().map(|line| line.day).min()
+    }
+
+    pub(super) fn last_day(&self) -> Option<NaiveDate> {
+        self.material.lines.iter().map(|line| line.day).max()
+    }
+}
+
+fn is_agent(material: &Material, line: usize) -> bool {
+    let line = material.lines.get(line);
+    line.is_some_and(|line| matches!(line.speaker, Speaker::Agent(_)))
+}
+
+fn is_unsettled(text: &str) -> bool {
+    has_phrase(&tokens(text), &UNSETTLED)
+}
+
+/// Without what a later correction brought back.
+fn valid(all: &[Superseded]) -> Vec<Superseded> {
+    let is_back = |value: &Superseded| {
+        let old = tokens(&value.old);
+        old.is_empty()
+            || all
+                .iter()
+                .any(|later| later.line >= value.line && tokens(&later.new) == old)
+    };
+    all.iter()
+        .filter(|value| !is_back(value))
+        .cloned()
+        .collect()
+}
+
+/// The words of a text in lower case and compatibility form, signs left out.
+pub(super) fn tokens(text: &str) -> Vec<String> {
+    let plain: String = text.nfkc().flat_map(char::to_lowercase).collect();
+    let words = plain.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether `words` stand in `text` one after another; no words stand nowhere.
+pub(super) fn has(text: &[String], words: &[String]) -> bool {
+    !words.is_empty() && text.windows(words.len()).any(|window| window == words)
+}
+
+/// Numbers in digits; a separator between groups belongs to the number and is left out, `1.500` is `1500`. Digits inside of
+/// a word (`v2`, `m3`) are none.
+fn numbers(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut number = String::new();
+    let mut before = ' ';
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let follows = chars.peek().is_some_and(char::is_ascii_digit);
+        if c.is_ascii_digit() && (!number.is_empty() || !before.is_alphanumeric()) {
+            number.push(c);
+        } else if !number.is_empty() {
+            let is_separator = matches!(c, '.' | ',' | '\'' | '\u{a0}' | '\u{202f}');
+            if !(is_separator && follows) {
+                found.push(std::mem::take(&mut number));
+            }
+        }
+        before = c;
+    }
+    if !number.is_empty() {
+        found.push(number);
+    }
+    found
+}
+
+/// `12k`, `12,000` and `12.0` are told as the same.
+fn significant(number: &str) -> String {
+    let cut = number.trim_start_matches('0').trim_end_matches('0');
+    if cut.is_empty() {
+        "0".to_owned()
+    } else {
+        cut.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forks::draft::tests::{Talk, day, material};
+
+    fn corrected(old: &str, new: &str, line: usize) -> Superseded {
+        Superseded {
+            old: old.to_owned(),
+            new: new.to_owned(),
+            line,
+        }
+    }
+
+    fn with_grounds<T>(superseded: &[Superseded], ask: impl Fn(&Grounds<'_>) -> T) -> T {
+        let material = material(&[
+            Talk::Person("Ada", "When do we launch?"),
+            Talk::Person("Bo", "I write the notes by Monday."),
+            Talk::Person("Mia", "Not Monday, the launch is on Thursday."),
+            Talk::Agent("Vibe", "Monday would be fine."),
+            Talk::Person("Bo", "The retro is on Monday."),
+            Talk::Person("Ada", "So no launch on Monday then."),
+        ]);
+        let reading = Reading::new(&material);
+        let mut grounds = Grounds::new(&material, &reading);
+        grounds.superseded = valid(superseded);
+        ask(&grounds)
+    }
+
+    #[test]
+    fn a_corrected_value_may_only_stand_beside_the_new_one_or_for_something_else() {
+        with_grounds(&[corrected("Monday", "Thursday", 2)], |grounds| {
+            let told =
+                |text: &str, sources: &[usize]| grounds.superseded_in(text, sources).is_some();
+            assert!(told("Launch on Monday", &[]));
+            assert!(told("Launch on MONDAY!", &[1]));
+            assert!(told("Launch on Monday", &[2]));
+            assert!(
+                told("Launch on Monday", &[3]),
+                "an assistant's word brings nothing back"
+            );
+            assert!(
+                told("Launch on Monday", &[5]),
+                "a denial brings nothing back"
+            );
+            assert!(!told("Launch moved from Monday to Thursday", &[]));
+            assert!(!told("Retro on Monday", &[4]));
+            assert!(!told("Launch on Thursday", &[]));
+            assert!(!told("Mondays", &[]));
+        });
+    }
+
+    #[test]
+    fn a_value_that_was_brought_back_holds() {
+        let twice = [
+            corrected("Monday", "Thursday", 2),
+            corrected("Thursday", "Monday", 4),
+        ];
+        with_grounds(&twice, |grounds| {
+            assert_eq!(grounds.superseded_in("Launch on Monday", &[]), None);
+            assert!(grounds.superseded_in("Launch on Thursday", &[]).is_some());
+        });
+        with_grounds(&[corrected("!", "x", 1)], |grounds| {
+            assert_eq!(grounds.superseded_in("Launch!", &[]), None);
+        });
+    }
+
+    #[test]
+    fn a_due_date_counted_from_a_corrected_weekday_is_found() {
+        with_grounds(&[corrected("Monday", "Thursday", 2)], |grounds| {
+            assert!(grounds.superseded_due(day(23), &[1]).is_some());
+            assert!(grounds.superseded_due(day(26), &[1]).is_none());
+            assert!(grounds.superseded_due(day(23), &[4]).is_none());
+            assert!(grounds.superseded_due(day(23), &[0]).is_none());
+        });
+    }
+
+    #[test]
+    fn numbers_are_told_apart_from_words_with_digits() {
+        let read = |text: &str| numbers(text).join(" ");
+        assert_eq!(read("1.500 and 1,500 and 12k"), "1500 1500 12");
+        assert_eq!(read("v2.1 m3 a1b"), "1");
+        assert_eq!(read("700. Then 20"), "700 20");
+        assert_eq!(significant("1500"), significant("15"));
+        assert_eq!(significant("0"), "0");
+    }
+
+    #[test]
+    fn a_refusal_is_what_the_asked_person_said_last() {
+        let refused = |answer: &'static str| {
+            let material = material(&[
+                Talk::Person("Ada", "Hm"),
+                Talk::Person("Ada", "Bo, can you book it?"),
+                Talk::Person("Bo", answer),
+                Talk::Person("Ada", "I see."),
+            ]);
+            let reading = Reading::new(&material);
+            Grounds::new(&material, &reading).refused(1, &[1])
+        };
+        for answer in [
+            "No.",
+            "Sorry, I can't.",
+            "Nein, keine Zeit.",
+            "No puedo.",
+            "Je ne peux pas.",
+        ] {
+            assert!(refused(answer), "{answer}");
+        }
+        for answer in [
+            "No problem!",
+            "Sure, I can't wait.",
+            "Yes",
+            "Ich mache das.",
+            "not before noon",
+        ] {
+            assert!(!refused(answer), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Who is meant by the name that a model gave as an owner.
+
+use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::Grounds, grounds::tokens};
+use crate::model::extract::{Material, Owner, Speaker};
+
+/// What a name turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    Owner(Owner),
+    /// An assistant, by its display name.
+    Agent(String),
+    /// Everybody and nobody.
+    Nobody,
+    Unknown,
+}
+
+/// Words for a group; a task of all is nobody's.
+const GROUPS: [&str; 24] = [
+    "all",
+    "everyone",
+    "everybody",
+    "team",
+    "the team",
+    "we",
+    "us",
+    "someone",
+    "somebody",
+    "anyone",
+    "they",
+    "alle",
+    "wir",
+    "jemand",
+    "das team",
+    "todos",
+    "equipo",
+    "el equipo",
+    "alguien",
+    "tous",
+    "nous",
+    "l equipe",
+    "quelqu un",
+    "on",
+];
+
+/// A member by handle, name, or a part of the name that is nobody else's; else an assistant; else somebody whose name was said.
+/// Of several people joined by a word the first counts.
+pub(super) fn find(text: &str, grounds: &Grounds<'_>) -> Found {
+    let material = grounds.material;
+    let text = text.trim();
+    if let Some(found) = known(text, material) {
+        return found;
+    }
+    // `Ada Lovelace (@ada)`, `ada: Ada Lovelace`, `Ada and Bo`.
+    let joints = ['(', ')', ',', ';', ':', '/', '&', '+', '|', '<', '>'];
+    let parts = text.split(joints).flat_map(|part| {
+        let and = [" and ", " und ", " y ", " et ", " or ", " oder "];
+        let joint = and.iter().find_map(|joint| part.split_once(joint));
+        joint.map_or(vec![part], |(first, second)| vec![first, second])
+    });
+    for part in parts.filter(|part| *part != text) {
+        match known(part.trim(), material) {
+            Some(Found::Nobody) | None => {}
+            Some(found) => return found,
+        }
+    }
+    let is_name = units(text) <= OWNER_NAME_UNITS_MAX
+        && text.chars().any(char::is_alphabetic)
+        && !text.contains('_')
+        && grounds.is_said(text);
+    if is_name {
+        let name = text.trim_start_matches('@').to_owned();
+        Found::Owner(Owner::Named(name))
+    } else {
+        Found::Unknown
+    }
+}
+
+fn known(text: &str, material: &Material) -> Option<Found> {
+    let words = tokens(text.trim_start_matches('@').trim_end_matches("(AI)"));
+    if words.is_empty() {
+        return None;
+    }
+    if GROUPS.contains(&words.join(" ").as_str()) {
+        return Some(Found::Nobody);
+    }
+    let person = |at| Some(Found::Owner(Owner::Person(at)));
+    // A handle is one word with signs in it; names are compared word by word.
+    let bare = text.trim_start_matches('@').to_lowercase();
+    if let Some(at) = material
+        .people
+        .iter()
+        .position(|p| p.handle.to_lowercase() == bare)
+    {
+        return person(at);
+    }
+    let names: Vec<Vec<String>> = material.people.iter().map(|p| tokens(&p.name)).collect();
+    let only = |is: &dyn Fn(&Vec<String>) -> bool| {
+        let mut all = names.iter().enumerate().filter(|(_, name)| is(name));
+        let first = all.next();
+        first.filter(|_| all.next().is_none()).map(|(at, _)| at)
+    };
+    if let Some(at) = only(&|name| *name == words) {
+        return person(at);
+    }
+    if names.contains(&words) {
+        // Two members of this name: nobody can say who.
+        return None;
+    }
+    let agents = material
+        .lines
+        .iter()
+        .filter_map(|line| match &line.speaker {
+            Speaker::Agent(name) => Some(name),
+            Speaker::Person(_) => None,
+        });
+    if let Some(agent) = agents.into_iter().find(|name| tokens(name) == words) {
+        return Some(Found::Agent(agent.clone()));
+    }
+    if let [word] = words.as_slice()
+        && let Some(at) = only(&|name| name.contains(word))
+    {
+        return person(at);
+    }
+    // The model knows more of the name than the profile says.
+    let first = words.first()?;
+    only(&|name| name.len() == 1 && name.first() == Some(first)).and_then(person)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        forks::draft::tests::{Talk, material},
+        model::extract::Reading,
+    };
+
+    fn owner(text: &str) -> String {
+        let mut material = material(&[
+            Talk::Person(
+                "Ada Lovelace",
+                "Zoe Quill from the agency takes the photos, Bo the rest.",
+            ),
+            Talk::Person("Bo", "Yes."),
+            Talk::Person("Mia Stone", "Hm."),
+            Talk::Person("Mia Wood", "Hm."),
+            Talk::Agent("Vibe", "I could do it."),
+        ]);
+        for (at, handle) in [(0, "a.lovelace"), (2, "stone"), (3, "wood")] {
+            material.people[at].handle = handle.to_owned();
+        }
+        let reading = Reading::new(&material);
+        match find(text, &Grounds::new(&material, &reading)) {
+            Found::Owner(Owner::Person(at)) => material.people[at].name.clone(),
+            Found::Owner(Owner::Named(name)) => format!("named {name}"),
+            Found::Agent(name) => format!("agent {name}"),
+            Found::Nobody => "nobody".to_owned(),
+            Found::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_owner_is_found_by_everything_that_names_one_member() {
+        for (text, wanted) in [
+            ("a.lovelace", "Ada Lovelace"),
+            ("@a.lovelace", "Ada Lovelace"),
+            ("ada lovelace", "Ada Lovelace"),
+            ("Ada", "Ada Lovelace"),
+            ("Lovelace", "Ada Lovelace"),
+            ("Ada Lovelace (@a.lovelace)", "Ada Lovelace"),
+            ("a.lovelace: Ada Lovelace", "Ada Lovelace"),
+            ("Ada and Bo", "Ada Lovelace"),
+            ("Bo", "Bo"),
+            ("Bo Nielsen", "Bo"),
+            ("mia stone", "Mia Stone"),
+            ("Mia", "unknown"),
+            ("Ada Byron", "unknown"),
+            ("Vibe", "agent Vibe"),
+            ("@vibe", "agent Vibe"),
+            ("Vibe (AI)", "agent Vibe"),
+            ("everyone", "nobody"),
+            ("Zoe Quill", "named Zoe Quill"),
+            ("Zoe", "named Zoe"),
+            ("Zo", "unknown"),
+            ("user_01j8x0000000000000000000", "unknown"),
+            ("Cleo", "unknown"),
+            ("@", "unknown"),
+        ] {
+            assert_eq!(owner(text), wanted, "{text}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The model's answer as fields, whatever form it has.
+
+use serde_json::{Map, Value};
+
+use super::{
+    clean::{clean, cut_to_units},
+    json::objects,
+    source::{Handles, RawSource},
+};
+
+/// Of an answer; a resolution has about 2 KiB.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Entries of a list that are read.
+const ENTRIES_MAX: usize = 60;
+/// Of a text before it is checked.
+const TEXT_UNITS_MAX: usize = 4_000;
+const SHORT_UNITS_MAX: usize = 200;
+/// Objects around the one that is meant.
+const WRAPPED_MAX: usize = 3;
+
+/// Fields as the model gave them, texts as one line each. Nothing is checked but the form.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Raw {
+    pub headline: String,
+    pub conclusion: String,
+    /// Entries of the lists have a text that is not blank.
+    pub key_points: Vec<RawPoint>,
+    pub action_items: Vec<RawItem>,
+    pub open_questions: Vec<RawPoint>,
+    pub deferred_items: Vec<RawPoint>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawPoint {
+    pub text: String,
+    pub sources: Vec<RawSource>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawItem {
+    pub text: String,
+    pub owner: Option<String>,
+    pub due: Option<String>,
+    pub sources: Vec<RawSource>,
+}
+
+/// An answer that holds no resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Rubbish {
+    #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
+    TooLarge,
+    #[error("the answer is a web page")]
+    WebPage,
+    #[error("the answer holds no object with the fields of a resolution")]
+    NoObject,
+    #[error("the fields of the answer are empty")]
+    Blank,
+    #[error("the model refused")]
+    Refused,
+}
+
+const HEADLINE: &[&str] = &["headline", "title", "heading"];
+const CONCLUSION: &[&str] = &["conclusion", "summary", "outcome", "decision", "result"];
+const KEY_POINTS: &[&str] = &[
+    "keypoints",
+    "points",
+    "keyfindings",
+    "findings",
+    "highlights",
+];
+const ACTION_ITEMS: &[&str] = &["actionitems", "actions", "tasks", "todos", "nextsteps"];
+const OPEN_QUESTIONS: &[&str] = &["openquestions", "questions", "unresolvedquestions", "open"];
+const DEFERRED_ITEMS: &[&str] = &["deferreditems", "deferred", "postponed", "parked", "later"];
+const TEXT: &[&str] = &[
+    "text",
+    "point",
+    "task",
+    "action",
+    "question",
+    "item",
+    "description",
+    "content",
+    "title",
+    "summary",
+];
+const OWNER: &[&str] = &[
+    "owner",
+    "assignee",
+    "ownername",
+    "ownerhandle",
+    "assignedto",
+    "responsible",
+    "who",
+    "ownerid",
+    "assigneename",
+];
+const DUE: &[&str] = &["due", "duedate", "deadline", "dueon", "dueby", "date"];
+const SOURCES: &[&str] = &[
+    "sources",
+    "source",
+    "messageids",
+    "messages",
+    "sourceids",
+    "references",
+    "refs",
+    "citations",
+    "evidence",
+];
+
+/// Reads an answer. `ids` are the texts of the ids of all lines of the material in their order, so that a model may name
+/// messages by them, too.
+///
+/// # Errors
+/// `Rubbish` where there is no object with something to tell in it.
+pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
+    if answer.len() > ANSWER_BYTES_MAX {
+        return Err(Rubbish::TooLarge);
+    }
+    let start: String = answer
+        .trim_start()
+        .chars()
+        .take(16)
+        .collect::<String>()
+        .to_lowercase();
+    if start.starts_with("<!doctype") || start.starts_with("<html") {
+        return Err(Rubbish::WebPage);
+    }
+    let said = without_thoughts(answer);
+    let fields = resolution_in(said)
+        .or_else(|| resolution_in(answer).filter(|_| said.len() < answer.len()))
+        .ok_or_else(|| {
+            if is_refusal(answer) {
+                Rubbish::Refused
+            } else {
+                Rubbish::NoObject
+            }
+        })?;
+    let raw = Fields {
+        fields: &fields,
+        handles: Handles::new(ids),
+    }
+    .raw();
+    if raw.key_points.is_empty() && raw.action_items.is_empty() {
+        if is_refusal(&raw.headline) || is_refusal(&raw.conclusion) {
+            return Err(Rubbish::Refused);
+        }
+        let is_silent = raw.open_questions.is_empty() && raw.deferred_items.is_empty();
+        if raw.conclusion.is_empty() && is_silent {
+            return Err(Rubbish::Blank);
+        }
+    }
+    Ok(raw)
+}
+
+/// What comes after the model's thoughts, where it shows them.
+fn without_thoughts(answer: &str) -> &str {
+    let ends = [
+        "</think>",
+        "</thinking>",
+        "</thought>",
+        "</reasoning>",
+        "<|message|>",
+    ];
+    let after = ends
+        .iter()
+        .filter_map(|end| Some(answer.rfind(end)? + end.len()))
+        .max();
+    after.map_or(answer, |at| &answer[at..])
+}
+
+/// The object with most fields of a resolution; of several the last, because models correct themselves.
+fn resolution_in(text: &str) -> Option<Map<String, Value>> {
+    let mut best: Option<(usize, Map<String, Value>)> = None;
+    let mut candidates: Vec<Value> = objects(text);
+    // Some servers send the object as a string.
+    if let Ok(Value::String(inner)) = serde_json::from_str(text.trim()) {
+        candidates.extend(objects(&inner));
+    }
+    for candidate in candidates {
+        if let Some((count, fields)) = unwrapped(candidate, 0)
+            && best.as_ref().is_none_or(|(most, _)| count >= *most)
+        {
+            best = Some((count, fields));
+        }
+    }
+    best.map(|(_, fields)| fields)
+}
+
+/// The object itself, or the one that it is wrapped around, with the number of known fields.
+fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> {
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(values) if depth < WRAPPED_MAX => {
+            return values
+                .into_iter()
+                .find_map(|value| unwrapped(value, depth + 1));
+        }
+        Value::String(text) if depth > 0 && text.trim_start().starts_with('{') => {
+            let inner = serde_json::from_str(&text).ok()?;
+            return unwrapped(inner, WRAPPED_MAX);
+        }
+        _ => return None,
+    };
+    let needed = [CONCLUSION, KEY_POINTS, ACTION_ITEMS, OPEN_QUESTIONS];
+    let others = [HEADLINE, DEFERRED_ITEMS];
+    let count = |names: &[&[&str]]| {
+        names
+            .iter()
+            .filter(|names| find(&fields, names).is_some())
+            .count()
+    };
+    let known = count(&needed);
+    let own = if known > 0 { known + count(&others) } else { 0 };
+    let may_wrap = |value: &&Value| depth < WRAPPED_MAX && !value.is_array() && !value.is_null();
+    let inner = fields.values().filter(may_wrap);
+    let inner = inner.filter_map(|value| unwrapped(value.clone(), depth + 1));
+    match inner.max_by_key(|(count, _)| *count) {
+        Some((count, inner)) if count > own => Some((count, inner)),
+        _ => (own > 0).then_some((own, fields)),
+    }
+}
+
+/// The first of the names that the object has a value for; letters and digits of a key count, in any case.
+fn find<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
+    let is = |key: &str, name: &str| {
+        let letters = key
+            .chars()
+            .filter(|c| c.is_alphanumeric())
+            .flat_map(char::to_lowercase);
+        letters.eq(name.chars())
+    };
+    names.iter().find_map(|name| {
+        let found = fields
+            .iter()
+            .find(|(key, value)| is(key, name) && !value.is_null());
+        found.map(|(_, value)| value)
+    })
+}
+
+struct Fields<'a> {
+    fields: &'a Map<String, Value>,
+    handles: Handles<'a>,
+}
+
+impl Fields<'_> {
+    fn raw(&self) -> Raw {
+        Raw {
+            headline: self.text(HEADLINE),
+            conclusion: self.text(CONCLUSION),
+            key_points: self.points(KEY_POINTS),
+            action_items: self.items(),
+            open_questions: self.points(OPEN_QUESTIONS),
+            deferred_items: self.points(DEFERRED_ITEMS),
+        }
+    }
+
+    fn text(&self, names: &[&str]) -> String {
+        let text = find(self.fields, names).map(said).unwrap_or_default();
+        self.handles.cited(&shortened(&text)).0
+    }
+
+    fn points(&self, names: &[&str]) -> Vec<RawPoint> {
+        let entries = entries(find(self.fields, names)).into_iter();
+        entries.filter_map(|entry| self.point(&entry)).collect()
+    }
+
+    fn point(&self, entry: &Value) -> Option<RawPoint> {
+        let (text, cited) = self.handles.cited(&shortened(&said(entry)));
+        let fields = entry.as_object();
+        let sources = fields.and_then(|fields| find(fields, SOURCES));
+        let mut sources = sources
+            .map(|value| self.handles.read(value))
+            .unwrap_or_default();
+        for source in cited {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        (!text.is_empty()).then_some(RawPoint { text, sources })
+    }
+
+    fn items(&self) -> Vec<RawItem> {
+        let item = |entry: Value| {
+            let RawPoint { text, sources } = self.point(&entry)?;
+            let fields = entry.as_object();
+            let short = |names| {
+                let value = fields.and_then(|fields| find(fields, names))?;
+                let text = cut_to_units(&shortened(&name_in(value)), SHORT_UNITS_MAX);
+                (!is_none(&text)).then_some(text)
+            };
+            Some(RawItem {
+                text,
+                owner: short(OWNER),
+                due: short(DUE),
+                sources,
+            })
+        };
+        entries(find(self.fields, ACTION_ITEMS))
+            .into_iter()
+            .filter_map(item)
+            .collect()
+    }
+}
+
+/// A list, one entry in place of a list, or a text with an entry a line.
+fn entries(value: Option<&Value>) -> Vec<Value> {
+    let entries = match value {
+        Some(Value::Array(values)) => values.clone(),
+        Some(Value::String(text)) => text
+            .lines()
+            .map(|line| Value::String(line.to_owned()))
+            .collect(),
+        Some(object @ Value::Object(_)) => vec![object.clone()],
+        _ => Vec::new(),
+    };
+    let is_something = |entry: &Value| !entry.as_str().is_some_and(|text| is_none(&clean(text)));
+    entries
+        .into_iter()
+        .filter(is_something)
+        .take(ENTRIES_MAX)
+        .collect()
+}
+
+fn said(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Object(fields) => find(fields, TEXT)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        Value::Array(values) => {
+            let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+            texts.join(" ")
+        }
+        _ => String::new(),
+    }
+}
+
+/// An owner or a date: a text, the first of a list, or an object about a person.
+fn name_in(value: &Value) -> String {
+    let names = &["handle", "name", "displayname", "id"];
+    match value {
+        Value::Array(values) => values.first().map(name_in_plain).unwrap_or_default(),
+        Value::Object(fields) => find(fields, names).map(name_in_plain).unwrap_or_default(),
+        other => name_in_plain(other),
+    }
+}
+
+fn name_in_plain(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => find(fields, &["handle", "name"])
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        other => other.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    // Cleaning costs more than cutting: of a text far too long, only the beginning is cleaned.
+    let start: String = text.chars().take(TEXT_UNITS_MAX * 2).collect();
+    cut_to_units(&clean(&start), TEXT_UNITS_MAX)
+}
+
+/// A word that stands for nothing.
+fn is_none(text: &str) -> bool {
+    let bare = text
+        .trim()
+        .trim_matches(['(', ')', '[', ']', '.', '-', '—', '–', '"']);
+    matches!(
+        bare.to_lowercase().as_str(),
+        "" | "null"
+            | "none"
+            | "nil"
+            | "n/a"
+            | "na"
+            | "tbd"
+            | "tba"
+            | "unknown"
+            | "unassigned"
+            | "undefined"
+            | "nobody"
+            | "no one"
+            | "not specified"
+            | "unspecified"
+            | "?"
+            | "keine"
+            | "keiner"
+            | "niemand"
+            | "ninguno"
+            | "ninguna"
+            | "nadie"
+            | "aucun"
+            | "aucune"
+            | "personne"
+    )
+}
+
+fn is_refusal(text: &str) -> bool {
+    const STARTS: [&str; 12] = [
+        "i cannot",
+        "i can't",
+        "i am unable",
+        "i'm unable",
+        "i am sorry",
+        "i'm sorry",
+        "i won't",
+        "sorry, ",
+        "as an ai",
+        "as a language model",
+        "i must decline",
+        "unfortunately, i can",
+    ];
+    let lower = text.trim_start().to_lowercase().replace('’', "'");
+    STARTS.iter().any(|start| lower.starts_with(start))
+}

@@ -1,0 +1,54 @@
+//! Conversations for the tests, and what has to hold whatever a model says.
+
+mod answers;
+mod briefs;
+mod checks;
+mod limits;
+
+use chrono::NaiveDate;
+
+use crate::model::extract::{Line, Material, Person, Speaker};
+
+/// Who says what; people are known by their names.
+#[derive(Clone, Copy)]
+pub(super) enum Talk {
+    Person(&'static str, &'static str),
+    Agent(&'static str, &'static str),
+}
+
+/// The first line is the forked message. All were written on Friday, 20 November 2026; handles are the first words of the
+/// names in lower case.
+pub(super) fn material(talk: &[Talk]) -> Material {
+    let mut material = Material::default();
+    for said in talk {
+        let (speaker, text) = match *said {
+            Talk::Agent(name, text) => (Speaker::Agent(name.to_owned()), text),
+            Talk::Person(name, text) => {
+                let known = material
+                    .people
+                    .iter()
+                    .position(|person| person.name == name);
+                let at = known.unwrap_or_else(|| {
+                    let first = name.split(' ').next().unwrap_or_default();
+                    material.people.push(Person {
+                        name: name.to_owned(),
+                        handle: first.to_lowercase(),
+                    });
+                    material.people.len() - 1
+                });
+                (Speaker::Person(at), text)
+            }
+        };
+        material.lines.push(Line {
+            speaker,
+            text: text.to_owned(),
+            day: day(20),
+        });
+    }
+    material
+}
+
+/// A day of November 2026; the 20th is a Friday.
+pub(super) fn day(day: u32) -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
+}
