@@ -27,6 +27,9 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
 /** What a dive from this message is called, until something is written in it. */
 export const titleFrom = (m: Message): string => cut(oneLine(firstLine(m.content_plain)) || 'Deep dive', 60);
 
+/** What a card says first. */
+export const headline = (card: Message): string => oneLine(firstLine(card.content_plain));
+
 export const preview = (m: Message): string =>
   m.deleted_at
     ? 'Message deleted'
