@@ -28,6 +28,8 @@ pub(super) struct Grounds<'a> {
     only_agents: HashSet<String>,
     superseded: Vec<Superseded>,
     numbers: HashSet<String>,
+    /// Larger numbers were written out in words.
+    spells_numbers: bool,
     /// The language is one whose cue words are known.
     is_known_language: bool,
 }
@@ -53,11 +55,11 @@ impl<'a> Grounds<'a> {
         Self {
             only_agents: &agents - &others,
             superseded: valid(&reading.superseded()),
-            numbers: texts
+            spells_numbers: lines
                 .iter()
-                .flat_map(|text| numbers(text))
-                .map(|n| significant(&n))
-                .collect(),
+                .flatten()
+                .any(|word| NUMBER_WORDS.contains(word.as_str())),
+            numbers: texts.iter().flat_map(|text| ways(text)).collect(),
             is_known_language: known * 12 >= count,
             material,
             reading,
@@ -115,14 +117,14 @@ impl<'a> Grounds<'a> {
         !lines.is_empty() && lines.iter().all(is_idle)
     }
 
-    /// Whether half of what a text says comes from assistants that nobody took up, and from nobody else.
+    /// Whether most of what a text says comes from assistants that nobody took up, and from nobody else.
     pub(super) fn only_agents_said(&self, text: &str) -> bool {
         let words = dialogue::keywords(text);
         let theirs = words
             .iter()
             .filter(|word| self.only_agents.contains(*word))
             .count();
-        theirs >= 2 && theirs * 2 >= words.len()
+        theirs >= 2 && theirs * 3 >= words.len() * 2
     }
 
     /// Whether a text tells an assistant's view as such, and not as something settled.
@@ -142,23 +144,23 @@ impl<'a> Grounds<'a> {
 
     /// The first number of a text that nobody said, in whatever writing.
     pub(super) fn unknown_number(&self, text: &str) -> Option<String> {
-        let is_spelled = self
-            .lines
-            .iter()
-            .flatten()
-            .any(|word| NUMBER_WORDS.contains(word.as_str()));
-        if is_spelled {
+        if self.spells_numbers {
             return None;
         }
         let years = self.material.lines.iter().map(|line| line.day.year());
         let (first, last) = (years.clone().min().unwrap_or(0), years.max().unwrap_or(0));
-        numbers(text).into_iter().find(|number| {
+        let is_said = |number: &str| {
             let is_year = number
                 .parse()
                 .is_ok_and(|n: i32| (first - 1..=last + 2).contains(&n));
             let is_small = number.parse::<u64>().is_ok_and(|n| n <= SMALL_NUMBER_MAX);
-            !is_year && !is_small && !self.numbers.contains(&significant(number))
-        })
+            is_year || is_small || self.numbers.contains(&significant(number))
+        };
+        let unknown = numbers(text).into_iter().find(|groups| {
+            let is_date = groups.len() > 1 && groups.iter().all(|group| is_said(group));
+            !is_date && !is_said(&groups.concat())
+        });
+        unknown.map(|groups| groups.join("."))
     }
 
     /// Whether lines take something on, ask for it, or name who is to do it; always where the language is not known.
@@ -172,13 +174,11 @@ impl<'a> Grounds<'a> {
             let first = name.first().cloned().into_iter().collect();
             vec![tokens(&person.handle), name, first]
         });
-        sources
-            .iter()
-            .filter_map(|at| self.lines.get(*at))
-            .any(|line| {
-                has_phrase(line, &COMMITMENTS)
-                    || names.iter().any(|name| !name.is_empty() && has(line, name))
-            })
+        let mut lines = sources.iter().filter_map(|at| self.lines.get(*at));
+        lines.any(|line| {
+            has_phrase(line, &COMMITMENTS)
+                || names.iter().any(|name| !name.is_empty() && has(line, name))
+        })
     }
 
     /// Whether `person` said no within a few lines after the sources, and nothing else later there.
@@ -204,17 +204,16 @@ impl<'a> Grounds<'a> {
         })
     }
 
-    /// Whether the lines speak of any time; always where the language is not known.
+    /// Whether the lines, or those right before and after them, speak of any time; always where the language is not known.
     pub(super) fn speaks_of_time(&self, sources: &[usize]) -> bool {
         let is_time = |word: &String| {
-            word.bytes().any(|b| b.is_ascii_digit()) || TIME_WORDS.contains(word.as_str())
+            let day = word.trim_end_matches(char::is_alphabetic);
+            let is_day = day.parse().is_ok_and(|n: u64| n <= SMALL_NUMBER_MAX);
+            is_day || TIME_WORDS.contains(word.as_str())
         };
-        !self.is_known_language
-            || sources
-                .iter()
-                .filter_map(|at| self.lines.get(*at))
-                .flatten()
-                .any(is_time)
+        let near = sources.iter().flat_map(|at| at.saturating_sub(1)..=at + 1);
+        let mut words = near.filter_map(|at| self.lines.get(at)).flatten();
+        !self.is_known_language || words.any(is_time)
     }
 
     /// The text without addresses that nobody wrote.
@@ -297,29 +296,43 @@ pub(super) fn has(text: &[String], words: &[String]) -> bool {
     !words.is_empty() && text.windows(words.len()).any(|window| window == words)
 }
 
-/// Numbers in digits; a separator between groups belongs to the number and is left out, `1.500` is `1500`. Digits inside of
-/// a word (`v2`, `m3`) are none.
-fn numbers(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut number = String::new();
+/// Numbers in digits, each as its groups: `1.500` and `14:45` are two groups each. Digits inside of a word (`v2`, `m3`) are no
+/// number.
+fn numbers(text: &str) -> Vec<Vec<String>> {
+    let mut found: Vec<Vec<String>> = Vec::new();
+    let mut groups = vec![String::new()];
     let mut before = ' ';
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let follows = chars.peek().is_some_and(char::is_ascii_digit);
-        if c.is_ascii_digit() && (!number.is_empty() || !before.is_alphanumeric()) {
-            number.push(c);
-        } else if !number.is_empty() {
-            let is_separator = matches!(c, '.' | ',' | '\'' | '\u{a0}' | '\u{202f}');
-            if !(is_separator && follows) {
-                found.push(std::mem::take(&mut number));
+        let is_separator = matches!(c, '.' | ',' | '\'' | ':' | '\u{a0}' | '\u{202f}');
+        let is_begun = groups.last().is_some_and(|group| !group.is_empty());
+        if c.is_ascii_digit() && (is_begun || groups.len() > 1 || !before.is_alphanumeric()) {
+            if let Some(group) = groups.last_mut() {
+                group.push(c);
             }
+        } else if is_begun && is_separator && follows {
+            groups.push(String::new());
+        } else if is_begun {
+            found.push(std::mem::replace(&mut groups, vec![String::new()]));
         }
         before = c;
     }
-    if !number.is_empty() {
-        found.push(number);
+    if groups.last().is_some_and(|group| !group.is_empty()) {
+        found.push(groups);
     }
     found
+}
+
+/// A number that was said in all its ways: whole, by its groups, and together with the next one (`1 500`).
+fn ways(text: &str) -> Vec<String> {
+    let numbers = numbers(text);
+    let whole: Vec<String> = numbers.iter().map(|groups| groups.concat()).collect();
+    let pairs = whole.windows(2).map(<[String]>::concat);
+    let all = pairs
+        .chain(whole.iter().cloned())
+        .chain(numbers.into_iter().flatten());
+    all.map(|number| significant(&number)).collect()
 }
 
 /// `12k`, `12,000` and `12.0` are told as the same.
@@ -410,8 +423,16 @@ mod tests {
 
     #[test]
     fn numbers_are_told_apart_from_words_with_digits() {
-        let read = |text: &str| numbers(text).join(" ");
-        assert_eq!(read("1.500 and 1,500 and 12k"), "1500 1500 12");
+        let read = |text: &str| {
+            let shown = |groups: &Vec<String>| groups.join("|");
+            numbers(text)
+                .iter()
+                .map(shown)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(read("1.500 and 14:45 and 12k"), "1|500 14|45 12");
+        assert_eq!(ways("1 500"), ["15", "1", "5", "1", "5"]);
         assert_eq!(read("v2.1 m3 a1b"), "1");
         assert_eq!(read("700. Then 20"), "700 20");
         assert_eq!(significant("1500"), significant("15"));

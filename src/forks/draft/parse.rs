@@ -11,7 +11,7 @@ use super::{
 /// Of an answer; a resolution has about 2 KiB.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a list that are read.
-const ENTRIES_MAX: usize = 60;
+const ENTRIES_MAX: usize = 30;
 /// Of a text before it is checked.
 const TEXT_UNITS_MAX: usize = 4_000;
 const SHORT_UNITS_MAX: usize = 200;

@@ -44,14 +44,16 @@ pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline
     };
     let is_misled = [Place::Headline, Place::Conclusion].map(tells_wrongly);
 
+    let count = outline.key_points.len();
     let weak = keep(&mut outline, &dropped, &unsourced);
     let offline = cleaned(reading.outline());
     let talk = material.lines.iter().skip(1);
     let talk = talk
         .filter(|line| matches!(line.speaker, Speaker::Person(_)))
         .count();
-    let is_bare = outline.key_points.is_empty();
-    if is_bare || (outline.key_points.len() < KEY_POINTS_MIN && talk >= TALK_LINES_MIN) {
+    let points = outline.key_points.len();
+    let lost_all = points == 0 && (count > 0 || outline.action_items.is_empty());
+    if lost_all || (points < KEY_POINTS_MIN && talk >= TALK_LINES_MIN) {
         fill(&mut outline.key_points, &offline.key_points, &grounds);
     }
     if outline.key_points.is_empty() && outline.action_items.is_empty() {

@@ -3,6 +3,7 @@
 mod answers;
 mod briefs;
 mod checks;
+mod languages;
 mod limits;
 
 use chrono::NaiveDate;

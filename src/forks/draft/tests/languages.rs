@@ -1,0 +1,174 @@
+//! Good answers about ordinary conversations: nothing in them may be taken for a fault.
+
+use serde_json::{Value, json};
+
+use super::{Talk, material};
+use crate::{
+    forks::draft::{Fault, check, parse, trim},
+    model::extract::{Material, Reading},
+};
+
+/// No fault, and nothing changed by `trim`.
+fn is_good(talk: &[Talk], answer: &Value) {
+    let material: Material = material(talk);
+    let reading = Reading::new(&material);
+    let raw = parse(&answer.to_string(), &vec![String::new(); talk.len()]).unwrap();
+    let checked = check(&raw, &material, &reading);
+    let said: Vec<String> = checked.faults.iter().map(Fault::sentence).collect();
+    assert_eq!(said, Vec::<String>::new(), "{answer}");
+    assert_eq!(trim(checked.clone(), &material, &reading), checked.outline);
+}
+
+#[test]
+fn in_english() {
+    let talk = [
+        Talk::Agent(
+            "Vibe",
+            "There are two ways: keep SQLite, or move to Postgres. Moving takes about 3 days.",
+        ),
+        Talk::Person("Ada", "How much does a managed Postgres cost?"),
+        Talk::Agent(
+            "Vibe",
+            "About 15 to 50 dollars a month, depending on the size.",
+        ),
+        Talk::Person(
+            "Bo",
+            "We have 1,200 users and about 40 GB. SQLite holds that for now.",
+        ),
+        Talk::Person("Ada", "Agreed, we stay with SQLite until we pass 5k users."),
+        Talk::Person("Bo", "Then I'll set up the nightly backups by next Friday."),
+        Talk::Person(
+            "Ada",
+            "Thanks. Somebody from Initech should look at the restore. Cleo?",
+        ),
+        Talk::Person("Bo", "I ask Cleo. The price of the disk we look at later."),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "SQLite stays until there are 5,000 users",
+            "conclusion": "The team keeps SQLite until it passes 5,000 users. Bo sets up nightly backups.",
+            "key_points": [
+                {"text": "There are 1200 users and 40 GB of data, which SQLite holds.", "sources": ["m4"]},
+                {"text": "Vibe put a managed Postgres at 15 to 50 dollars a month.", "sources": ["m3"]},
+            ],
+            "action_items": [
+                {"text": "Set up nightly backups", "owner": "bo", "due": "2026-11-27", "sources": ["m6"]},
+                {"text": "Ask Cleo to look at the restore", "owner": "bo", "due": null, "sources": ["m7", "m8"]},
+            ],
+            "open_questions": [],
+            "deferred_items": [{"text": "The price of the disk", "sources": ["m8"]}],
+        }),
+    );
+}
+
+#[test]
+fn with_nothing_settled() {
+    let talk = [
+        Talk::Person("Ada", "Should the app be dark by default?"),
+        Talk::Person("Bo", "Dark, our users work at night."),
+        Talk::Person("Mia", "Light. It is easier to read for most people."),
+        Talk::Agent("Vibe", "You could follow the setting of the system."),
+        Talk::Person("Bo", "Not sure about that."),
+        Talk::Person("Mia", "Me neither."),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "No decision yet on a dark or light default",
+            "conclusion": "It stayed open whether the app is dark or light by default.",
+            "key_points": [
+                {"text": "Bo is for dark, because users work at night.", "sources": ["m2"]},
+                {"text": "Mia is for light, because most people read it more easily.", "sources": ["m3"]},
+                {"text": "Vibe's idea to follow the system's setting convinced nobody so far.", "sources": ["m4", "m5", "m6"]},
+            ],
+            "action_items": [],
+            "open_questions": [{"text": "Dark or light by default?", "sources": ["m1"]}],
+            "deferred_items": [],
+        }),
+    );
+}
+
+#[test]
+fn in_german() {
+    let talk = [
+        Talk::Person("Ada", "Wann machen wir das Sommerfest?"),
+        Talk::Person("Bo", "Am 12. Juni, da ist die Halle frei. Kostet 450 Euro."),
+        Talk::Person(
+            "Mia",
+            "Passt. Ich kümmere mich bis Montag um die Einladungen.",
+        ),
+        Talk::Person("Ada", "Bo, kannst du die Halle buchen?"),
+        Talk::Person("Bo", "Mache ich."),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "Das Sommerfest ist am 12. Juni",
+            "conclusion": "Das Sommerfest findet am 12. Juni in der Halle statt.",
+            "key_points": [
+                {"text": "Die Halle ist am 12. Juni frei.", "sources": ["m2"]},
+                {"text": "Sie kostet 450 Euro.", "sources": ["m2"]},
+            ],
+            "action_items": [
+                {"text": "Einladungen verschicken", "owner": "mia", "due": "2026-11-23", "sources": ["m3"]},
+                {"text": "Halle buchen", "owner": "bo", "due": null, "sources": ["m4", "m5"]},
+            ],
+            "open_questions": [],
+            "deferred_items": [],
+        }),
+    );
+}
+
+#[test]
+fn in_spanish_and_french() {
+    let talk = [
+        Talk::Person("Ada", "¿Cuándo publicamos la versión nueva?"),
+        Talk::Person("Bo", "El jueves por la tarde, a las 16:30."),
+        Talk::Person("Mia", "Vale. Yo me encargo de las notas."),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "La versión nueva sale el jueves",
+            "conclusion": "La versión nueva se publica el jueves a las 16.30.",
+            "key_points": [{"text": "Se publica por la tarde.", "sources": ["m2"]}],
+            "action_items": [{"text": "Escribir las notas", "owner": "Mia", "due": null, "sources": ["m3"]}],
+            "open_questions": [], "deferred_items": [],
+        }),
+    );
+    let talk = [
+        Talk::Person("Ada", "Qui prépare la démo de mardi ?"),
+        Talk::Person("Bo", "Je m'en occupe pour lundi. Il y aura 35 personnes."),
+        Talk::Person("Ada", "D'accord, merci."),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "Bo prépare la démo de mardi",
+            "conclusion": "Bo prépare la démo de mardi pour 35 personnes.",
+            "key_points": [],
+            "action_items": [{"text": "Préparer la démo", "owner": "bo", "due": "2026-11-23", "sources": ["m2"]}],
+            "open_questions": [], "deferred_items": [],
+        }),
+    );
+}
+
+#[test]
+fn in_a_language_without_cue_words() {
+    let talk = [
+        Talk::Person("Ada", "リリースはいつにしますか？"),
+        Talk::Person("Bo", "来週の金曜日にしましょう。"),
+        Talk::Person("Ada", "わかりました。リリースノートは私が書きます。"),
+    ];
+    is_good(
+        &talk,
+        &json!({
+            "headline": "リリースは来週の金曜日",
+            "conclusion": "リリースは来週の金曜日に行う。リリースノートはAdaが書く。",
+            "key_points": [{"text": "金曜日に決まった。", "sources": ["m2"]}],
+            "action_items": [{"text": "リリースノートを書く", "owner": "ada", "due": "2026-11-27", "sources": ["m3"]}],
+            "open_questions": [], "deferred_items": [],
+        }),
+    );
+}
