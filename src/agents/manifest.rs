@@ -6,7 +6,10 @@
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::prompt::{Prompt, Source};
+use super::{
+    prompt::{Prompt, Source},
+    retry::Failure,
+};
 use crate::{
     db::{Conn, DbError, Json},
     ids::{MessageId, TaskId, ThreadId, UserId},
@@ -52,6 +55,19 @@ pub struct AttemptRecord {
 pub struct AttemptError {
     pub code: String,
     pub message: String,
+}
+
+impl From<&Failure> for AttemptError {
+    fn from(failure: &Failure) -> Self {
+        let message = match failure {
+            Failure::Model(e) => e.to_string(),
+            Failure::Timeout => "no answer in time".to_owned(),
+        };
+        Self {
+            code: failure.code().text(),
+            message,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -9,5 +9,6 @@ pub mod retry;
 pub mod routes;
 pub mod seeds;
 pub mod turn;
+pub mod usage;
 
 pub use error::AgentError;

@@ -93,6 +93,43 @@ pub enum FailCode {
     QueueFull,
 }
 
+impl FailCode {
+    /// As clients see it.
+    pub fn text(self) -> String {
+        serde_json::to_value(self)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+}
+
+impl Failure {
+    /// What a task that ends with it says.
+    pub fn code(&self) -> FailCode {
+        match self {
+            Self::Model(e) => match e {
+                ModelError::RateLimited { .. } => FailCode::RateLimited,
+                ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
+                ModelError::ContextTooLarge => FailCode::ContextTooLarge,
+                ModelError::BadRequest(_) => FailCode::BadRequest,
+                ModelError::Auth(_) => FailCode::Auth,
+                ModelError::Empty => FailCode::BadResponse,
+            },
+            Self::Timeout => FailCode::Timeout,
+        }
+    }
+}
+
+impl WaitReason {
+    /// As clients see it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

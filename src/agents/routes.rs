@@ -346,7 +346,7 @@ fn show(task: TaskId, manifest: Manifest, attempts: Vec<AttemptRecord>) -> TaskC
             Source::Trigger { .. } | Source::Requester => trigger += part.tokens,
             Source::Summary => summary += part.tokens,
             Source::Message { .. } | Source::Dive { .. } | Source::LeftOut => {
-                messages += part.tokens
+                messages += part.tokens;
             }
         }
     }

@@ -7,6 +7,10 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{
     ForkError,
+    draft::{
+        ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
+        KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
+    },
     event::announce_resolution,
     resolution::{
         self, Content, ItemContent, NewDraft, Resolution, SourcedText, find_draft, find_published,
@@ -25,16 +29,6 @@ use crate::{
     tasks::queue,
 };
 
-/// UTF-16 code units of a headline (PROTOCOL §3).
-pub const HEADLINE_UNITS_MAX: usize = 120;
-const CONCLUSION_UNITS_MAX: usize = 600;
-const TEXT_UNITS_MAX: usize = 500;
-const OWNER_NAME_UNITS_MAX: usize = 80;
-/// A result has 2 to 4 of them (CAPABILITIES A.58); a draft may have fewer while it is written.
-const KEY_POINTS_MAX: usize = 4;
-const ACTION_ITEMS_MAX: usize = 20;
-const OTHER_POINTS_MAX: usize = 10;
-const SOURCES_MAX: usize = 20;
 /// While someone edits, the others are told of it at most so often (PROTOCOL §4).
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: i64 = 100;
@@ -182,12 +176,12 @@ impl ResolutionForm {
             (
                 "open_questions",
                 self.open_questions.as_deref(),
-                OTHER_POINTS_MAX,
+                OPEN_QUESTIONS_MAX,
             ),
             (
                 "deferred_items",
                 self.deferred_items.as_deref(),
-                OTHER_POINTS_MAX,
+                DEFERRED_ITEMS_MAX,
             ),
         ];
         for (name, points, max) in lists {

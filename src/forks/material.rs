@@ -128,28 +128,22 @@ fn assemble(
             .author_name
             .clone()
             .unwrap_or_else(|| "Deleted account".to_owned());
-        let speaker = match row.person() {
-            Some(user) => {
-                let n = *place.entry(user).or_insert_with(|| {
-                    // Somebody who left the workspace: a voice, but no owner.
-                    let person = Person {
-                        name: name.clone(),
-                        handle: String::new(),
-                    };
-                    people.push((None, person));
-                    people.len() - 1
-                });
-                authors.push(Author::Human { id: user, name });
-                Speaker::Person(n)
-            }
-            None => {
-                authors.push(Author::Agent {
-                    id: AgentId(row.author_id.unwrap_or_default()),
+        let (speaker, author) = if let Some(user) = row.person() {
+            let n = *place.entry(user).or_insert_with(|| {
+                // Somebody who left the workspace: a voice, but no owner.
+                let person = Person {
                     name: name.clone(),
-                });
-                Speaker::Agent(name)
-            }
+                    handle: String::new(),
+                };
+                people.push((None, person));
+                people.len() - 1
+            });
+            (Speaker::Person(n), Author::Human { id: user, name })
+        } else {
+            let id = AgentId(row.author_id.unwrap_or_default());
+            (Speaker::Agent(name.clone()), Author::Agent { id, name })
         };
+        authors.push(author);
         message_ids.push(row.id);
         lines.push(Line {
             speaker,

@@ -11,7 +11,8 @@
 mod card;
 mod content;
 pub mod decisions;
-// pub mod draft;
+pub mod draft;
+mod drafting;
 pub mod edit;
 mod error;
 mod event;

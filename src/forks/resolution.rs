@@ -1,5 +1,7 @@
 //! What a deep dive came to: drafts, the published result, and those that it replaced.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -265,10 +267,9 @@ pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkEr
         .ok_or(ForkError::NoResolution)
 }
 
-/// Adds the items of rows that one query found, with one query more.
-async fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
-    let mut by_result: std::collections::HashMap<ResolutionId, Vec<ResolutionItem>> =
-        std::collections::HashMap::new();
+/// Rows with the items that belong to each.
+fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
+    let mut by_result: HashMap<ResolutionId, Vec<ResolutionItem>> = HashMap::new();
     for row in items {
         by_result
             .entry(row.resolution_id)
@@ -322,7 +323,7 @@ pub async fn list_versions(
         .bind(rows.last().map_or(0, |row| row.version))
         .all()
         .await?;
-    Ok(with_all_items(rows, items).await)
+    Ok(with_all_items(rows, items))
 }
 
 /// The version of a dive's result with this id.
@@ -406,7 +407,7 @@ pub async fn list_published(
         .iter()
         .map(|row| row.published_seq.unwrap_or_default())
         .collect();
-    let found = with_all_items(rows, items).await;
+    let found = with_all_items(rows, items);
     Ok(seqs.into_iter().zip(found).collect())
 }
 

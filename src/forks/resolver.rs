@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ForkError,
     content::content_of,
+    draft,
     edit::one_line,
     event::announce_resolution,
     material::{self, Dive},
@@ -20,8 +21,7 @@ use super::{
 };
 use crate::{
     agents::{
-        manifest,
-        profiles::{self, Resolved},
+        manifest, profiles,
         retry::{FailCode, RetryCounts, RetryPolicy, notice_text},
     },
     chat::{ChatError, forks, post},
@@ -117,9 +117,8 @@ impl Handler for Resolver {
                     let drafted = extracted(&read, None);
                     self.store(&task, lease, read, drafted).await
                 }
-                Ok(None) => self.fail(lease).await,
                 Err(Abort::Db(e)) => return Err(LeaseLost::Db(e)),
-                Err(_) => self.fail(lease).await,
+                Ok(None) | Err(_) => self.fail(lease).await,
             };
             match done {
                 Ok(()) => Ok(()),
@@ -134,7 +133,7 @@ impl Handler for Resolver {
 /// The draft that the extractor makes; `spent` is what a model was asked for in vain.
 pub(super) fn extracted(read: &Read, spent: Option<TokenUsage>) -> Drafted {
     Drafted {
-        outline: read.reading.outline(),
+        outline: draft::fit(read.reading.outline(), &read.dive.material),
         usage: spent.unwrap_or(TokenUsage {
             input_tokens: 0,
             output_tokens: 0,
@@ -193,19 +192,6 @@ impl Resolver {
                 Ok(None)
             }
         }
-    }
-
-    /// By a model, if there is one and it answers well enough; else extracted.
-    async fn draft(
-        &self,
-        task: &Task,
-        lease: Lease,
-        agent: &Resolved,
-        counts: RetryCounts,
-        read: &Read,
-    ) -> Result<Drafted, Abort> {
-        let _ = (task, lease, agent, counts);
-        Ok(extracted(read, None))
     }
 
     /// Stores the draft, publishes it if that was asked for, and ends the task; all in one transaction.

@@ -45,6 +45,10 @@ impl Provider for Builtin {
         NAME
     }
 
+    fn is_offline(&self) -> bool {
+        true
+    }
+
     fn choose_model<'a>(&'a self, _wanted: Option<&'a str>) -> BoxFuture<'a, String> {
         std::future::ready(NAME.to_owned()).boxed()
     }

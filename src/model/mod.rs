@@ -113,6 +113,11 @@ pub trait Provider: Send + Sync {
     /// For people and logs: `builtin`, or the host of the base URL.
     fn name(&self) -> &str;
 
+    /// Whether it answers without a language model.
+    fn is_offline(&self) -> bool {
+        false
+    }
+
     /// The model that runs when an agent wants `wanted`: `OPENVIBE_MODEL` if set; else `wanted`, when the provider
     /// has it; else the provider's default (PROTOCOL §5).
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;

@@ -9,6 +9,7 @@ use crate::agents::{
     profiles::Resolved,
     prompt::{self, Context, SUMMARY_TOKENS_MAX, SummaryPlan, estimate_tokens},
     retry::{Failure, RetryCounts},
+    usage::usage_of,
 };
 use crate::{
     db::{Conn, now},
@@ -16,7 +17,7 @@ use crate::{
     ids::MessageId,
     model::{self, ChatRequest, Delta, ModelError, StopReason, Usage},
     tasks::{
-        Lease, LeaseLost, Task, TaskError, TokenUsage,
+        Lease, LeaseLost, Task, TaskError,
         queue::{self, Done},
     },
 };
@@ -104,7 +105,13 @@ impl Turns {
             .await;
             let (usage, error, summary) = match summary {
                 Ok(Ok(answer)) => (
-                    Some(self.usage(&utility, answer.usage, asked, &answer.text)),
+                    Some(usage_of(
+                        self.provider.as_ref(),
+                        &utility,
+                        answer.usage,
+                        asked,
+                        &answer.text,
+                    )),
                     None,
                     Some(answer.text),
                 ),
@@ -261,26 +268,5 @@ impl Turns {
                 usage,
             }),
         })
-    }
-
-    pub(super) fn usage(
-        &self,
-        model: &str,
-        counted: Option<Usage>,
-        prompt_tokens: u64,
-        text: &str,
-    ) -> TokenUsage {
-        let estimated = counted.is_none();
-        let counted = counted.unwrap_or_else(|| Usage {
-            input_tokens: i64::try_from(prompt_tokens).unwrap_or(i64::MAX),
-            output_tokens: i64::try_from(estimate_tokens(text)).unwrap_or(i64::MAX),
-        });
-        TokenUsage {
-            input_tokens: counted.input_tokens,
-            output_tokens: counted.output_tokens,
-            model: model.to_owned(),
-            cost_usd: self.provider.cost_usd(model, counted),
-            estimated,
-        }
     }
 }

@@ -22,6 +22,7 @@ use crate::agents::{
         Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, WaitReason, next_step,
         notice_text,
     },
+    usage::usage_of,
 };
 use crate::{
     chat::{messages, plain, post, remove},
@@ -130,7 +131,7 @@ impl Turns {
         loop {
             let fitted = self.fitted(&task, &lease, &loaded, counts, &model).await?;
             let Some((context, left_out, summarised)) = fitted else {
-                let error = attempt_error(&Failure::Model(ModelError::ContextTooLarge));
+                let error = AttemptError::from(&Failure::Model(ModelError::ContextTooLarge));
                 self.fail(lease, FailCode::ContextTooLarge, None, Some(error))
                     .await?;
                 return Ok(());
@@ -180,7 +181,7 @@ impl Turns {
                 }
                 Step::Shrink | Step::Summarise => {
                     let stored = serde_json::to_value(counts).unwrap_or_default();
-                    let error = attempt_error(&failed.failure);
+                    let error = AttemptError::from(&failed.failure);
                     task.attempt = self
                         .db
                         .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -200,7 +201,7 @@ impl Turns {
                         .await?;
                 }
                 Step::Fail { code } => {
-                    let error = attempt_error(&failed.failure);
+                    let error = AttemptError::from(&failed.failure);
                     self.fail(lease, code, Some(failed.text), Some(error))
                         .await?;
                     return Ok(());
@@ -218,7 +219,8 @@ impl Turns {
         manifest: Manifest,
         answer: Answer,
     ) -> Result<(), Abort> {
-        let usage = self.usage(
+        let usage = usage_of(
+            self.provider.as_ref(),
             &manifest.model,
             answer.usage,
             manifest.prompt.tokens(),
@@ -287,11 +289,8 @@ impl Turns {
         let stored = serde_json::to_value(counts).unwrap_or_default();
         let retry_at = now() + delay;
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        let error = attempt_error(&failed.failure);
-        let reason = match reason {
-            WaitReason::RateLimited => "rate_limited",
-            WaitReason::Unavailable => "unavailable",
-        };
+        let error = AttemptError::from(&failed.failure);
+        let reason = reason.text();
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
@@ -337,7 +336,7 @@ impl Turns {
                     message.clone(),
                 )
                 .await?;
-                let code = code_text(code);
+                let code = code.text();
                 let attempt = error.clone().unwrap_or_else(|| AttemptError {
                     code: code.clone(),
                     message: message.clone(),
@@ -359,34 +358,6 @@ async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError>
     match task.reply_message_id.filter(|_| !text.is_empty()) {
         Some(reply) => messages::checkpoint_reply(c, reply, text).await,
         None => Ok(()),
-    }
-}
-
-fn code_text(code: FailCode) -> String {
-    serde_json::to_value(code)
-        .ok()
-        .and_then(|v| v.as_str().map(str::to_owned))
-        .unwrap_or_default()
-}
-
-fn attempt_error(failure: &Failure) -> AttemptError {
-    let (code, message) = match failure {
-        Failure::Model(e) => {
-            let code = match e {
-                ModelError::RateLimited { .. } => FailCode::RateLimited,
-                ModelError::Unavailable(_) | ModelError::Broken(_) => FailCode::ModelUnavailable,
-                ModelError::ContextTooLarge => FailCode::ContextTooLarge,
-                ModelError::BadRequest(_) => FailCode::BadRequest,
-                ModelError::Auth(_) => FailCode::Auth,
-                ModelError::Empty => FailCode::BadResponse,
-            };
-            (code, e.to_string())
-        }
-        Failure::Timeout => (FailCode::Timeout, "no answer in time".to_owned()),
-    };
-    AttemptError {
-        code: code_text(code),
-        message,
     }
 }
 

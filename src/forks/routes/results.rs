@@ -87,7 +87,7 @@ fn tagged(resolution: Resolution) -> Response {
     ([(header::ETAG, etag)], Json(resolution)).into_response()
 }
 
-/// The draft of a deep dive's result, else the published one; the ETag is needed to change it
+/// The draft of a deep dive's result, else the published one; the `ETag` is needed to change it
 #[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks", params(("id" = ForkId, Path)),
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its revision")))))]
 async fn get_resolution(

@@ -633,7 +633,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The draft of a deep dive's result, else the published one; the ETag is needed to change it */
+        /** The draft of a deep dive's result, else the published one; the `ETag` is needed to change it */
         get: operations["get_resolution"];
         put?: never;
         post?: never;

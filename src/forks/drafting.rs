@@ -1,0 +1,477 @@
+//! A draft by a model: the calls, and what follows when one fails.
+//!
+//! ```text
+//! briefs ── calls, a few at once ──► one answer ─────────────► parse ► check ─► faults? ── one repair ──► trim
+//!                                └─► several: parse ► check ► merge: one more call ──▲
+//! ```
+
+use std::sync::{Arc, LazyLock};
+
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
+
+use super::{
+    draft::{self, Asked, Brief, Checked, Rubbish},
+    resolver::{Abort, Drafted, Read, Resolver, extracted},
+};
+use crate::{
+    agents::{
+        manifest::{self, AskedBy, AttemptError, AttemptRecord, Manifest},
+        profiles::Resolved,
+        prompt::{Part, Prompt, Source, estimate_tokens},
+        retry::{Attempt, Failure, RetryCounts, Step, WaitReason, next_step},
+        usage::{self, usage_of},
+    },
+    db::{Conn, now},
+    model::{
+        ChatRequest, Collected, JsonSchema,
+        extract::{Material, Outline, Reading},
+    },
+    tasks::{Lease, LeaseLost, Task, TokenUsage, queue},
+};
+
+/// Of a draft's answer (CAPABILITIES A.60).
+const OUTPUT_TOKENS_MAX: u32 = 1024;
+/// Calls for the chunks of one dive at once; other tasks want the model too.
+const CALLS_AT_ONCE: usize = 4;
+/// Of what a model is sent at once, however large its window: beyond that it overlooks what stands in the middle.
+const BRIEF_TOKENS_MAX: u64 = 32_000;
+
+static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draft::schema()));
+
+/// The calls of one task.
+struct Calls<'a> {
+    resolver: &'a Resolver,
+    read: &'a Read,
+    model: String,
+    asked_by: AskedBy,
+    lease: Lease,
+    attempt: i64,
+    /// Of all calls so far.
+    spent: Option<TokenUsage>,
+}
+
+/// Why there is no draft by a model.
+enum Failed {
+    Call(Failure),
+    Rubbish(Rubbish),
+    Abort(Abort),
+}
+
+impl From<Abort> for Failed {
+    fn from(e: Abort) -> Self {
+        Self::Abort(e)
+    }
+}
+
+impl From<Rubbish> for Failed {
+    fn from(e: Rubbish) -> Self {
+        Self::Rubbish(e)
+    }
+}
+
+impl Resolver {
+    /// By a model, if there is one and it answers well enough; else extracted.
+    pub(super) async fn draft(
+        &self,
+        task: &Task,
+        lease: Lease,
+        agent: &Resolved,
+        mut counts: RetryCounts,
+        read: &Read,
+    ) -> Result<Drafted, Abort> {
+        let model = self
+            .provider
+            .choose_model(agent.profile.model.as_deref())
+            .await;
+        let mut calls = Calls {
+            resolver: self,
+            read,
+            asked_by: self.asked_by(task).await?,
+            model,
+            lease,
+            attempt: task.attempt,
+            spent: None,
+        };
+        let guidance = task.input.0.prompt.trim();
+        let asked = Asked {
+            material: &read.dive.material,
+            description: read.dive.fork.description.as_deref(),
+            guidance: Some(guidance).filter(|text| !text.is_empty()),
+        };
+        if self.provider.is_offline() {
+            calls.note(&[draft::brief(&asked)]).await?;
+            return Ok(extracted(read, None));
+        }
+        loop {
+            let tokens_max = self.brief_tokens_max(&calls.model, counts);
+            let failure = match calls.draft(&asked, tokens_max).await {
+                Ok(outline) => {
+                    return Ok(Drafted {
+                        outline,
+                        usage: calls.spent.unwrap_or_else(|| nothing_spent(&calls.model)),
+                        by: Some(task.agent_id),
+                    });
+                }
+                Err(Failed::Abort(e)) => return Err(e),
+                Err(Failed::Rubbish(e)) => {
+                    tracing::info!(task.id = %task.id, reason = %e, "a model's draft is of no use; the draft is extracted");
+                    calls
+                        .end_attempt("failed", bad_response(&e.to_string()))
+                        .await?;
+                    return Ok(extracted(read, calls.spent));
+                }
+                Err(Failed::Call(failure)) => failure,
+            };
+            let attempt = Attempt {
+                prompt_tokens: tokens_max,
+                can_shrink: true,
+                can_summarise: true,
+            };
+            let (step, new_counts) = next_step(&failure, counts, &self.policy, attempt);
+            counts = new_counts;
+            metrics::counter!("openvibe_model_errors_total").increment(1);
+            tracing::info!(task.id = %task.id, attempt = calls.attempt, failure = ?failure, step = ?step, "a model call for a draft failed");
+            let error = AttemptError::from(&failure);
+            match step {
+                // People wait for their draft: a long wait is worse than an extracted one.
+                Step::Wait {
+                    delay,
+                    reason,
+                    keeps_place: true,
+                } => {
+                    self.put_back(lease, counts, error, delay, reason).await?;
+                    return Err(Abort::PutBack);
+                }
+                Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
+                Step::Wait { .. } | Step::Fail { .. } => {
+                    calls.end_attempt("failed", error).await?;
+                    return Ok(extracted(read, calls.spent));
+                }
+            }
+        }
+    }
+
+    /// Half of the window, less where that was too much.
+    fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
+        let part = match (counts.shrunk, counts.summarised) {
+            (_, true) => 8,
+            (true, false) => 4,
+            (false, false) => 2,
+        };
+        (self.provider.context_window(model) / part).min(BRIEF_TOKENS_MAX * 2 / part)
+    }
+
+    async fn asked_by(&self, task: &Task) -> Result<AskedBy, Abort> {
+        let row: Option<(String, Option<String>)> = self
+            .db
+            .read()
+            .await?
+            .q("select u.name, m.role from users u left join members m on m.user_id = u.id and m.workspace_id = $2 where u.id = $1")
+            .bind(task.requested_by)
+            .bind(task.workspace_id)
+            .opt()
+            .await?;
+        let (name, role) = row.unwrap_or_else(|| ("Deleted account".to_owned(), None));
+        Ok(AskedBy {
+            id: task.requested_by,
+            name,
+            role: role.unwrap_or_else(|| "former member".to_owned()),
+        })
+    }
+
+    async fn put_back(
+        &self,
+        lease: Lease,
+        counts: RetryCounts,
+        error: AttemptError,
+        delay: std::time::Duration,
+        reason: WaitReason,
+    ) -> Result<(), Abort> {
+        let stored = serde_json::to_value(counts).unwrap_or_default();
+        let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+        let retry_at = now() + delay;
+        self.db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::hold(c, &lease).await?;
+                let error = Some(error.clone());
+                manifest::end_attempt(c, lease.task, "retry", error, waited_ms, now()).await?;
+                queue::put_back(c, &lease, stored.clone(), retry_at, reason.text(), true).await?;
+                Ok::<_, LeaseLost>(())
+            })
+            .await?;
+        Ok(())
+    }
+}
+
+fn bad_response(message: &str) -> AttemptError {
+    AttemptError {
+        code: "bad_response".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+fn nothing_spent(model: &str) -> TokenUsage {
+    TokenUsage {
+        input_tokens: 0,
+        output_tokens: 0,
+        model: model.to_owned(),
+        cost_usd: None,
+        estimated: true,
+    }
+}
+
+impl Calls<'_> {
+    async fn draft(&mut self, asked: &Asked<'_>, tokens_max: u64) -> Result<Outline, Failed> {
+        let (material, reading) = (asked.material, &self.read.reading);
+        let briefs = draft::briefs(asked, tokens_max);
+        let answers = self.ask(&briefs).await?;
+        let (brief, answer) = if let ([brief], [answer]) = (briefs.as_slice(), answers.as_slice()) {
+            (brief.clone(), answer.clone())
+        } else {
+            let parts = briefs.iter().zip(&answers);
+            let parts: Vec<Outline> = parts
+                .map(|(brief, answer)| self.part(brief, answer, material))
+                .collect();
+            let merge = draft::merge_brief(asked, &parts, tokens_max);
+            self.step_done().await?;
+            let answer = self.ask(std::slice::from_ref(&merge)).await?.remove(0);
+            (merge, answer)
+        };
+        let ids = self.ids();
+        let checked = draft::check(&draft::parse(&answer.text, &ids)?, material, reading);
+        let checked = if checked.faults.is_empty() {
+            checked
+        } else {
+            self.repaired(&brief, &answer.text, checked, material)
+                .await?
+        };
+        Ok(draft::trim(checked, material, reading))
+    }
+
+    /// The better one of the answer and its repair; the answer when the repair fails.
+    async fn repaired(
+        &mut self,
+        brief: &Brief,
+        answer: &str,
+        checked: Checked,
+        material: &Material,
+    ) -> Result<Checked, Failed> {
+        self.step_done().await?;
+        let repair = draft::repair_brief(brief, answer, &checked.faults);
+        let repaired = match self.ask(&[repair]).await {
+            Ok(mut answers) => draft::parse(&answers.remove(0).text, &self.ids()),
+            Err(Failed::Call(failure)) => {
+                tracing::info!(task.id = %self.lease.task, failure = ?failure, "a draft could not be repaired; what does not hold is dropped");
+                return Ok(checked);
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(match repaired {
+            Ok(raw) => checked.or_better(draft::check(&raw, material, &self.read.reading)),
+            Err(_) => checked,
+        })
+    }
+
+    /// What a chunk came to; extracted where the model's answer is of no use.
+    fn part(&self, brief: &Brief, answer: &Collected, material: &Material) -> Outline {
+        if let Ok(raw) = draft::parse(&answer.text, &self.ids()) {
+            return draft::check(&raw, material, &self.read.reading).outline;
+        }
+        let lines: Vec<usize> = brief.pieces.iter().filter_map(|piece| piece.line).collect();
+        let chunk = Material {
+            people: material.people.clone(),
+            lines: lines
+                .iter()
+                .filter_map(|at| material.lines.get(*at).cloned())
+                .collect(),
+        };
+        let mut outline = Reading::new(&chunk).outline();
+        let points = outline
+            .key_points
+            .iter_mut()
+            .chain(&mut outline.open_questions)
+            .chain(&mut outline.deferred_items)
+            .map(|point| &mut point.sources);
+        let items = outline
+            .action_items
+            .iter_mut()
+            .map(|item| &mut item.sources);
+        for sources in points.chain(items) {
+            *sources = sources
+                .iter()
+                .filter_map(|at| lines.get(*at).copied())
+                .collect();
+        }
+        outline
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let ids = self.read.dive.message_ids.iter();
+        ids.map(ToString::to_string).collect()
+    }
+
+    /// Answers to the briefs, in their order; a few calls at once.
+    async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
+        self.note(briefs).await?;
+        let (provider, timeout) = (&self.resolver.provider, self.resolver.task_timeout);
+        let started = std::time::Instant::now();
+        let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
+            Vec::with_capacity(briefs.len());
+        for brief in briefs {
+            let request = ChatRequest {
+                model: self.model.clone(),
+                system: brief.system.clone(),
+                turns: brief.turns(),
+                max_output_tokens: OUTPUT_TOKENS_MAX,
+                temperature: None,
+                top_p: None,
+                json_schema: Some(JsonSchema {
+                    name: "resolution",
+                    schema: Arc::clone(&SCHEMA),
+                }),
+            };
+            let call = async move {
+                let call =
+                    crate::model::collect(provider.as_ref(), request, draft::ANSWER_BYTES_MAX);
+                match tokio::time::timeout(timeout, call).await {
+                    Ok(Ok(answer)) => Ok(answer),
+                    Ok(Err(e)) => Err(Failure::Model(e)),
+                    Err(_) => Err(Failure::Timeout),
+                }
+            };
+            calls.push(call.boxed());
+        }
+        let answers: Vec<Collected> = futures::stream::iter(calls)
+            .buffered(CALLS_AT_ONCE)
+            .try_collect()
+            .await
+            .map_err(Failed::Call)?;
+        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
+        for (brief, answer) in briefs.iter().zip(&answers) {
+            let cost = usage_of(
+                provider.as_ref(),
+                &self.model,
+                answer.usage,
+                brief.tokens(),
+                &answer.text,
+            );
+            self.spent = Some(match self.spent.take() {
+                Some(spent) => usage::sum(spent, &cost),
+                None => cost,
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Stores what is being sent now, for "What it saw".
+    async fn note(&self, briefs: &[Brief]) -> Result<(), Abort> {
+        let dive = &self.read.dive;
+        let part = |piece: &draft::Piece| {
+            let at = piece.line.and_then(|at| {
+                let author = dive.authors.get(at)?.clone();
+                Some((*dive.message_ids.get(at)?, author))
+            });
+            let source = match at {
+                Some((message_id, author)) => Source::Message { message_id, author },
+                // What chunks came to stands for all of their messages.
+                None if briefs.len() == 1 && self.attempt > 1 => Source::Summary,
+                None => Source::Requester,
+            };
+            Part {
+                source,
+                role: piece.role,
+                tokens: estimate_tokens(&piece.text),
+                text: piece.text.clone(),
+            }
+        };
+        let prompt = Prompt {
+            system: briefs
+                .first()
+                .map_or_else(String::new, |brief| brief.system.clone()),
+            parts: briefs
+                .iter()
+                .flat_map(|brief| &brief.pieces)
+                .map(part)
+                .collect(),
+        };
+        let manifest = Manifest {
+            model: self.model.clone(),
+            attempt: self.attempt,
+            asked_by: self.asked_by.clone(),
+            prompt,
+            left_out: Vec::new(),
+            summarised: dive.message_ids.clone(),
+            context_window: self.resolver.provider.context_window(&self.model),
+            reserve: u64::from(OUTPUT_TOKENS_MAX),
+        };
+        let record = AttemptRecord {
+            attempt: self.attempt,
+            started_at: now(),
+            ended_at: None,
+            outcome: "running".to_owned(),
+            error: None,
+            waited_ms: 0,
+        };
+        let lease = self.lease;
+        self.resolver
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::hold(c, &lease).await?;
+                Ok::<_, LeaseLost>(manifest::save(c, lease.task, &manifest, &record).await?)
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// A call is answered and another one follows.
+    async fn step_done(&mut self) -> Result<(), Abort> {
+        self.advance("completed", None, None).await
+    }
+
+    /// A call failed and another one follows at once.
+    async fn next_attempt(
+        &mut self,
+        counts: RetryCounts,
+        error: AttemptError,
+    ) -> Result<(), Abort> {
+        self.advance("retry", Some(error), Some(counts)).await
+    }
+
+    async fn advance(
+        &mut self,
+        outcome: &'static str,
+        error: Option<AttemptError>,
+        counts: Option<RetryCounts>,
+    ) -> Result<(), Abort> {
+        let lease = self.lease;
+        self.attempt = self
+            .resolver
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::hold(c, &lease).await?;
+                manifest::end_attempt(c, lease.task, outcome, error.clone(), 0, now()).await?;
+                let counts = match counts {
+                    Some(counts) => serde_json::to_value(counts).unwrap_or_default(),
+                    None => queue::counts_of(c, lease.task).await?,
+                };
+                queue::next_attempt(c, &lease, counts).await
+            })
+            .await?;
+        Ok(())
+    }
+
+    async fn end_attempt(&self, outcome: &'static str, error: AttemptError) -> Result<(), Abort> {
+        let lease = self.lease;
+        self.resolver
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::hold(c, &lease).await?;
+                let error = Some(error.clone());
+                Ok::<_, LeaseLost>(
+                    manifest::end_attempt(c, lease.task, outcome, error, 0, now()).await?,
+                )
+            })
+            .await?;
+        Ok(())
+    }
+}
