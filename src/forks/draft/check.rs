@@ -8,10 +8,11 @@ use super::{
     CONCLUSION_SENTENCES_MAX, KEY_POINTS_MAX, KEY_POINTS_MIN, TALK_LINES_MIN, WORDS_MAX,
     clean::{units, words},
     fault::{Fault, Kind, Place},
-    grounds::{Grounds, tokens},
+    grounds::Grounds,
     owner::{self, Found},
     parse::{Raw, RawItem, RawPoint},
     source::RawSource,
+    words::tokens,
 };
 use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 

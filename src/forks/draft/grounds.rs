@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use chrono::{Datelike, NaiveDate};
-use unicode_normalization::UnicodeNormalization;
 
 use super::words::{
     COMMITMENTS, FUNCTION_WORDS, NEGATIONS, NO_REFUSALS, NUMBER_WORDS, PLAIN_NOES, REFUSALS,
-    TIME_WORDS, UNSETTLED, has_phrase, weekday_in,
+    TIME_WORDS, UNSETTLED, has, has_phrase, tokens, weekday_in,
 };
 use crate::model::extract::{Material, Reading, Speaker, Superseded, dialogue};
 
@@ -279,21 +278,6 @@ fn valid(all: &[Superseded]) -> Vec<Superseded> {
         .filter(|value| !is_back(value))
         .cloned()
         .collect()
-}
-
-/// The words of a text in lower case and compatibility form, signs left out.
-pub(super) fn tokens(text: &str) -> Vec<String> {
-    let plain: String = text.nfkc().flat_map(char::to_lowercase).collect();
-    let words = plain.split(|c: char| !c.is_alphanumeric());
-    words
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Whether `words` stand in `text` one after another; no words stand nowhere.
-pub(super) fn has(text: &[String], words: &[String]) -> bool {
-    !words.is_empty() && text.windows(words.len()).any(|window| window == words)
 }
 
 /// Numbers in digits, each as its groups: `1.500` and `14:45` are two groups each. Digits inside of a word (`v2`, `m3`) are no

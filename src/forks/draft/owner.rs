@@ -1,6 +1,6 @@
 //! Who is meant by the name that a model gave as an owner.
 
-use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::Grounds, grounds::tokens};
+use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::Grounds, words::tokens};
 use crate::model::extract::{Material, Owner, Speaker};
 
 /// What a name turned out to be.

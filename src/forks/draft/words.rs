@@ -1,10 +1,9 @@
-//! Cue words in English, German, Spanish and French, in lower case and as `grounds::tokens` cuts them.
+//! Texts as words, and cue words in English, German, Spanish and French as `tokens` cuts them.
 
 use std::{collections::HashSet, sync::LazyLock};
 
 use chrono::Weekday;
-
-use super::grounds::tokens;
+use unicode_normalization::UnicodeNormalization;
 
 /// Somebody takes something on or is asked to.
 pub(super) static COMMITMENTS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
@@ -159,4 +158,19 @@ pub(super) fn has_phrase(text: &[String], phrases: &[Vec<&str>]) -> bool {
         let mut windows = text.windows(phrase.len());
         windows.any(|window| window.iter().eq(phrase.iter()))
     })
+}
+
+/// The words of a text in lower case and compatibility form, signs left out.
+pub(super) fn tokens(text: &str) -> Vec<String> {
+    let plain: String = text.nfkc().flat_map(char::to_lowercase).collect();
+    let words = plain.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether `words` stand in `text` one after another; no words stand nowhere.
+pub(super) fn has(text: &[String], words: &[String]) -> bool {
+    !words.is_empty() && text.windows(words.len()).any(|window| window == words)
 }
