@@ -298,15 +298,7 @@ impl ResolutionForm {
         fork: &Fork,
         base: &Content,
     ) -> Result<(), ForkError> {
-        let mut known: HashSet<MessageId> = base
-            .key_points
-            .iter()
-            .chain(&base.open_questions)
-            .chain(&base.deferred_items)
-            .flat_map(|point| &point.sources)
-            .chain(base.action_items.iter().flat_map(|item| &item.sources))
-            .copied()
-            .collect();
+        let mut known: HashSet<MessageId> = base.sources().collect();
         known.insert(fork.message_id);
         let points = [
             ("key_points", &self.key_points),
@@ -482,11 +474,28 @@ pub(super) async fn begin(
         edited_by: vec![by],
         covers_seq: last_seq,
     };
-    c.q("update forks set stale = FALSE where id = $1")
+    let stale = cites_deleted(c, content).await?;
+    c.q("update forks set stale = $2 where id = $1")
         .bind(fork.id)
+        .bind(stale)
         .run()
         .await?;
     Ok(resolution::insert_draft(c, fork, &new, content).await?)
+}
+
+/// What rests on a message that was deleted stays stale, whoever writes it anew.
+async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError> {
+    for source in content.sources().collect::<HashSet<MessageId>>() {
+        let deleted: Vec<(MessageId,)> = c
+            .q("select id from messages where id = $1 and deleted_at is not null")
+            .bind(source)
+            .all()
+            .await?;
+        if !deleted.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Stores an edit. The others are told at once, or within `ANNOUNCE_EVERY` by `announce_edits`.

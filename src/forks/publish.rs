@@ -163,13 +163,11 @@ pub(super) async fn publish_draft(
         .bind(by)
         .run()
         .await?;
-    // Published as it is, it may already miss something that was said.
-    c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3, stale = (exists (select 1 from messages m \
-         where m.fork_id = forks.id and m.seq > $4 and m.kind <> 'notice' and m.deleted_at is null)) where id = $1")
+    // What made the draft stale makes the result stale: publishing changes nothing about it.
+    c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3 where id = $1")
         .bind(fork.id)
         .bind(card.created_at)
         .bind(id)
-        .bind(draft.covers_seq)
         .run()
         .await?;
     let but = match author {

@@ -459,6 +459,17 @@ impl From<&Resolution> for Content {
 }
 
 impl Content {
+    /// Every message that something in it rests on.
+    pub fn sources(&self) -> impl Iterator<Item = MessageId> + '_ {
+        self.key_points
+            .iter()
+            .chain(&self.open_questions)
+            .chain(&self.deferred_items)
+            .flat_map(|point| &point.sources)
+            .chain(self.action_items.iter().flat_map(|item| &item.sources))
+            .copied()
+    }
+
     /// All of its text in lower case, for searching.
     fn search_text(&self) -> String {
         let points = self
