@@ -1,0 +1,399 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Model } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+const QUESTION = 'Friday or Monday for the launch?';
+const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
+const thread = (p) => p.page.getByRole('region', { name: 'Thread', exact: true });
+const explore = (p) => box(p.page, 'Explore with @vibe');
+const inDive = (p, text) => dive(p).getByRole('article').filter({ hasText: text });
+const say = async (p, text) => {
+  await explore(p).fill(text);
+  await p.page.keyboard.press('Enter');
+};
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+/** From the message's own tools, as the mouse does. */
+async function fork(p, text) {
+  const row = thread(p).getByRole('article').filter({ hasText: text }).first();
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
+  await explore(p).waitFor();
+}
+const id = (p) => /panel=dive:(fork_\w+)/.exec(p.page.url())?.[1];
+const opened = (p) => p.page.waitForURL(/panel=dive:fork_/);
+const close = async (p) => {
+  await dive(p).getByRole('button', { name: 'Close the dive' }).click();
+  await dive(p).waitFor({ state: 'detached' });
+};
+const focused = (p) => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '2s' }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  await startThread(ada.page, `${QUESTION}\n\nThe fair is on **Wednesday**, in the old hall.`);
+  await reply(ada.page, 'Nobody wants to deploy on a Friday.');
+  await message(ada.page, 'Nobody wants to deploy').waitFor();
+  await bo.page.getByRole('link', { name: QUESTION }).click();
+  await message(bo.page, 'Nobody wants to deploy').waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('a dive opens at once beside the thread, with the box in focus; the thread gets a chip and no message', async () => {
+  await fork(ada, QUESTION);
+  assert.equal(await focused(ada), 'Explore with @vibe');
+  await opened(ada);
+  assert.equal(await focused(ada), 'Explore with @vibe', 'also after the server made it');
+  await dive(ada).getByText('Think out loud').waitFor();
+  await dive(ada).getByText('Starts from this message').waitFor();
+  assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'nothing was said yet');
+  await button(bo.page, '1 dive open').waitFor();
+  await accessible(ada.page, 'a new dive');
+  await shot(ada.page, '30-dive-new-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '31-dive-new-light');
+  await theme(ada, 'dark');
+  assert.equal(await thread(bo).getByRole('article').count(), 2);
+});
+
+test('what the partner knows is chosen before the first message; who it is, at any time', async () => {
+  await button(ada.page, 'Knows this message only').click();
+  await ada.page.getByRole('menuitemradio', { name: 'Include the thread so far' }).click();
+  await button(ada.page, 'Knows the thread up to here').waitFor();
+  await dive(ada).getByText('Vibe knows the thread up to this message').waitFor();
+  await button(ada.page, 'Knows the thread up to here').click();
+  await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
+  await button(ada.page, 'Knows this message only').waitFor();
+  await button(ada.page, 'Partner: Vibe').click();
+  await ada.page.getByRole('menuitemradio', { name: 'Nobody, unless mentioned' }).click();
+  await box(ada.page, 'Explore together').waitFor();
+  await button(ada.page, 'Partner: Nobody').click();
+  await ada.page.getByRole('menuitemradio', { name: 'Vibe answers every message' }).click();
+  await explore(ada).waitFor();
+});
+
+test('the first line gives the name, and the partner answers each message, streaming, without being named', async () => {
+  await explore(ada).fill('What breaks if we wait?\nA long answer, and hold it');
+  await dive(ada).getByText('Vibe will answer here').waitFor();
+  await ada.page.keyboard.press('Enter');
+  await inDive(ada, 'last-write-wins for each field').waitFor();
+  await dive(ada).getByRole('heading', { name: 'What breaks if we wait?' }).waitFor();
+  assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'an answer is running');
+  assert.equal(await thread(ada).locator('[aria-busy=true]').count(), 0);
+  assert.equal(await dive(ada).locator('[aria-busy=true]').count(), 1);
+  const sent = await model.until((b) => b.stream && /hold it/.test(b.messages.at(-1).content));
+  const all = JSON.stringify(sent.messages);
+  assert.ok(all.includes('Friday or Monday'), 'it knows the forked message');
+  assert.ok(!all.includes('Nobody wants to deploy'), 'and nothing else of the thread');
+});
+
+test('somebody else joins by the chip and sees the answer grow', async () => {
+  await button(bo.page, '1 dive open').click();
+  await bo.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
+  await inDive(bo, 'last-write-wins for each field').waitFor();
+  assert.equal(await dive(bo).locator('[aria-busy=true]').count(), 1);
+  await accessible(bo.page, 'a dive in which an answer is written');
+  await shot(bo.page, '32-dive-streaming-dark');
+  model.release();
+  for (const p of [ada, bo]) await inDive(p, 'two quiet days before the fair').waitFor();
+});
+
+test('both write; the partner answers each', async () => {
+  await say(bo, 'And the room?');
+  await inDive(ada, 'And the room?').waitFor();
+  for (const p of [ada, bo])
+    await p.page.waitForFunction(
+      () =>
+        [...document.querySelectorAll('aside article')].filter((a) => a.ariaLabel.startsWith('Vibe, '))
+          .length === 2,
+    );
+});
+
+test('typing is seen in the dive and not in the thread', async () => {
+  await explore(ada).pressSequentially('Perh');
+  await dive(bo).getByText('Ada Lindholm is typing').waitFor();
+  assert.equal(await thread(bo).getByText('is typing').count(), 0);
+  await explore(ada).fill('');
+});
+
+test('the thread hears nothing of it: no message, no count, nothing unread', async () => {
+  assert.equal(await thread(bo).getByRole('article').count(), 2);
+  await close(bo);
+  await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
+  await say(ada, 'Anybody else?');
+  await inDive(ada, 'Anybody else?').waitFor();
+  const general = bo.page
+    .getByRole('navigation', { name: 'Workspace' })
+    .getByRole('link', { name: /general/ });
+  assert.equal((await general.innerText()).trim(), 'general');
+  await general.click();
+  const row = bo.page.getByRole('listitem').filter({ hasText: QUESTION });
+  await row.getByText('1 reply').waitFor();
+  await row.getByRole('link', { name: 'Open the dive What breaks if we wait?' }).waitFor();
+  await accessible(bo.page, 'a channel with a dive');
+  await shot(bo.page, '33-channel-with-dive-dark');
+  await row.getByRole('link', { name: 'Open the dive What breaks if we wait?' }).click();
+  await inDive(bo, 'Anybody else?').waitFor();
+});
+
+test('a thread message is brought in as a quote, on purpose', async () => {
+  const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
+  await row.hover();
+  await row.getByRole('button', { name: 'Bring in', exact: true }).click();
+  assert.equal(await focused(ada), 'Explore with @vibe');
+  assert.match(
+    await explore(ada).inputValue(),
+    /^> \*\*Ada Lindholm:\*\* Nobody wants to deploy on a Friday\.\n\n$/,
+  );
+  await ada.page.keyboard.type('So Monday.');
+  await ada.page.keyboard.press('Enter');
+  await model.until((b) => /So Monday/.test(b.messages.at(-1).content));
+  await inDive(ada, 'So Monday.').locator('blockquote').waitFor();
+});
+
+test('its tools have no dive from a dive; the origin leads back', async () => {
+  await inDive(ada, 'So Monday.').hover();
+  await inDive(ada, 'So Monday.').getByRole('button', { name: 'Copy link' }).waitFor();
+  assert.equal(await dive(ada).getByRole('button', { name: 'Deep dive from here' }).count(), 0);
+  await dive(ada).getByRole('region', { name: 'Messages of the dive' }).press('Home');
+  await dive(ada).getByTitle('Go to this message').click();
+  await ada.page.waitForURL(/panel=dive:fork_\w+#m-msg_/);
+});
+
+test('a reload keeps the panel and what was being written', async () => {
+  await explore(ada).fill('Not yet sent');
+  await ada.page.reload();
+  await inDive(ada, 'So Monday.').waitFor();
+  assert.equal(await explore(ada).inputValue(), 'Not yet sent');
+  await explore(ada).fill('');
+});
+
+test('a second dive from the same message does not see the first', async () => {
+  await fork(bo, QUESTION);
+  await opened(bo);
+  await dive(bo).getByText('Think out loud').waitFor();
+  await button(bo.page, 'Make a plan').click();
+  await inDive(bo, 'Make a plan').waitFor();
+  await inDive(bo, 'Monday: two quiet days').waitFor();
+  const sent = await model.until((b) => b.stream && /Make a plan/.test(b.messages.at(-1).content));
+  assert.ok(!JSON.stringify(sent.messages).includes('What breaks if we wait'));
+  await button(bo.page, '2 dives open').waitFor();
+  await message(ada.page, QUESTION)
+    .first()
+    .getByRole('button', { name: 'Open the dive Make a plan' })
+    .waitFor();
+  assert.equal(await inDive(ada, 'Make a plan').count(), 0);
+});
+
+test('two dives of one message side by side, both live', async () => {
+  const first = id(ada);
+  await button(ada.page, 'Focus view').click();
+  await ada.page.getByRole('heading', { level: 1, name: 'What breaks if we wait?' }).waitFor();
+  assert.match(ada.page.url(), new RegExp(`panel=dive:${first}&focus=1`));
+  await accessible(ada.page, 'the focus view');
+  await shot(ada.page, '34-dive-focus-dark');
+  await button(ada.page, 'Compare with another dive').click();
+  await ada.page.getByRole('menuitem', { name: /Make a plan/ }).click();
+  const beside = ada.page.getByRole('region', { name: 'Deep dive beside: Make a plan' });
+  await beside.getByRole('article').filter({ hasText: 'Monday: two quiet days' }).waitFor();
+  await say(bo, 'Step two?');
+  await beside.getByRole('article').filter({ hasText: 'Step two?' }).waitFor();
+  assert.equal(await inDive(ada, 'Step two?').count(), 0);
+  await accessible(ada.page, 'two dives side by side');
+  await shot(ada.page, '35-dives-side-by-side-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '36-dives-side-by-side-light');
+  await theme(ada, 'dark');
+  await button(ada.page, 'Close the dive beside').click();
+  await beside.waitFor({ state: 'detached' });
+  await button(ada.page, 'Leave the focus view').click();
+  await thread(ada).waitFor();
+  await inDive(ada, 'So Monday.').waitFor();
+});
+
+test('the keyboard: J and K in the list one is in, Esc closes and gives the focus back, D dives', async () => {
+  await explore(ada).focus();
+  await ada.page.keyboard.press('Escape');
+  await ada.page.keyboard.press('Escape');
+  await dive(ada).waitFor({ state: 'detached' });
+  await ada.page.getByRole('region', { name: 'Messages', exact: true }).focus();
+  await ada.page.keyboard.press('j');
+  await ada.page.keyboard.press('j');
+  assert.match(await focused(ada), /^Ada Lindholm, /);
+  await ada.page.keyboard.press('d');
+  await opened(ada);
+  assert.equal(await focused(ada), 'Explore with @vibe');
+  await ada.page.keyboard.type('Third one');
+  await ada.page.keyboard.press('Enter');
+  await inDive(ada, 'Third one').waitFor();
+  await inDive(ada, 'Monday: two quiet days').waitFor();
+  await dive(ada).getByRole('region', { name: 'Messages of the dive' }).focus();
+  await ada.page.keyboard.press('j');
+  await ada.page.keyboard.press('j');
+  assert.ok(await ada.page.evaluate(() => document.activeElement.closest('aside') !== null));
+  await ada.page.keyboard.press('k');
+  assert.match(await focused(ada), /^Ada Lindholm, /);
+  await ada.page.keyboard.press('r');
+  assert.equal(await focused(ada), 'Explore with @vibe');
+  await ada.page.keyboard.press('Escape');
+  await ada.page.keyboard.press('Escape');
+  await dive(ada).waitFor({ state: 'detached' });
+  assert.match(await focused(ada), /^Ada Lindholm, /, 'back on the message');
+  await ada.page.goBack();
+  await inDive(ada, 'Third one').waitFor();
+});
+
+test('What it saw gives way to the dive that it covered', async () => {
+  await inDive(ada, 'Monday: two quiet days')
+    .getByRole('button', { name: /What it saw/ })
+    .click();
+  await ada.page.getByRole('region', { name: 'What Vibe saw' }).waitFor();
+  await button(ada.page, 'Close').click();
+  await inDive(ada, 'Third one').waitFor();
+});
+
+test('it is renamed, abandoned and opened again', async () => {
+  await button(ada.page, 'Menu of the dive').click();
+  await ada.page.getByRole('menuitem', { name: 'Rename' }).click();
+  await box(ada.page, 'Name of the dive').fill('The press');
+  await ada.page.keyboard.press('Enter');
+  await dive(ada).getByRole('heading', { name: 'The press' }).waitFor();
+  await button(ada.page, 'Menu of the dive').click();
+  await accessible(ada.page, 'the menu of a dive');
+  await ada.page.getByRole('menuitem', { name: 'Abandon dive' }).click();
+  await ada.page.getByRole('dialog', { name: 'Abandon this dive?' }).waitFor();
+  await button(ada.page, 'Abandon dive').click();
+  await dive(ada).getByText('Abandoned. Nothing was posted.').waitFor();
+  assert.equal(await explore(ada).count(), 0);
+  await accessible(ada.page, 'an abandoned dive');
+  await shot(ada.page, '37-dive-abandoned-dark');
+  await button(bo.page, '2 dives open').click();
+  await bo.page.getByRole('menuitem', { name: /The press.*Abandoned/ }).waitFor();
+  await accessible(bo.page, 'the dives of a thread');
+  await shot(bo.page, '38-dives-of-a-thread-dark');
+  await bo.page.keyboard.press('Escape');
+  await dive(ada).getByRole('button', { name: 'Reopen' }).click();
+  await explore(ada).waitFor();
+  await button(bo.page, '3 dives open').waitFor();
+});
+
+test('the switcher finds it', async () => {
+  await bo.page.keyboard.press('Control+k');
+  await box(bo.page, 'Jump to a channel, dive, person, agent or thread')
+    .or(bo.page.getByRole('combobox', { name: /Jump to a channel, dive/ }))
+    .fill('the press');
+  await bo.page.getByRole('option', { name: /The press.*Deep dive/ }).click();
+  await inDive(bo, 'Third one').waitFor();
+});
+
+test('seven are enough', async () => {
+  const {
+    headers,
+    thread: at,
+    origin,
+  } = await ada.page.evaluate(async () => {
+    const me = await (await fetch('/v1/auth/me')).json();
+    return {
+      headers: { 'X-Workspace-Id': me.workspaces[0].id },
+      thread: /\/t\/(thread_\w+)/.exec(location.pathname)[1],
+      origin: document.querySelector('main article').id.slice(2),
+    };
+  });
+  for (let i = 0; i < 4; i++) {
+    const made = await ada.page.request.post(`${server.base}/v1/threads/${at}/forks`, {
+      headers: { ...headers, origin: server.base },
+      data: { message_id: origin, title: `Side question ${i + 1}` },
+    });
+    assert.equal(made.status(), 201);
+  }
+  await button(ada.page, '7 dives open').waitFor();
+  await close(ada);
+  const row = thread(ada).getByRole('article').filter({ hasText: QUESTION }).first();
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
+  await ada.page.getByText('7 dives are open here. Resolve or abandon one first.').last().waitFor();
+  assert.ok(!ada.page.url().includes('panel='));
+  await accessible(ada.page, 'a message with many dives');
+});
+
+test('offline: what is written waits; no dive is started', async () => {
+  await thread(ada).getByRole('button', { name: 'Open the dive The press' }).click();
+  await inDive(ada, 'Third one').waitFor();
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').first().waitFor();
+  await say(ada, 'Written in a tunnel');
+  await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor();
+  const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
+  await ada.page.getByText('A dive can be started when you are back').last().waitFor();
+  await ada.context.setOffline(false);
+  await inDive(bo, 'Written in a tunnel').waitFor();
+  await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
+});
+
+test('on a phone the dive is a sheet: long press, Back closes it', async () => {
+  const phone = await person(browser, server.base, { viewport: PHONE, touch: true });
+  await joinBy(phone.page, await inviteLink(ada.page), { name: 'Cy Twombly', email: 'cy@example.com' });
+  await phone.page.getByRole('link', { name: QUESTION }).click();
+  const row = thread(phone).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
+  await row.waitFor();
+  await button(phone.page, '7 dives open').waitFor();
+  await accessible(phone.page, 'a thread with dives on a phone');
+  await shot(phone.page, '39-thread-with-dives-phone');
+  const spot = await row.getByText('Nobody wants to deploy').boundingBox();
+  const cdp = await phone.context.newCDPSession(phone.page);
+  const touchPoints = [{ x: spot.x + 5, y: spot.y + 5 }];
+  await cdp.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints });
+  await phone.page.getByRole('dialog', { name: 'Message' }).waitFor();
+  await phone.page.getByRole('button', { name: 'Deep dive from here' }).waitFor();
+  await cdp.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+  await shot(phone.page, '40-message-sheet-phone');
+  await phone.page.keyboard.press('Escape');
+  await button(phone.page, '7 dives open').click();
+  await phone.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
+  await inDive(phone, 'So Monday.').waitFor();
+  await accessible(phone.page, 'a dive on a phone');
+  await fits(phone.page, 'a dive on a phone');
+  await shot(phone.page, '41-dive-phone-dark');
+  await theme(phone, 'light');
+  await shot(phone.page, '42-dive-phone-light');
+  await phone.page.goBack();
+  await dive(phone).waitFor({ state: 'detached' });
+  assert.deepEqual(phone.errors, []);
+  await phone.close();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
