@@ -105,7 +105,7 @@ export class WorkspaceState {
     );
     this.reads = new Reads(this.api, this.threads, this.channels, () => void this.#recount());
     this.tasks = new Tasks((id) => this.api.task(id));
-    this.typing = new Typing((place) => this.#socket.typing(place));
+    this.typing = new Typing((place) => this.dives.isStarting(place) || this.#socket.typing(place));
     this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
     this.outbox = new Outbox(world.shelf, `openvibe.outbox.${user}.${ref.id}`, {
       post: (item) => this.#post(item),
