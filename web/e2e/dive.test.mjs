@@ -47,6 +47,15 @@ const close = async (p) => {
   await dive(p).getByRole('button', { name: 'Close the dive' }).click();
   await dive(p).waitFor({ state: 'detached' });
 };
+/** What a request in this person's name needs, and where they are. */
+const caller = async (p) => {
+  const { workspace, ...where } = await p.page.evaluate(async () => ({
+    workspace: (await (await fetch('/v1/auth/me')).json()).workspaces[0].id,
+    at: /\/t\/(thread_\w+)/.exec(location.pathname)[1],
+    first: document.querySelector('main article').id.slice(2),
+  }));
+  return { headers: { 'X-Workspace-Id': workspace, origin: server.base }, ...where };
+};
 const focused = (p) => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
 
 before(async () => {
@@ -317,22 +326,11 @@ test('the switcher finds it', async () => {
 });
 
 test('seven are enough', async () => {
-  const {
-    headers,
-    thread: at,
-    origin,
-  } = await ada.page.evaluate(async () => {
-    const me = await (await fetch('/v1/auth/me')).json();
-    return {
-      headers: { 'X-Workspace-Id': me.workspaces[0].id },
-      thread: /\/t\/(thread_\w+)/.exec(location.pathname)[1],
-      origin: document.querySelector('main article').id.slice(2),
-    };
-  });
+  const { headers, at, first } = await caller(ada);
   for (let i = 0; i < 4; i++) {
     const made = await ada.page.request.post(`${server.base}/v1/threads/${at}/forks`, {
-      headers: { ...headers, origin: server.base },
-      data: { message_id: origin, title: `Side question ${i + 1}` },
+      headers,
+      data: { message_id: first, title: `Side question ${i + 1}` },
     });
     assert.equal(made.status(), 201);
   }
@@ -360,6 +358,32 @@ test('offline: what is written waits; no dive is started', async () => {
   await ada.context.setOffline(false);
   await inDive(bo, 'Written in a tunnel').waitFor();
   await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
+});
+
+test('resolved it is read-only, leads to its result, and can be reopened', async () => {
+  await thread(bo).getByRole('button', { name: 'Open the dive Make a plan' }).click();
+  await inDive(bo, 'Step two?').waitFor();
+  await thread(ada).getByRole('button', { name: 'Open the dive Make a plan' }).click();
+  await inDive(ada, 'Step two?').waitFor();
+  const { headers } = await caller(bo);
+  const answer = await bo.page.request.post(`${server.base}/v1/forks/${id(bo)}/publish`, {
+    headers,
+    data: { resolution: { headline: 'Launch on Monday', conclusion: 'Two quiet days before the fair.' } },
+  });
+  assert.equal(answer.status(), 200);
+  await dive(bo).getByText('Resolved by you, just now').waitFor();
+  await dive(ada).getByText('Resolved by Bo Chen, just now').waitFor();
+  assert.equal(await explore(ada).count(), 0);
+  await button(ada.page, '6 dives open').waitFor();
+  await accessible(ada.page, 'a resolved dive');
+  await shot(ada.page, '43-dive-resolved-dark');
+  await dive(ada).getByRole('link', { name: 'See the result' }).click();
+  await dive(ada).waitFor({ state: 'detached' });
+  await ada.page.getByRole('article', { name: 'Result: Launch on Monday' }).waitFor();
+  await dive(bo).getByRole('button', { name: 'Reopen' }).click();
+  await dive(bo).getByText('Nothing new since the result').waitFor();
+  await say(bo, 'One more thing.');
+  await dive(bo).getByText('Said since the result: not in it yet').waitFor();
 });
 
 test('on a phone the dive is a sheet: long press, Back closes it', async () => {
