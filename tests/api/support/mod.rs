@@ -3,6 +3,7 @@
 
 mod app;
 mod database;
+mod dives;
 mod model_server;
 mod person;
 mod process;
@@ -12,8 +13,9 @@ use std::time::Duration;
 
 pub use app::{Team, TestApp, team, team_with};
 pub use database::Place;
+pub use dives::{Dive, ROOT, drafting};
 pub use model_server::{Answer, Gate, ModelServer};
-pub use person::{Person, sign_up, visitor};
+pub use person::{Person, Reply, sign_up, visitor};
 pub use process::{TestProcess, command};
 use serde_json::Value;
 pub use socket::Socket;

@@ -1,8 +1,8 @@
 //! A server that speaks chat completions and says what the test wrote down for it.
 //!
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lower case
-//! (`vibe`, `coder`, an agent of `instructions_of`), or `summary` for the utility model's summaries. Who has no
-//! script left answers `Fine.`.
+//! (`vibe`, `coder`, an agent of `instructions_of`), `summary` for the utility model's summaries, or `resolver` for
+//! drafts of what a deep dive came to. Who has no script left answers `Fine.`.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -329,6 +329,7 @@ fn speaker_of(body: &Value) -> String {
         return "summary".to_owned();
     }
     let rest = system.split_once("You are ").map_or("", |(_, rest)| rest);
+    let rest = rest.strip_prefix("the ").unwrap_or(rest);
     rest.chars()
         .take_while(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)

@@ -227,6 +227,12 @@ impl Socket {
             .await;
     }
 
+    /// Watches a dive.
+    pub async fn watch(&mut self, fork: &str) {
+        self.ack(json!({"type": "subscribe", "fork_id": fork}))
+            .await;
+    }
+
     /// The code with which the server closes.
     pub async fn closed(&mut self) -> u16 {
         loop {

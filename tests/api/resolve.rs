@@ -1,0 +1,757 @@
+//! Asking for a draft of what a deep dive came to: the task, its events, and what becomes of drafts that there were.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Dive, Gate, Team, id, list, number, team, team_with, text, units};
+
+/// A dive in which Ada and Bo settled something.
+async fn settled(t: &Team) -> (Dive, [String; 2]) {
+    let dive = t.dive().await;
+    let said = [
+        t.ada
+            .tell_in(&dive.fork, "Let's ship on Monday, two quiet days.")
+            .await,
+        t.bo.tell_in(&dive.fork, "Agreed. I'll book the room by 2026-12-01.")
+            .await,
+    ];
+    (dive, said)
+}
+
+/// A team without a model: the built-in provider answers.
+async fn offline() -> Team {
+    team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await
+}
+
+/// A resolve whose model thinks until the gate opens.
+async fn held(t: &Team, fork: &str) -> (Gate, String) {
+    let gate = Gate::new();
+    t.model()
+        .script("resolver", [Answer::text("Fine.").held(&gate)]);
+    let task = t.ada.resolve(fork).await;
+    gate.reached().await;
+    (gate, task)
+}
+
+#[tokio::test]
+async fn a_resolve_is_a_task_and_ends_with_a_draft() {
+    let t = offline().await;
+    let (dive, said) = settled(&t).await;
+    let answer = t
+        .ada
+        .try_resolve(&dive.fork, json!({"guidance": " Look at the day. "}))
+        .await
+        .is(202);
+    let task = &answer["task"];
+    assert_eq!(answer["fork"], t.ada.fork(&dive.fork).await);
+    assert_eq!(
+        (
+            &task["kind"],
+            &task["fork_id"],
+            &task["thread_id"],
+            &task["trigger_message_id"],
+            &task["requested_by"],
+            &task["input"]["prompt"]
+        ),
+        (
+            &json!("resolve"),
+            &json!(dive.fork),
+            &json!(dive.thread),
+            &Value::Null,
+            &json!(t.ada.id),
+            &json!("Look at the day.")
+        )
+    );
+    let done = t.ada.completed(&id(task)).await;
+    let draft = t.bo.resolution(&dive.fork).await;
+    assert_eq!(done["output"]["resolution_id"], draft["id"]);
+    assert!(done["output"].get("message_id").is_none_or(Value::is_null));
+    let length = units(&text(&draft, "/headline")) + units(&text(&draft, "/conclusion"));
+    assert_eq!(done["output"]["response_length"], length);
+    assert!(id(&draft).starts_with("res_"));
+    for (field, value) in [
+        ("workspace_id", json!(t.ada.workspace)),
+        ("channel_id", json!(t.general)),
+        ("thread_id", json!(dive.thread)),
+        ("fork_id", json!(dive.fork)),
+        ("fork_title", json!("The day")),
+        ("version", json!(1)),
+        ("status", json!("draft")),
+        ("generated_by", json!("builtin")),
+        ("edited_by", json!([])),
+        ("revision", json!(1)),
+        ("message_id", Value::Null),
+        ("published_by", Value::Null),
+        ("published_at", Value::Null),
+        ("covers_seq", t.ada.message(&said[1]).await["seq"].clone()),
+    ] {
+        assert_eq!(draft[field], value, "{field}");
+    }
+    assert!(!text(&draft, "/headline").is_empty());
+    assert!(units(&text(&draft, "/headline")) <= 120);
+    let fork = t.ada.fork(&dive.fork).await;
+    assert_eq!(
+        (
+            &fork["draft_id"],
+            &fork["status"],
+            &fork["stale"],
+            &fork["resolution_id"]
+        ),
+        (&draft["id"], &json!("active"), &json!(false), &Value::Null)
+    );
+    assert_eq!(t.ada.contents(&dive.thread).await.len(), 1, "no card yet");
+    assert_eq!(t.ada.contents_in(&dive.fork).await.len(), 2, "no notice");
+}
+
+#[tokio::test]
+async fn a_draft_is_told_of_in_order() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    let mut socket = t.bo.socket().await;
+    let task = t.ada.resolve(&dive.fork).await;
+    let seen = socket
+        .events_through("the end", |f| f["data"]["task"]["status"] == "completed")
+        .await;
+    let told: Vec<String> = seen
+        .iter()
+        .map(|f| match f["data"]["task"]["status"].as_str() {
+            Some(status) => format!("{} {status}", text(f, "/type")),
+            None => text(f, "/type"),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "task.status_changed queued",
+            "task.status_changed running",
+            "resolution.drafted",
+            "fork.updated",
+            "task.status_changed completed"
+        ]
+    );
+    for frame in &seen {
+        assert_eq!(
+            (&frame["channel_id"], &frame["thread_id"], &frame["fork_id"]),
+            (&json!(t.general), &json!(dive.thread), &json!(dive.fork))
+        );
+    }
+    assert_eq!(
+        seen[2]["data"]["resolution"],
+        t.ada.resolution(&dive.fork).await
+    );
+    assert_eq!(seen[3]["data"]["fork"], t.ada.fork(&dive.fork).await);
+    assert_eq!(seen[4]["data"]["task"]["id"], task.as_str());
+}
+
+#[tokio::test]
+async fn sources_and_owners_of_an_extracted_draft_are_of_the_dive() {
+    let t = offline().await;
+    let (dive, said) = settled(&t).await;
+    let sibling = id(&t
+        .ada
+        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .await);
+    t.ada.say_in(&sibling, "I'll feed the cat by Friday.").await;
+    let draft = t.ada.drafted(&dive.fork).await;
+    let known = [dive.root.clone(), said[0].clone(), said[1].clone()];
+    for field in [
+        "key_points",
+        "action_items",
+        "open_questions",
+        "deferred_items",
+    ] {
+        for point in list(&draft, &format!("/{field}")) {
+            for source in list(&point, "/sources") {
+                let source = source.as_str().unwrap().to_owned();
+                assert!(known.contains(&source), "{field}: {point}");
+            }
+        }
+    }
+    for item in list(&draft, "/action_items") {
+        assert!(id(&item).starts_with("item_"));
+        assert_eq!(item["done"], false);
+        if !item["owner_id"].is_null() {
+            assert!(
+                [&t.ada.id, &t.bo.id].contains(&&text(&item, "/owner_id")),
+                "{item}"
+            );
+        }
+    }
+    assert!(!draft.to_string().contains("cat"), "{draft}");
+}
+
+#[tokio::test]
+async fn what_bo_took_on_is_his() {
+    let t = offline().await;
+    let (dive, said) = settled(&t).await;
+    let draft = t.ada.drafted(&dive.fork).await;
+    let items = list(&draft, "/action_items");
+    assert_eq!(items.len(), 1, "{draft}");
+    assert_eq!(
+        (
+            &items[0]["owner_id"],
+            &items[0]["owner_name"],
+            &items[0]["due"],
+            &items[0]["sources"]
+        ),
+        (
+            &json!(t.bo.id),
+            &json!("Bo"),
+            &json!("2026-12-01"),
+            &json!([said[1]])
+        )
+    );
+}
+
+#[tokio::test]
+async fn while_one_runs_the_same_task_is_answered() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    let again =
+        t.bo.try_resolve(&dive.fork, json!({"publish": true}))
+            .await
+            .is(202);
+    assert_eq!(again["task"]["id"], task.as_str());
+    assert_eq!(again["task"]["requested_by"], t.ada.id.as_str());
+    gate.open();
+    t.ada.completed(&task).await;
+    assert_eq!(t.ada.fork(&dive.fork).await["status"], "active");
+    assert_ne!(t.ada.resolve(&dive.fork).await, task);
+}
+
+#[tokio::test]
+async fn of_many_who_resolve_at_once_all_get_one_task() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model()
+        .script("resolver", [Answer::text("Fine.").held(&gate)]);
+    let asking = (0..10).map(|_| t.ada.try_resolve(&dive.fork, json!({})));
+    let mut tasks: Vec<String> = futures::future::join_all(asking)
+        .await
+        .into_iter()
+        .map(|reply| text(&reply.is(202), "/task/id"))
+        .collect();
+    tasks.dedup();
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    gate.open();
+    t.ada.completed(&tasks[0]).await;
+}
+
+#[tokio::test]
+async fn a_dive_in_which_nobody_said_anything_is_empty() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Root").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
+    let refused = t.ada.try_resolve(&fork, json!({})).await;
+    assert_eq!(refused.refused(422), "fork_empty");
+    let coder = t.ada.agent("coder").await["id"].clone();
+    t.ada
+        .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": coder}))
+        .await
+        .is(200);
+    assert_eq!(t.ada.messages_in(&fork).await[0]["kind"], "notice");
+    let refused = t.ada.try_resolve(&fork, json!({})).await;
+    assert_eq!(refused.refused(422), "fork_empty", "a notice is nobody's");
+    t.ada
+        .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": null}))
+        .await
+        .is(200);
+    let message = t.ada.tell_in(&fork, "Gone").await;
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    let refused = t.ada.try_resolve(&fork, json!({})).await;
+    assert_eq!(refused.refused(422), "fork_empty", "all of it was deleted");
+    let tasks = t.ada.get("/v1/tasks").await.ok();
+    assert_eq!(tasks["data"], json!([]));
+}
+
+#[tokio::test]
+async fn malformed_wishes_are_refused() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    for (form, status) in [
+        (json!({"publish": "yes"}), 400),
+        (json!({"publish": null}), 400),
+        (json!({"colour": "red"}), 400),
+        (json!({"guidance": 7}), 400),
+        (json!({"guidance": "x".repeat(2001)}), 422),
+        (json!({"guidance": "👋".repeat(1001)}), 422),
+    ] {
+        t.ada
+            .try_resolve(&dive.fork, form.clone())
+            .await
+            .refused(status);
+    }
+    t.ada
+        .get(&format!("/v1/forks/{}/resolution", dive.fork))
+        .await
+        .refused(404);
+    let longest = json!({"guidance": "👋".repeat(1000)});
+    let task = t.ada.try_resolve(&dive.fork, longest).await.is(202);
+    t.ada.completed(&text(&task, "/task/id")).await;
+    let path = format!("/v1/forks/{}/resolve", dive.fork);
+    let without_body = t.ada.act(&path).await.is(202);
+    t.ada.completed(&text(&without_body, "/task/id")).await;
+}
+
+#[tokio::test]
+async fn a_draft_that_people_edited_is_kept_unless_it_is_to_be_replaced() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    let first = t.ada.drafted(&dive.fork).await;
+    let untouched = t.ada.drafted(&dive.fork).await;
+    assert_eq!(untouched["version"], 1, "what no person edited is replaced");
+    let edited =
+        t.bo.change_draft(&dive.fork, json!({"headline": "Ours"}))
+            .await;
+    let refused = t.ada.try_resolve(&dive.fork, json!({})).await;
+    assert_eq!(refused.refused(409), "draft_edited");
+    let refused = t
+        .ada
+        .try_resolve(&dive.fork, json!({"replace_draft": false, "publish": true}))
+        .await;
+    assert_eq!(refused.refused(409), "draft_edited");
+    assert_eq!(t.ada.resolution(&dive.fork).await, edited);
+    let task = t
+        .ada
+        .try_resolve(&dive.fork, json!({"replace_draft": true}))
+        .await
+        .is(202);
+    t.ada.completed(&text(&task, "/task/id")).await;
+    let replaced = t.ada.resolution(&dive.fork).await;
+    assert_eq!(replaced["headline"], first["headline"]);
+    assert_eq!(
+        (
+            &replaced["edited_by"],
+            &replaced["version"],
+            &replaced["status"]
+        ),
+        (&json!([]), &json!(1), &json!("draft"))
+    );
+    assert_eq!(t.ada.fork(&dive.fork).await["draft_id"], replaced["id"]);
+}
+
+#[tokio::test]
+async fn what_people_edit_while_a_resolve_runs_is_never_overwritten() {
+    let t = team().await;
+    for wish in [json!({}), json!({"replace_draft": true, "publish": true})] {
+        let (dive, _) = settled(&t).await;
+        t.ada
+            .begin_draft(&dive.fork, json!({"headline": "First"}))
+            .await;
+        if wish == json!({}) {
+            t.ada.publish(&dive.fork).await;
+            t.ada.reopen(&dive.fork).await;
+        }
+        let gate = Gate::new();
+        t.model()
+            .script("resolver", [Answer::text("Fine.").held(&gate)]);
+        let answer = t.ada.try_resolve(&dive.fork, wish.clone()).await.is(202);
+        gate.reached().await;
+        let edited =
+            t.bo.change_draft(&dive.fork, json!({"headline": "Written meanwhile"}))
+                .await;
+        gate.open();
+        let ended = t.ada.ended(&text(&answer, "/task/id")).await;
+        assert_eq!(ended["status"], "completed", "{wish}");
+        assert_eq!(t.ada.resolution(&dive.fork).await, edited, "{wish}");
+        assert_eq!(t.ada.fork(&dive.fork).await["status"], "active", "{wish}");
+    }
+}
+
+#[tokio::test]
+async fn a_draft_begun_by_hand_while_a_resolve_runs_stays() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    let by_hand =
+        t.bo.begin_draft(&dive.fork, json!({"headline": "By hand"}))
+            .await;
+    gate.open();
+    t.ada.completed(&task).await;
+    assert_eq!(t.ada.resolution(&dive.fork).await, by_hand);
+}
+
+#[tokio::test]
+async fn a_resolve_is_stopped_and_tried_again() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (_gate, task) = held(&t, &dive.fork).await;
+    let stopped = t.bo.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    assert_eq!(stopped["status"], "cancelled");
+    t.model().given_up(1).await;
+    let none = t
+        .ada
+        .get(&format!("/v1/forks/{}/resolution", dive.fork))
+        .await;
+    assert_eq!(none.refused(404), "no_resolution");
+    t.bo.act(&format!("/v1/tasks/{task}/retry"))
+        .await
+        .refused(403);
+    let again = t.ada.act(&format!("/v1/tasks/{task}/retry")).await.is(201);
+    assert_eq!(
+        (&again["kind"], &again["retry_of"], &again["fork_id"]),
+        (&json!("resolve"), &json!(task), &json!(dive.fork))
+    );
+    let done = t.ada.completed(&id(&again)).await;
+    assert_eq!(
+        done["output"]["resolution_id"],
+        t.ada.resolution(&dive.fork).await["id"]
+    );
+    t.ada
+        .act(&format!("/v1/tasks/{}/retry", id(&again)))
+        .await
+        .refused(409);
+    assert_eq!(t.ada.contents_in(&dive.fork).await.len(), 2, "no notice");
+}
+
+#[tokio::test]
+async fn abandoning_stops_a_resolve() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    t.bo.abandon(&dive.fork).await;
+    assert_eq!(t.ada.ended(&task).await["status"], "cancelled");
+    gate.open();
+    t.model().given_up(1).await;
+    t.ada.reopen(&dive.fork).await;
+    let none = t
+        .ada
+        .get(&format!("/v1/forks/{}/resolution", dive.fork))
+        .await;
+    assert_eq!(none.refused(404), "no_resolution");
+}
+
+#[tokio::test]
+async fn publishing_stops_a_resolve() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    let published =
+        t.bo.publish_as(&dive.fork, json!({"headline": "Monday it is"}))
+            .await;
+    assert_eq!(t.ada.ended(&task).await["status"], "cancelled");
+    gate.open();
+    t.model().given_up(1).await;
+    assert_eq!(t.ada.resolution(&dive.fork).await, published["resolution"]);
+    assert!(t.ada.fork(&dive.fork).await["draft_id"].is_null());
+}
+
+#[tokio::test]
+async fn what_is_said_after_a_draft_makes_it_stale() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    t.ada.drafted(&dive.fork).await;
+    let mut socket = t.bo.socket().await;
+    t.bo.say_in(&dive.fork, "One more thing").await;
+    let event = socket.of("fork.updated").await;
+    assert_eq!(event["data"]["fork"]["stale"], true);
+    t.bo.say_in(&dive.fork, "And another").await;
+    let seen = socket.settle().await;
+    assert!(
+        seen.iter()
+            .all(|f| f["type"] != "fork.updated" && f["type"] != "resolution.updated"),
+        "it is so already: {seen:?}"
+    );
+    t.ada.drafted(&dive.fork).await;
+    assert_eq!(t.ada.fork(&dive.fork).await["stale"], false);
+}
+
+#[tokio::test]
+async fn what_is_changed_or_deleted_after_a_draft_makes_it_stale() {
+    let t = offline().await;
+    for action in ["edit", "delete", "edit root", "delete root", "react"] {
+        let (dive, said) = settled(&t).await;
+        t.ada.drafted(&dive.fork).await;
+        assert_eq!(t.ada.fork(&dive.fork).await["stale"], false);
+        let message = if action.ends_with("root") {
+            &dive.root
+        } else {
+            &said[0]
+        };
+        let path = format!("/v1/messages/{message}");
+        let reply = match action {
+            "react" => t.ada.put(&format!("{path}/reactions/x"), json!({})).await,
+            "edit" | "edit root" => t.ada.patch(&path, json!({"content": "Other"})).await,
+            _ => t.ada.delete(&path).await,
+        };
+        reply.is(200);
+        assert_eq!(
+            t.ada.fork(&dive.fork).await["stale"],
+            action != "react",
+            "{action}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_in_the_thread_or_a_sibling_makes_nothing_stale() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    let sibling = id(&t
+        .ada
+        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .await);
+    t.ada.drafted(&dive.fork).await;
+    t.ada.say_in(&sibling, "Elsewhere").await;
+    let reply = t.ada.tell(&dive.thread, "In the thread").await;
+    t.ada.delete(&format!("/v1/messages/{reply}")).await.is(200);
+    assert_eq!(t.ada.fork(&dive.fork).await["stale"], false);
+    assert_eq!(
+        t.ada.fork(&sibling).await["stale"],
+        false,
+        "nothing came of it"
+    );
+}
+
+#[tokio::test]
+async fn what_is_said_while_a_resolve_runs_makes_its_draft_stale() {
+    let t = team().await;
+    let (dive, said) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    t.bo.say_in(&dive.fork, "Wait, no").await;
+    gate.open();
+    t.ada.completed(&task).await;
+    let fork = t.ada.fork(&dive.fork).await;
+    assert_eq!(fork["stale"], true);
+    let draft = t.ada.resolution(&dive.fork).await;
+    let last_read = t.ada.message(&said[1]).await;
+    assert_eq!(draft["covers_seq"], last_read["seq"]);
+    let event = t
+        .ada
+        .event_where("the draft", |e| {
+            e["data"]["fork"]["draft_id"] == draft["id"]
+        })
+        .await;
+    assert_eq!(
+        event["data"]["fork"]["stale"], true,
+        "it is told so at once"
+    );
+}
+
+#[tokio::test]
+async fn what_is_changed_or_deleted_while_a_resolve_runs_makes_its_draft_stale() {
+    let t = team().await;
+    for action in ["edit", "delete", "edit root"] {
+        let (dive, said) = settled(&t).await;
+        let (gate, task) = held(&t, &dive.fork).await;
+        let message = if action == "edit root" {
+            &dive.root
+        } else {
+            &said[0]
+        };
+        let path = format!("/v1/messages/{message}");
+        if action == "delete" {
+            t.ada.delete(&path).await.is(200);
+        } else {
+            t.ada
+                .patch(&path, json!({"content": "Other"}))
+                .await
+                .is(200);
+        }
+        gate.open();
+        t.ada.completed(&task).await;
+        assert_eq!(t.ada.fork(&dive.fork).await["stale"], true, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_after_the_draft_makes_it_stale() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model()
+        .script("coder", [Answer::text("Late.").held(&gate)]);
+    let reply = t.ada.ask_in(&dive.fork, "@coder look").await;
+    gate.reached().await;
+    t.ada.drafted(&dive.fork).await;
+    assert_eq!(t.ada.fork(&dive.fork).await["stale"], false);
+    gate.open();
+    t.ada.completed(&reply).await;
+    assert_eq!(t.ada.fork(&dive.fork).await["stale"], true);
+}
+
+#[tokio::test]
+async fn a_reply_that_was_half_written_when_the_draft_was_made_makes_it_stale_when_it_is_whole() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model().script(
+        "coder",
+        [Answer::stream()
+            .piece("Half")
+            .wait(&gate)
+            .piece(", whole.")
+            .end()],
+    );
+    let reply = t.ada.ask_in(&dive.fork, "@coder look").await;
+    t.ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    t.ada.drafted(&dive.fork).await;
+    gate.open();
+    t.ada.completed(&reply).await;
+    assert_eq!(t.ada.fork(&dive.fork).await["stale"], true);
+}
+
+#[tokio::test]
+async fn the_partner_is_who_resolves_and_else_the_default_agent() {
+    let t = team().await;
+    let coder = t.ada.agent("coder").await["id"].clone();
+    let started = t.ada.start(&t.general, "Root").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&t
+        .ada
+        .start_dive(&thread, &root, json!({"agent_id": coder}))
+        .await);
+    let reply = t.ada.ask_in(&fork, "We take Monday.").await;
+    t.ada.completed(&reply).await;
+    let task = t.ada.try_resolve(&fork, json!({})).await.is(202);
+    assert_eq!(task["task"]["agent_id"], coder);
+    let dive = t.dive().await;
+    t.ada.say_in(&dive.fork, "Monday").await;
+    let task = t.ada.try_resolve(&dive.fork, json!({})).await.is(202);
+    assert_eq!(task["task"]["agent_id"], t.ada.agent("vibe").await["id"]);
+}
+
+#[tokio::test]
+async fn publish_true_posts_the_card_in_the_agents_name() {
+    let t = offline().await;
+    let (dive, _) = settled(&t).await;
+    let vibe = t.ada.agent("vibe").await;
+    let answer = t
+        .ada
+        .try_resolve(&dive.fork, json!({"publish": true}))
+        .await
+        .is(202);
+    let done = t.ada.completed(&text(&answer, "/task/id")).await;
+    let card = t.ada.messages(&dive.thread).await.pop().unwrap();
+    assert_eq!(done["output"]["message_id"], card["id"]);
+    assert_eq!(
+        (
+            &card["kind"],
+            &card["author"]["type"],
+            &card["author"]["id"],
+            &card["parent_id"],
+            &card["fork_id"]
+        ),
+        (
+            &json!("resolution"),
+            &json!("agent"),
+            &vibe["id"],
+            &json!(dive.root),
+            &Value::Null
+        )
+    );
+    assert_eq!(
+        (
+            &card["metadata"]["agent_id"],
+            &card["metadata"]["task_id"],
+            &card["metadata"]["resolution_id"]
+        ),
+        (&vibe["id"], &done["id"], &done["output"]["resolution_id"])
+    );
+    let told = list(&card, "/metadata/notify_user_ids");
+    assert!(
+        told.contains(&json!(t.ada.id)) && told.contains(&json!(t.bo.id)),
+        "nobody of them published it: {told:?}"
+    );
+    let result = t.ada.resolution(&dive.fork).await;
+    assert_eq!(
+        (&result["status"], &result["version"], &result["message_id"]),
+        (&json!("published"), &json!(1), &card["id"])
+    );
+    assert_eq!(
+        result["published_by"],
+        json!({"type": "agent", "id": vibe["id"], "name": "Vibe"})
+    );
+    let fork = t.ada.fork(&dive.fork).await;
+    assert_eq!(
+        (&fork["status"], &fork["resolution_id"], &fork["draft_id"]),
+        (&json!("resolved"), &result["id"], &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_resolve_that_was_to_publish_leaves_a_draft_when_the_thread_was_archived_meanwhile() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model()
+        .script("resolver", [Answer::text("Fine.").held(&gate)]);
+    let answer = t
+        .ada
+        .try_resolve(&dive.fork, json!({"publish": true}))
+        .await
+        .is(202);
+    gate.reached().await;
+    t.ada
+        .patch(
+            &format!("/v1/threads/{}", dive.thread),
+            json!({"status": "archived"}),
+        )
+        .await
+        .is(200);
+    gate.open();
+    t.ada.completed(&text(&answer, "/task/id")).await;
+    assert_eq!(t.ada.contents(&dive.thread).await.len(), 1, "no card");
+    assert_eq!(t.ada.resolution(&dive.fork).await["status"], "draft");
+}
+
+#[tokio::test]
+async fn a_resolve_that_the_queue_has_no_room_for_fails_with_a_notice_in_the_dive() {
+    let t = team_with(&[("WORKERS", "1")]).await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model()
+        .script("coder", [Answer::text("Done.").held(&gate)]);
+    let thread = t.ada.thread(&t.general, "Queue").await;
+    t.ada.ask(&thread, "@coder hold the only worker").await;
+    gate.reached().await;
+    for _ in 0..200 {
+        t.ada.ask(&thread, "@vibe wait").await;
+    }
+    let answer = t.ada.try_resolve(&dive.fork, json!({})).await.is(202);
+    assert_eq!(
+        (&answer["task"]["status"], &answer["task"]["error"]["code"]),
+        (&json!("failed"), &json!("queue_full"))
+    );
+    assert_eq!(t.ada.messages_in(&dive.fork).await[2]["kind"], "notice");
+    assert_eq!(number(&t.ada.fork(&dive.fork).await, "/message_count"), 3);
+}
+
+#[tokio::test]
+async fn resolving_waits_for_no_model() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (gate, task) = held(&t, &dive.fork).await;
+    assert_eq!(t.ada.task(&task).await["status"], "running");
+    t.bo.say_in(&dive.fork, "People talk on").await;
+    gate.open();
+    t.ada.completed(&task).await;
+}
+
+#[tokio::test]
+async fn without_any_result_there_is_none_to_read() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let none = t
+        .ada
+        .get(&format!("/v1/forks/{}/resolution", dive.fork))
+        .await;
+    assert_eq!(none.refused(404), "no_resolution");
+    let published = t.ada.try_publish(&dive.fork, json!({})).await;
+    assert_eq!(published.refused(409), "no_draft");
+    let versions = t
+        .ada
+        .get(&format!("/v1/forks/{}/resolutions", dive.fork))
+        .await
+        .ok();
+    assert_eq!(versions["data"], json!([]));
+}

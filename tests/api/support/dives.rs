@@ -1,0 +1,165 @@
+//! Deep dives and what comes of them, as people use them.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Person, Team, id, list, number, person::Reply, text};
+
+/// A thread of #general with one message of Ada, and her dive into it, in which nobody answers unasked.
+pub struct Dive {
+    pub thread: String,
+    /// The forked message.
+    pub root: String,
+    pub fork: String,
+}
+
+/// What the forked message of a `Dive` says.
+pub const ROOT: &str = "Friday or Monday?";
+
+impl Team {
+    pub async fn dive(&self) -> Dive {
+        let started = self.ada.start(&self.general, ROOT).await;
+        let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+        let fork = self
+            .ada
+            .start_dive(
+                &thread,
+                &root,
+                json!({"title": "The day", "agent_id": null}),
+            )
+            .await;
+        Dive {
+            thread,
+            root,
+            fork: id(&fork),
+        }
+    }
+
+    /// A dive with a published result of that headline: the dive and what publishing answered.
+    pub async fn resolved(&self, headline: &str) -> (Dive, Value) {
+        let dive = self.dive().await;
+        self.bo.say_in(&dive.fork, "Monday suits everybody.").await;
+        let published = self
+            .ada
+            .publish_as(&dive.fork, json!({"headline": headline}))
+            .await;
+        (dive, published)
+    }
+}
+
+/// What a model answers that is asked for a resolution.
+pub fn drafting(resolution: &Value) -> Answer {
+    Answer::text(&resolution.to_string())
+}
+
+impl Person {
+    /// Starts a dive with these further fields.
+    pub async fn start_dive(&self, thread: &str, message: &str, fields: Value) -> Value {
+        self.try_dive(thread, message, fields).await.is(201)["fork"].clone()
+    }
+
+    pub async fn try_dive(&self, thread: &str, message: &str, fields: Value) -> Reply {
+        let mut form = fields;
+        form["message_id"] = message.into();
+        self.post(&format!("/v1/threads/{thread}/forks"), form)
+            .await
+    }
+
+    pub async fn fork(&self, fork: &str) -> Value {
+        self.get(&format!("/v1/forks/{fork}")).await.ok()
+    }
+
+    pub async fn try_say_in(&self, fork: &str, content: &str) -> Reply {
+        let path = format!("/v1/forks/{fork}/messages");
+        self.post(&path, json!({"content": content})).await
+    }
+
+    /// Posts to a dive: `{message,tasks}`.
+    pub async fn say_in(&self, fork: &str, content: &str) -> Value {
+        self.try_say_in(fork, content).await.is(201)
+    }
+
+    /// Posts to a dive; the message's id.
+    pub async fn tell_in(&self, fork: &str, content: &str) -> String {
+        text(&self.say_in(fork, content).await, "/message/id")
+    }
+
+    /// Posts to a dive what one agent answers; the task's id.
+    pub async fn ask_in(&self, fork: &str, content: &str) -> String {
+        let posted = self.say_in(fork, content).await;
+        assert_eq!(list(&posted, "/tasks").len(), 1, "{posted}");
+        text(&posted, "/tasks/0/id")
+    }
+
+    /// The newest messages of a dive, oldest first.
+    pub async fn messages_in(&self, fork: &str) -> Vec<Value> {
+        let path = format!("/v1/forks/{fork}/messages?limit=100");
+        list(&self.get(&path).await.ok(), "/data")
+    }
+
+    pub async fn contents_in(&self, fork: &str) -> Vec<String> {
+        let messages = self.messages_in(fork).await;
+        messages.iter().map(|m| text(m, "/content")).collect()
+    }
+
+    pub async fn try_resolve(&self, fork: &str, form: Value) -> Reply {
+        self.post(&format!("/v1/forks/{fork}/resolve"), form).await
+    }
+
+    /// Asks for a draft; the task's id.
+    pub async fn resolve(&self, fork: &str) -> String {
+        text(&self.try_resolve(fork, json!({})).await.is(202), "/task/id")
+    }
+
+    /// Asks for a draft and waits for it.
+    pub async fn drafted(&self, fork: &str) -> Value {
+        let task = self.resolve(fork).await;
+        self.completed(&task).await;
+        self.resolution(fork).await
+    }
+
+    /// The draft of a dive, else its result.
+    pub async fn resolution(&self, fork: &str) -> Value {
+        self.get(&format!("/v1/forks/{fork}/resolution")).await.ok()
+    }
+
+    /// Changes the draft that is at this revision.
+    pub async fn edit_draft(&self, fork: &str, revision: i64, fields: Value) -> Reply {
+        let path = format!("/v1/forks/{fork}/resolution");
+        self.patch_if(&path, &format!("\"{revision}\""), fields)
+            .await
+    }
+
+    /// Begins a draft by hand in a dive that has none.
+    pub async fn begin_draft(&self, fork: &str, fields: Value) -> Value {
+        self.edit_draft(fork, 0, fields).await.is(200)
+    }
+
+    /// Changes the draft as it is now.
+    pub async fn change_draft(&self, fork: &str, fields: Value) -> Value {
+        let revision = number(&self.resolution(fork).await, "/revision");
+        self.edit_draft(fork, revision, fields).await.is(200)
+    }
+
+    pub async fn try_publish(&self, fork: &str, form: Value) -> Reply {
+        self.post(&format!("/v1/forks/{fork}/publish"), form).await
+    }
+
+    /// Publishes the draft: `{fork,message,resolution}`.
+    pub async fn publish(&self, fork: &str) -> Value {
+        self.try_publish(fork, json!({})).await.is(200)
+    }
+
+    /// Publishes this, whatever the draft says.
+    pub async fn publish_as(&self, fork: &str, resolution: Value) -> Value {
+        let form = json!({"resolution": resolution});
+        self.try_publish(fork, form).await.is(200)
+    }
+
+    pub async fn reopen(&self, fork: &str) -> Value {
+        self.act(&format!("/v1/forks/{fork}/reopen")).await.is(200)["fork"].clone()
+    }
+
+    pub async fn abandon(&self, fork: &str) -> Value {
+        self.act(&format!("/v1/forks/{fork}/abandon")).await.is(200)["fork"].clone()
+    }
+}
