@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 
 use super::{
-    draft::{self, Asked, Brief, Checked, Rubbish},
+    draft::{self, Asked, Brief, Checked, Raw, Rubbish},
     resolver::{Abort, Drafted, Read, Resolver, extracted},
 };
 use crate::{
@@ -41,7 +41,7 @@ static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draf
 /// The calls of one task.
 struct Calls<'a> {
     resolver: &'a Resolver,
-    read: &'a Read,
+    read: Arc<Read>,
     model: String,
     asked_by: AskedBy,
     lease: Lease,
@@ -77,7 +77,7 @@ impl Resolver {
         lease: Lease,
         agent: &Resolved,
         mut counts: RetryCounts,
-        read: &Read,
+        read: &Arc<Read>,
     ) -> Result<Drafted, Abort> {
         let model = self
             .provider
@@ -85,7 +85,7 @@ impl Resolver {
             .await;
         let mut calls = Calls {
             resolver: self,
-            read,
+            read: Arc::clone(read),
             asked_by: self.asked_by(task).await?,
             model,
             lease,
@@ -222,30 +222,27 @@ fn nothing_spent(model: &str) -> TokenUsage {
 
 impl Calls<'_> {
     async fn draft(&mut self, asked: &Asked<'_>, tokens_max: u64) -> Result<Outline, Failed> {
-        let (material, reading) = (asked.material, &self.read.reading);
         let briefs = draft::briefs(asked, tokens_max);
         let answers = self.ask(&briefs).await?;
         let (brief, answer) = if let ([brief], [answer]) = (briefs.as_slice(), answers.as_slice()) {
             (brief.clone(), answer.clone())
         } else {
-            let parts = briefs.iter().zip(&answers);
-            let parts: Vec<Outline> = parts
-                .map(|(brief, answer)| self.part(brief, answer, material))
-                .collect();
+            let parts = self.parts(briefs, answers).await?;
             let merge = draft::merge_brief(asked, &parts, tokens_max);
             self.step_done().await?;
             let answer = self.ask(std::slice::from_ref(&merge)).await?.remove(0);
             (merge, answer)
         };
-        let ids = self.ids();
-        let checked = draft::check(&draft::parse(&answer.text, &ids)?, material, reading);
+        let checked = self
+            .checked(draft::parse(&answer.text, &self.ids())?)
+            .await?;
         let checked = if checked.faults.is_empty() {
             checked
         } else {
-            self.repaired(&brief, &answer.text, checked, material)
-                .await?
+            self.repaired(&brief, &answer.text, checked).await?
         };
-        Ok(draft::trim(checked, material, reading))
+        self.apart(move |read| draft::trim(checked, &read.dive.material, &read.reading))
+            .await
     }
 
     /// The better one of the answer and its repair; the answer when the repair fails.
@@ -254,7 +251,6 @@ impl Calls<'_> {
         brief: &Brief,
         answer: &str,
         checked: Checked,
-        material: &Material,
     ) -> Result<Checked, Failed> {
         self.step_done().await?;
         let repair = draft::repair_brief(brief, answer, &checked.faults);
@@ -267,42 +263,43 @@ impl Calls<'_> {
             Err(e) => return Err(e),
         };
         Ok(match repaired {
-            Ok(raw) => checked.or_better(draft::check(&raw, material, &self.read.reading)),
+            Ok(raw) => checked.or_better(self.checked(raw).await?),
             Err(_) => checked,
         })
     }
 
-    /// What a chunk came to; extracted where the model's answer is of no use.
-    fn part(&self, brief: &Brief, answer: &Collected, material: &Material) -> Outline {
-        if let Ok(raw) = draft::parse(&answer.text, &self.ids()) {
-            return draft::check(&raw, material, &self.read.reading).outline;
-        }
-        let lines: Vec<usize> = brief.pieces.iter().filter_map(|piece| piece.line).collect();
-        let chunk = Material {
-            people: material.people.clone(),
-            lines: lines
-                .iter()
-                .filter_map(|at| material.lines.get(*at).cloned())
-                .collect(),
-        };
-        let mut outline = Reading::new(&chunk).outline();
-        let points = outline
-            .key_points
-            .iter_mut()
-            .chain(&mut outline.open_questions)
-            .chain(&mut outline.deferred_items)
-            .map(|point| &mut point.sources);
-        let items = outline
-            .action_items
-            .iter_mut()
-            .map(|item| &mut item.sources);
-        for sources in points.chain(items) {
-            *sources = sources
-                .iter()
-                .filter_map(|at| lines.get(*at).copied())
-                .collect();
-        }
-        outline
+    async fn checked(&self, raw: Raw) -> Result<Checked, Failed> {
+        self.apart(move |read| draft::check(&raw, &read.dive.material, &read.reading))
+            .await
+    }
+
+    /// What the chunks came to.
+    async fn parts(
+        &self,
+        briefs: Vec<Brief>,
+        answers: Vec<Collected>,
+    ) -> Result<Vec<Outline>, Failed> {
+        let ids = self.ids();
+        self.apart(move |read| {
+            let parts = briefs.iter().zip(&answers);
+            parts
+                .map(|(brief, answer)| part(read, &ids, brief, answer))
+                .collect()
+        })
+        .await
+    }
+
+    /// Does what takes long for a large dive where it holds up nobody.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Read) -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let read = Arc::clone(&self.read);
+        let done = tokio::task::spawn_blocking(move || work(&read)).await;
+        done.map_err(|e| {
+            tracing::error!(task.id = %self.lease.task, error = %e, "a model's draft could not be checked");
+            Failed::Rubbish(Rubbish::NoObject)
+        })
     }
 
     fn ids(&self) -> Vec<String> {
@@ -474,4 +471,38 @@ impl Calls<'_> {
             .await?;
         Ok(())
     }
+}
+
+/// What a chunk came to; extracted where the model's answer is of no use.
+fn part(read: &Read, ids: &[String], brief: &Brief, answer: &Collected) -> Outline {
+    let material = &read.dive.material;
+    if let Ok(raw) = draft::parse(&answer.text, ids) {
+        return draft::check(&raw, material, &read.reading).outline;
+    }
+    let lines: Vec<usize> = brief.pieces.iter().filter_map(|piece| piece.line).collect();
+    let chunk = Material {
+        people: material.people.clone(),
+        lines: lines
+            .iter()
+            .filter_map(|at| material.lines.get(*at).cloned())
+            .collect(),
+    };
+    let mut outline = Reading::new(&chunk).outline();
+    let points = outline
+        .key_points
+        .iter_mut()
+        .chain(&mut outline.open_questions)
+        .chain(&mut outline.deferred_items)
+        .map(|point| &mut point.sources);
+    let items = outline
+        .action_items
+        .iter_mut()
+        .map(|item| &mut item.sources);
+    for sources in points.chain(items) {
+        *sources = sources
+            .iter()
+            .filter_map(|at| lines.get(*at).copied())
+            .collect();
+    }
+    outline
 }

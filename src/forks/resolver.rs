@@ -172,7 +172,7 @@ impl Resolver {
     }
 
     /// The whole dive; `None` when it is gone, or nothing could be made of it.
-    async fn read(&self, task: &Task) -> Result<Option<Read>, Abort> {
+    async fn read(&self, task: &Task) -> Result<Option<Arc<Read>>, Abort> {
         let Some(fork) = task.fork_id else {
             return Ok(None);
         };
@@ -186,7 +186,7 @@ impl Resolver {
         })
         .await;
         match read {
-            Ok(read) => Ok(Some(read)),
+            Ok(read) => Ok(Some(Arc::new(read))),
             Err(e) => {
                 tracing::error!(task.id = %task.id, error = %e, "a deep dive could not be read");
                 Ok(None)
@@ -199,7 +199,7 @@ impl Resolver {
         &self,
         task: &Task,
         lease: Lease,
-        read: Read,
+        read: Arc<Read>,
         drafted: Drafted,
     ) -> Result<(), Abort> {
         let options = Options::of(task);
@@ -209,13 +209,11 @@ impl Resolver {
                 + one_line(&drafted.outline.conclusion).encode_utf16().count(),
         )
         .unwrap_or(i64::MAX);
-        let (dive, usage, by) = (read.dive, drafted.usage, drafted.by);
-        let outline = Arc::new(drafted.outline);
-        let dive = Arc::new(dive);
+        let Drafted { outline, usage, by } = drafted;
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
-                let stored = store_draft(c, &task, lease, &dive, &outline, by, options).await?;
+                let stored = store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
                 let Some(draft) = stored else {
                     // The dive was closed meanwhile.
                     queue::cancel(c, task.id, lease.audience).await?;
