@@ -511,12 +511,11 @@ impl Hub {
 
     /// Tells the place's watchers, but not `user`'s own sockets, that `user` is typing.
     pub fn typing(&self, workspace: WorkspaceId, spot: Spot, user: UserId) {
-        let frame = match spot {
-            Spot::Thread(id) => {
-                serde_json::json!({"type": "typing", "thread_id": id, "user_id": user})
-            }
-            Spot::Fork(id) => serde_json::json!({"type": "typing", "fork_id": id, "user_id": user}),
+        let (thread, fork) = match spot {
+            Spot::Thread(id) => (Some(id), None),
+            Spot::Fork(id) => (None, Some(id)),
         };
+        let frame = serde_json::json!({"type": "typing", "thread_id": thread, "fork_id": fork, "user_id": user});
         let room = self.room(workspace);
         lock(&room).to_watchers(spot.id(), &frame.to_string().into(), Some(user));
     }
