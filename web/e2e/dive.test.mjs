@@ -24,6 +24,8 @@ let server;
 let browser;
 let ada;
 let bo;
+/** The address of the thread. */
+let place;
 const QUESTION = 'Friday or Monday for the launch?';
 const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
 const thread = (p) => p.page.getByRole('region', { name: 'Thread', exact: true });
@@ -56,6 +58,11 @@ const caller = async (p) => {
   }));
   return { headers: { 'X-Workspace-Id': workspace, origin: server.base }, ...where };
 };
+/** A thread of its own, where no other test counts. */
+async function startElsewhere(p, text) {
+  await p.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
+  await startThread(p.page, text, 'random');
+}
 const focused = (p) => p.page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
 
 before(async () => {
@@ -71,6 +78,7 @@ before(async () => {
   await message(ada.page, 'Nobody wants to deploy').waitFor();
   await bo.page.getByRole('link', { name: QUESTION }).click();
   await message(bo.page, 'Nobody wants to deploy').waitFor();
+  place = new URL(bo.page.url()).pathname;
 });
 after(async () => {
   await browser?.close();
@@ -344,7 +352,47 @@ test('seven are enough', async () => {
   await accessible(ada.page, 'a message with many dives');
 });
 
+test('a slow start: one writes at once, and it is sent when the dive is there; a failed one is tried again', async () => {
+  await startElsewhere(bo, 'Which hall has the better light?');
+  let open;
+  const gate = new Promise((r) => (open = r));
+  let fail = true;
+  const starts = [];
+  await bo.page.route('**/v1/threads/*/forks', async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    starts.push(route.request().postDataJSON());
+    await gate;
+    if (fail)
+      return route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'Busy.' } } });
+    return route.fallback();
+  });
+  await fork(bo, 'Which hall');
+  assert.equal(await focused(bo), 'Explore with @vibe');
+  await bo.page.keyboard.type('The old one?');
+  await bo.page.keyboard.press('Enter');
+  await inDive(bo, 'The old one?').waitFor();
+  await bo.page.keyboard.type('Half a thou');
+  open();
+  await dive(bo).getByText('The dive could not be started. Busy.').waitFor();
+  await inDive(bo, 'The old one?').getByText('Not sent.').waitFor();
+  await accessible(bo.page, 'a dive that could not be started');
+  await shot(bo.page, '44-dive-not-started-dark');
+  fail = false;
+  await dive(bo).getByRole('alert').locator('..').getByRole('button', { name: 'Try again' }).click();
+  await opened(bo);
+  await inDive(bo, 'The old one?').getByRole('button', { name: 'Try again' }).click();
+  await inDive(bo, 'Monday: two quiet days').waitFor();
+  assert.equal(await explore(bo).inputValue(), 'Half a thou');
+  assert.deepEqual(starts[0], starts[1], 'the same start, so that there is never a second dive');
+  await bo.page.unroute('**/v1/threads/*/forks');
+  await explore(bo).fill('');
+  await bo.page.goto(place);
+  await message(bo.page, QUESTION).first().waitFor();
+});
+
 test('offline: what is written waits; no dive is started', async () => {
+  await thread(bo).getByRole('button', { name: 'Open the dive The press' }).click();
+  await inDive(bo, 'Third one').waitFor();
   await thread(ada).getByRole('button', { name: 'Open the dive The press' }).click();
   await inDive(ada, 'Third one').waitFor();
   await ada.context.setOffline(true);
@@ -412,6 +460,8 @@ test('on a phone the dive is a sheet: long press, Back closes it', async () => {
   await shot(phone.page, '41-dive-phone-dark');
   await theme(phone, 'light');
   await shot(phone.page, '42-dive-phone-light');
+  await phone.page.setViewportSize({ width: 320, height: 640 });
+  await fits(phone.page, 'a dive at 320 px');
   await phone.page.goBack();
   await dive(phone).waitFor({ state: 'detached' });
   assert.deepEqual(phone.errors, []);
