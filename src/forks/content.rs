@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use super::{
-    edit::one_line,
+    drafts::{Content, ItemContent},
+    form::one_line,
     material::Dive,
-    resolution::{Content, ItemContent, Resolution, ResolutionItem, SourcedText},
+    resolution::{Resolution, ResolutionItem, SourcedText},
 };
 use crate::{
     ids::{ActionItemId, MessageId, UserId},

@@ -5,69 +5,29 @@
 //!                                └─► several: parse ► check ► merge: one more call ──▲
 //! ```
 
-use std::sync::{Arc, LazyLock};
-
-use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
+use std::sync::Arc;
 
 use super::{
-    draft::{self, Asked, Brief, Checked, Raw, Rubbish},
+    calls::{Calls, Failed},
+    draft::{self, Asked, Brief, Checked, Raw},
     resolver::{Abort, Drafted, Read, Resolver, extracted},
 };
 use crate::{
     agents::{
-        manifest::{self, AskedBy, AttemptError, AttemptRecord, Manifest},
+        manifest::{self, AskedBy, AttemptError},
         profiles::Resolved,
-        prompt::{Part, Prompt, Source, estimate_tokens},
-        retry::{Attempt, Failure, RetryCounts, Step, WaitReason, next_step},
-        usage::{self, usage_of},
+        retry::{Attempt, RetryCounts, Step, WaitReason, next_step},
     },
     db::{Conn, now},
     model::{
-        ChatRequest, Collected, JsonSchema,
+        Collected,
         extract::{Material, Outline, Reading},
     },
     tasks::{Lease, LeaseLost, Task, TokenUsage, queue},
 };
 
-/// Of a draft's answer (CAPABILITIES A.60).
-const OUTPUT_TOKENS_MAX: u32 = 1024;
-/// Calls for the chunks of one dive at once; other tasks want the model too.
-const CALLS_AT_ONCE: usize = 4;
 /// Of what a model is sent at once, however large its window: beyond that it overlooks what stands in the middle.
 const BRIEF_TOKENS_MAX: u64 = 32_000;
-
-static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draft::schema()));
-
-/// The calls of one task.
-struct Calls<'a> {
-    resolver: &'a Resolver,
-    read: Arc<Read>,
-    model: String,
-    asked_by: AskedBy,
-    lease: Lease,
-    attempt: i64,
-    /// Of all calls so far.
-    spent: Option<TokenUsage>,
-}
-
-/// Why there is no draft by a model.
-enum Failed {
-    Call(Failure),
-    Rubbish(Rubbish),
-    Abort(Abort),
-}
-
-impl From<Abort> for Failed {
-    fn from(e: Abort) -> Self {
-        Self::Abort(e)
-    }
-}
-
-impl From<Rubbish> for Failed {
-    fn from(e: Rubbish) -> Self {
-        Self::Rubbish(e)
-    }
-}
 
 impl Resolver {
     /// By a model, if there is one and it answers well enough; else extracted.
@@ -287,189 +247,6 @@ impl Calls<'_> {
                 .collect()
         })
         .await
-    }
-
-    /// Does what takes long for a large dive where it holds up nobody.
-    async fn apart<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Read) -> T + Send + 'static,
-    ) -> Result<T, Failed> {
-        let read = Arc::clone(&self.read);
-        let done = tokio::task::spawn_blocking(move || work(&read)).await;
-        done.map_err(|e| {
-            tracing::error!(task.id = %self.lease.task, error = %e, "a model's draft could not be checked");
-            Failed::Rubbish(Rubbish::NoObject)
-        })
-    }
-
-    fn ids(&self) -> Vec<String> {
-        let ids = self.read.dive.message_ids.iter();
-        ids.map(ToString::to_string).collect()
-    }
-
-    /// Answers to the briefs, in their order; a few calls at once.
-    async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
-        self.note(briefs).await?;
-        let (provider, timeout) = (&self.resolver.provider, self.resolver.task_timeout);
-        let started = std::time::Instant::now();
-        let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
-            Vec::with_capacity(briefs.len());
-        for brief in briefs {
-            let request = ChatRequest {
-                model: self.model.clone(),
-                system: brief.system.clone(),
-                turns: brief.turns(),
-                max_output_tokens: OUTPUT_TOKENS_MAX,
-                temperature: None,
-                top_p: None,
-                json_schema: Some(JsonSchema {
-                    name: "resolution",
-                    schema: Arc::clone(&SCHEMA),
-                }),
-            };
-            let call = async move {
-                let call =
-                    crate::model::collect(provider.as_ref(), request, draft::ANSWER_BYTES_MAX);
-                match tokio::time::timeout(timeout, call).await {
-                    Ok(Ok(answer)) => Ok(answer),
-                    Ok(Err(e)) => Err(Failure::Model(e)),
-                    Err(_) => Err(Failure::Timeout),
-                }
-            };
-            calls.push(call.boxed());
-        }
-        let answers: Vec<Collected> = futures::stream::iter(calls)
-            .buffered(CALLS_AT_ONCE)
-            .try_collect()
-            .await
-            .map_err(Failed::Call)?;
-        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
-        for (brief, answer) in briefs.iter().zip(&answers) {
-            let cost = usage_of(
-                provider.as_ref(),
-                &self.model,
-                answer.usage,
-                brief.tokens(),
-                &answer.text,
-            );
-            self.spent = Some(match self.spent.take() {
-                Some(spent) => usage::sum(spent, &cost),
-                None => cost,
-            });
-        }
-        Ok(answers)
-    }
-
-    /// Stores what is being sent now, for "What it saw".
-    async fn note(&self, briefs: &[Brief]) -> Result<(), Abort> {
-        let dive = &self.read.dive;
-        let part = |piece: &draft::Piece| {
-            let at = piece.line.and_then(|at| {
-                let author = dive.authors.get(at)?.clone();
-                Some((*dive.message_ids.get(at)?, author))
-            });
-            let source = match at {
-                Some((message_id, author)) => Source::Message { message_id, author },
-                // What chunks came to stands for all of their messages.
-                None if briefs.len() == 1 && self.attempt > 1 => Source::Summary,
-                None => Source::Requester,
-            };
-            Part {
-                source,
-                role: piece.role,
-                tokens: estimate_tokens(&piece.text),
-                text: piece.text.clone(),
-            }
-        };
-        let prompt = Prompt {
-            system: briefs
-                .first()
-                .map_or_else(String::new, |brief| brief.system.clone()),
-            parts: briefs
-                .iter()
-                .flat_map(|brief| &brief.pieces)
-                .map(part)
-                .collect(),
-        };
-        let manifest = Manifest {
-            model: self.model.clone(),
-            attempt: self.attempt,
-            asked_by: self.asked_by.clone(),
-            prompt,
-            left_out: Vec::new(),
-            summarised: dive.message_ids.clone(),
-            context_window: self.resolver.provider.context_window(&self.model),
-            reserve: u64::from(OUTPUT_TOKENS_MAX),
-        };
-        let record = AttemptRecord {
-            attempt: self.attempt,
-            started_at: now(),
-            ended_at: None,
-            outcome: "running".to_owned(),
-            error: None,
-            waited_ms: 0,
-        };
-        let lease = self.lease;
-        self.resolver
-            .db
-            .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
-                Ok::<_, LeaseLost>(manifest::save(c, lease.task, &manifest, &record).await?)
-            })
-            .await?;
-        Ok(())
-    }
-
-    /// A call is answered and another one follows.
-    async fn step_done(&mut self) -> Result<(), Abort> {
-        self.advance("completed", None, None).await
-    }
-
-    /// A call failed and another one follows at once.
-    async fn next_attempt(
-        &mut self,
-        counts: RetryCounts,
-        error: AttemptError,
-    ) -> Result<(), Abort> {
-        self.advance("retry", Some(error), Some(counts)).await
-    }
-
-    async fn advance(
-        &mut self,
-        outcome: &'static str,
-        error: Option<AttemptError>,
-        counts: Option<RetryCounts>,
-    ) -> Result<(), Abort> {
-        let lease = self.lease;
-        self.attempt = self
-            .resolver
-            .db
-            .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
-                manifest::end_attempt(c, lease.task, outcome, error.clone(), 0, now()).await?;
-                let counts = match counts {
-                    Some(counts) => serde_json::to_value(counts).unwrap_or_default(),
-                    None => queue::counts_of(c, lease.task).await?,
-                };
-                queue::next_attempt(c, &lease, counts).await
-            })
-            .await?;
-        Ok(())
-    }
-
-    async fn end_attempt(&self, outcome: &'static str, error: AttemptError) -> Result<(), Abort> {
-        let lease = self.lease;
-        self.resolver
-            .db
-            .write(lease.workspace.0, async move |c: &mut Conn| {
-                queue::hold(c, &lease).await?;
-                let error = Some(error.clone());
-                Ok::<_, LeaseLost>(
-                    manifest::end_attempt(c, lease.task, outcome, error, 0, now()).await?,
-                )
-            })
-            .await?;
-        Ok(())
     }
 }
 

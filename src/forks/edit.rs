@@ -1,20 +1,13 @@
-//! Changing a draft: what a person may write into it, and that nobody's edit is lost.
+//! Changing a draft, so that nobody's edit is lost and everyone hears of it.
 
 use std::{collections::HashSet, time::Duration};
 
-use chrono::NaiveDate;
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
-
 use super::{
     ForkError,
-    draft::{
-        ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
-        KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
-    },
+    drafts::{self, Content, NewDraft},
     event::announce_resolution,
-    resolution::{
-        self, Content, ItemContent, NewDraft, Resolution, SourcedText, find_draft, find_published,
-    },
+    form::ResolutionForm,
+    resolution::{self, Resolution, find_draft, find_published},
 };
 use crate::{
     auth::{Caller, Scope},
@@ -23,8 +16,7 @@ use crate::{
         forks::{self, Fork},
     },
     db::{Conn, DbError, now},
-    ids::{ActionItemId, ForkId, MessageId, ResolutionId, UserId, WorkspaceId},
-    patch::present,
+    ids::{ForkId, MessageId, ResolutionId, UserId, WorkspaceId},
     realtime::Audience,
     tasks::queue,
 };
@@ -32,384 +24,6 @@ use crate::{
 /// While someone edits, the others are told of it at most so often (PROTOCOL §4).
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: i64 = 100;
-
-/// A day, written `YYYY-MM-DD`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Day(pub String);
-
-impl<'de> Deserialize<'de> for Day {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        let day = NaiveDate::parse_from_str(&text, "%Y-%m-%d").ok();
-        day.filter(|day| day.format("%Y-%m-%d").to_string() == text)
-            .map(|_| Self(text.clone()))
-            .ok_or_else(|| {
-                serde::de::Error::custom(format!("`{text}` is no day: write it as YYYY-MM-DD"))
-            })
-    }
-}
-
-impl utoipa::PartialSchema for Day {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::schema::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("`YYYY-MM-DD`"))
-            .pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"))
-            .into()
-    }
-}
-
-impl utoipa::ToSchema for Day {}
-
-#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PointForm {
-    /// One line, at most 500 characters.
-    text: String,
-    /// Messages of the dive, or the forked one.
-    #[serde(default)]
-    sources: Vec<MessageId>,
-}
-
-#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ItemForm {
-    /// Of an item that the draft has; without it the item is new.
-    id: Option<ActionItemId>,
-    /// One line, at most 500 characters.
-    text: String,
-    /// A member.
-    owner_id: Option<UserId>,
-    /// Somebody who is no member; of a member the name is known.
-    owner_name: Option<String>,
-    due: Option<Day>,
-    #[serde(default)]
-    done: bool,
-    #[serde(default)]
-    sources: Vec<MessageId>,
-}
-
-/// What is changed; each list is replaced as a whole. An object that was read can be sent back: what only the server
-/// sets is ignored.
-#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ResolutionForm {
-    /// One line, at most 120 characters.
-    #[serde(default, deserialize_with = "present")]
-    headline: Option<String>,
-    /// One or two sentences, at most 600 characters.
-    #[serde(default, deserialize_with = "present")]
-    conclusion: Option<String>,
-    /// At most 4.
-    #[serde(default, deserialize_with = "present")]
-    key_points: Option<Vec<PointForm>>,
-    /// At most 20.
-    #[serde(default, deserialize_with = "present")]
-    action_items: Option<Vec<ItemForm>>,
-    /// At most 10.
-    #[serde(default, deserialize_with = "present")]
-    open_questions: Option<Vec<PointForm>>,
-    /// At most 10.
-    #[serde(default, deserialize_with = "present")]
-    deferred_items: Option<Vec<PointForm>>,
-    #[serde(default, rename = "id")]
-    #[schema(ignore)]
-    _id: IgnoredAny,
-    #[serde(default, rename = "workspace_id")]
-    #[schema(ignore)]
-    _workspace_id: IgnoredAny,
-    #[serde(default, rename = "channel_id")]
-    #[schema(ignore)]
-    _channel_id: IgnoredAny,
-    #[serde(default, rename = "thread_id")]
-    #[schema(ignore)]
-    _thread_id: IgnoredAny,
-    #[serde(default, rename = "fork_id")]
-    #[schema(ignore)]
-    _fork_id: IgnoredAny,
-    #[serde(default, rename = "fork_title")]
-    #[schema(ignore)]
-    _fork_title: IgnoredAny,
-    #[serde(default, rename = "version")]
-    #[schema(ignore)]
-    _version: IgnoredAny,
-    #[serde(default, rename = "status")]
-    #[schema(ignore)]
-    _status: IgnoredAny,
-    #[serde(default, rename = "generated_by")]
-    #[schema(ignore)]
-    _generated_by: IgnoredAny,
-    #[serde(default, rename = "edited_by")]
-    #[schema(ignore)]
-    _edited_by: IgnoredAny,
-    #[serde(default, rename = "covers_seq")]
-    #[schema(ignore)]
-    _covers_seq: IgnoredAny,
-    #[serde(default, rename = "revision")]
-    #[schema(ignore)]
-    _revision: IgnoredAny,
-    #[serde(default, rename = "message_id")]
-    #[schema(ignore)]
-    _message_id: IgnoredAny,
-    #[serde(default, rename = "published_by")]
-    #[schema(ignore)]
-    _published_by: IgnoredAny,
-    #[serde(default, rename = "created_at")]
-    #[schema(ignore)]
-    _created_at: IgnoredAny,
-    #[serde(default, rename = "updated_at")]
-    #[schema(ignore)]
-    _updated_at: IgnoredAny,
-    #[serde(default, rename = "published_at")]
-    #[schema(ignore)]
-    _published_at: IgnoredAny,
-}
-
-impl ResolutionForm {
-    /// Without the database: lengths and counts.
-    ///
-    /// # Errors
-    /// `Invalid`.
-    fn check(&self) -> Result<(), ForkError> {
-        let lists = [
-            ("key_points", self.key_points.as_deref(), KEY_POINTS_MAX),
-            (
-                "open_questions",
-                self.open_questions.as_deref(),
-                OPEN_QUESTIONS_MAX,
-            ),
-            (
-                "deferred_items",
-                self.deferred_items.as_deref(),
-                DEFERRED_ITEMS_MAX,
-            ),
-        ];
-        for (name, points, max) in lists {
-            let points = points.unwrap_or_default();
-            check_count(name, points.len(), max)?;
-            for (n, point) in points.iter().enumerate() {
-                check_text(&format!("{name}[{n}].text"), &point.text, TEXT_UNITS_MAX)?;
-                check_count(
-                    &format!("{name}[{n}].sources"),
-                    point.sources.len(),
-                    SOURCES_MAX,
-                )?;
-            }
-        }
-        let items = self.action_items.as_deref().unwrap_or_default();
-        check_count("action_items", items.len(), ACTION_ITEMS_MAX)?;
-        for (n, item) in items.iter().enumerate() {
-            let at = |field: &str| format!("action_items[{n}].{field}");
-            check_text(&at("text"), &item.text, TEXT_UNITS_MAX)?;
-            check_count(&at("sources"), item.sources.len(), SOURCES_MAX)?;
-            if let Some(name) = &item.owner_name {
-                check_length(&at("owner_name"), name, OWNER_NAME_UNITS_MAX)?;
-            }
-        }
-        let ids: HashSet<ActionItemId> = items.iter().filter_map(|item| item.id).collect();
-        if ids.len() < items.iter().filter(|item| item.id.is_some()).count() {
-            return Err(ForkError::Invalid(
-                "two action items have the same id".to_owned(),
-                "action_items".to_owned(),
-            ));
-        }
-        if let Some(headline) = &self.headline {
-            check_length("headline", headline, HEADLINE_UNITS_MAX)?;
-        }
-        if let Some(conclusion) = &self.conclusion {
-            check_length("conclusion", conclusion, CONCLUSION_UNITS_MAX)?;
-        }
-        Ok(())
-    }
-
-    /// `base` with what the form says in its place.
-    ///
-    /// # Errors
-    /// `Invalid`, `InvalidSource`, `NoSuchMember`, `NoSuchItem`.
-    pub(super) async fn apply(
-        &self,
-        c: &mut Conn,
-        fork: &Fork,
-        base: &Content,
-    ) -> Result<Content, ForkError> {
-        self.check()?;
-        self.check_sources(c, fork, base).await?;
-        let mut content = base.clone();
-        if let Some(headline) = &self.headline {
-            content.headline = one_line(headline);
-        }
-        if let Some(conclusion) = &self.conclusion {
-            content.conclusion = one_line(conclusion);
-        }
-        for (given, place) in [
-            (&self.key_points, &mut content.key_points),
-            (&self.open_questions, &mut content.open_questions),
-            (&self.deferred_items, &mut content.deferred_items),
-        ] {
-            if let Some(points) = given {
-                *place = points.iter().map(PointForm::content).collect();
-            }
-        }
-        if let Some(items) = &self.action_items {
-            content.action_items = Vec::with_capacity(items.len());
-            for (n, item) in items.iter().enumerate() {
-                let known = base.action_items.iter().any(|old| Some(old.id) == item.id);
-                if let Some(id) = item.id.filter(|_| !known) {
-                    return Err(ForkError::NoSuchItem(
-                        id.to_string(),
-                        format!("action_items[{n}].id"),
-                    ));
-                }
-                let owner_name = match item.owner_id {
-                    Some(owner) => Some(
-                        member_name(c, fork.workspace_id, owner)
-                            .await?
-                            .ok_or_else(|| {
-                                ForkError::NoSuchMember(
-                                    owner.to_string(),
-                                    format!("action_items[{n}].owner_id"),
-                                )
-                            })?,
-                    ),
-                    None => item
-                        .owner_name
-                        .as_deref()
-                        .map(one_line)
-                        .filter(|name| !name.is_empty()),
-                };
-                content.action_items.push(ItemContent {
-                    id: item.id.unwrap_or_default(),
-                    text: one_line(&item.text),
-                    owner_id: item.owner_id,
-                    owner_name,
-                    due: item.due.as_ref().map(|day| day.0.clone()),
-                    done: item.done,
-                    sources: distinct(&item.sources),
-                });
-            }
-        }
-        Ok(content)
-    }
-
-    /// Every source is a message of the dive or the forked one; those that `base` has were looked at before.
-    async fn check_sources(
-        &self,
-        c: &mut Conn,
-        fork: &Fork,
-        base: &Content,
-    ) -> Result<(), ForkError> {
-        let mut known: HashSet<MessageId> = base.sources().collect();
-        known.insert(fork.message_id);
-        let points = [
-            ("key_points", &self.key_points),
-            ("open_questions", &self.open_questions),
-            ("deferred_items", &self.deferred_items),
-        ]
-        .into_iter()
-        .flat_map(|(name, points)| {
-            points
-                .iter()
-                .flatten()
-                .enumerate()
-                .map(move |(n, point)| (name, n, &point.sources))
-        });
-        let items = self.action_items.iter().flatten().enumerate();
-        let items = items.map(|(n, item)| ("action_items", n, &item.sources));
-        for (name, n, sources) in points.chain(items) {
-            for (k, source) in sources.iter().enumerate() {
-                if known.contains(source) {
-                    continue;
-                }
-                let row: Option<(MessageId,)> = c
-                    .q("select id from messages where id = $1 and fork_id = $2 and kind <> 'notice'")
-                    .bind(*source)
-                    .bind(fork.id)
-                    .opt()
-                    .await?;
-                if row.is_none() {
-                    return Err(ForkError::InvalidSource(
-                        source.to_string(),
-                        format!("{name}[{n}].sources[{k}]"),
-                    ));
-                }
-                known.insert(*source);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl PointForm {
-    fn content(&self) -> SourcedText {
-        SourcedText {
-            text: one_line(&self.text),
-            sources: distinct(&self.sources),
-        }
-    }
-}
-
-fn distinct(sources: &[MessageId]) -> Vec<MessageId> {
-    let mut seen = HashSet::new();
-    sources
-        .iter()
-        .copied()
-        .filter(|id| seen.insert(*id))
-        .collect()
-}
-
-fn check_count(param: &str, count: usize, max: usize) -> Result<(), ForkError> {
-    if count > max {
-        return Err(ForkError::Invalid(
-            format!("{param} has {count} entries; at most {max} are kept: join or remove some"),
-            param.to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-fn check_length(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
-    let units = one_line(text).encode_utf16().count();
-    if units > max {
-        return Err(ForkError::Invalid(
-            format!("{param} has {units} characters; at most {max} fit: shorten it"),
-            param.to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-fn check_text(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
-    if one_line(text).is_empty() {
-        return Err(ForkError::Invalid(
-            format!("{param} is blank: write something or remove the entry"),
-            param.to_owned(),
-        ));
-    }
-    check_length(param, text, max)
-}
-
-/// White space and control characters as single spaces.
-pub(super) fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// `None` when the person is not in the workspace.
-pub(super) async fn member_name(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    user: UserId,
-) -> Result<Option<String>, DbError> {
-    let row: Option<(String,)> = c
-        .q("select u.name from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2")
-        .bind(workspace)
-        .bind(user)
-        .opt()
-        .await?;
-    Ok(row.map(|row| row.0))
-}
 
 /// Changes the draft of a dive; where there is none, begins one from its result, or an empty one (`expected` 0).
 ///
@@ -480,7 +94,7 @@ pub(super) async fn begin(
         .bind(stale)
         .run()
         .await?;
-    Ok(resolution::insert_draft(c, fork, &new, content).await?)
+    Ok(drafts::insert_draft(c, fork, &new, content).await?)
 }
 
 /// What rests on a message that was deleted stays stale, whoever writes it anew.
@@ -510,7 +124,7 @@ pub(super) async fn replace(
     if !edited_by.contains(&by) {
         edited_by.push(by);
     }
-    if !resolution::replace_content(c, draft, &edited_by, content).await? {
+    if !drafts::replace_content(c, draft, &edited_by, content).await? {
         return Err(ForkError::DraftGone);
     }
     let draft = resolution::find(c, draft.id)

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::{
     ForkError,
-    edit::{Day, member_name},
     event::announce_item,
+    form::{Day, member_name},
     resolution::item_columns,
 };
 use crate::{

@@ -8,14 +8,17 @@
 //! ```
 //! The place itself (who sees it, who answers there, its messages) is `chat`'s.
 
+mod calls;
 mod card;
 mod content;
 pub mod decisions;
 pub mod draft;
 mod drafting;
+mod drafts;
 pub mod edit;
 mod error;
 mod event;
+pub mod form;
 pub mod items;
 pub mod material;
 pub mod publish;

@@ -6,9 +6,11 @@ use serde::Serialize;
 
 use super::{
     ForkError, card,
-    edit::{self, ResolutionForm},
+    drafts::Content,
+    edit,
     event::announce_resolution,
-    resolution::{self, Content, Resolution, find_draft, find_published},
+    form::ResolutionForm,
+    resolution::{self, Resolution, find_draft, find_published},
     start::stop_tasks,
 };
 use crate::{

@@ -12,11 +12,12 @@ use super::{
     ForkError,
     content::content_of,
     draft,
-    edit::one_line,
+    drafts::{self, NewDraft},
     event::announce_resolution,
+    form::one_line,
     material::{self, Dive},
     publish::{Author, publish_draft},
-    resolution::{self, NewDraft, Resolution, find_draft, find_published},
+    resolution::{self, Resolution, find_draft, find_published},
     resolve::Options,
 };
 use crate::{
@@ -213,7 +214,8 @@ impl Resolver {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
-                let stored = store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
+                let stored =
+                    store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
                 let Some(draft) = stored else {
                     // The dive was closed meanwhile.
                     queue::cancel(c, task.id, lease.audience).await?;
@@ -305,7 +307,7 @@ async fn store_draft(
                 is_new: false,
             }));
         }
-        resolution::delete_draft(c, old.id).await?;
+        drafts::delete_draft(c, old.id).await?;
     }
     let published = find_published(c, fork.id).await?;
     let content = content_of(dive, outline, published.as_ref());
@@ -314,7 +316,7 @@ async fn store_draft(
         edited_by: Vec::new(),
         covers_seq: dive.covers_seq,
     };
-    let id = resolution::insert_draft(c, &fork, &new, &content).await?;
+    let id = drafts::insert_draft(c, &fork, &new, &content).await?;
     // What was said or changed while the draft was made is not in it.
     c.q("update forks set stale = (exists (select 1 from messages m where m.fork_id = forks.id and m.kind <> 'notice' \
          and ((m.seq > $2 and m.deleted_at is null) or m.deleted_at > $3 or m.edited_at > $3)) \

@@ -14,7 +14,7 @@ use crate::{
     db::Conn,
     forks::{
         decisions,
-        edit::Day,
+        form::Day,
         items::{self, ActionItem, ItemPatch, OwnedBy},
         resolution::{self, Resolution},
     },

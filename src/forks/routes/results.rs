@@ -18,8 +18,8 @@ use crate::{
     },
     db::Conn,
     forks::{
-        ForkError,
-        edit::{self, ResolutionForm},
+        ForkError, edit,
+        form::ResolutionForm,
         publish::{self, Published},
         resolution::{self, Resolution},
         resolve::{self, Wish, parse_guidance},

@@ -1,0 +1,203 @@
+//! Drafts as rows: what is edited of a result, and storing it.
+
+use super::resolution::{Resolution, SourcedText};
+use crate::{
+    chat::forks::Fork,
+    db::{Conn, DbError, Json, now},
+    ids::{ActionItemId, MessageId, ResolutionId, UserId, WorkspaceId},
+};
+
+/// What a person or an agent wrote, checked: the part of a result that is edited.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    pub headline: String,
+    pub conclusion: String,
+    pub key_points: Vec<SourcedText>,
+    pub action_items: Vec<ItemContent>,
+    pub open_questions: Vec<SourcedText>,
+    pub deferred_items: Vec<SourcedText>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemContent {
+    pub id: ActionItemId,
+    pub text: String,
+    pub owner_id: Option<UserId>,
+    pub owner_name: Option<String>,
+    pub due: Option<String>,
+    pub done: bool,
+    pub sources: Vec<MessageId>,
+}
+
+impl From<&Resolution> for Content {
+    fn from(known: &Resolution) -> Self {
+        Self {
+            headline: known.headline.clone(),
+            conclusion: known.conclusion.clone(),
+            key_points: known.key_points.clone(),
+            action_items: known
+                .action_items
+                .iter()
+                .map(|item| ItemContent {
+                    id: item.id,
+                    text: item.text.clone(),
+                    owner_id: item.owner_id,
+                    owner_name: item.owner_name.clone(),
+                    due: item.due.clone(),
+                    done: item.done,
+                    sources: item.sources.clone(),
+                })
+                .collect(),
+            open_questions: known.open_questions.clone(),
+            deferred_items: known.deferred_items.clone(),
+        }
+    }
+}
+
+impl Content {
+    /// Every message that something in it rests on.
+    pub fn sources(&self) -> impl Iterator<Item = MessageId> + '_ {
+        self.key_points
+            .iter()
+            .chain(&self.open_questions)
+            .chain(&self.deferred_items)
+            .flat_map(|point| &point.sources)
+            .chain(self.action_items.iter().flat_map(|item| &item.sources))
+            .copied()
+    }
+
+    /// All of its text in lower case, for searching.
+    fn search_text(&self) -> String {
+        let points = self
+            .key_points
+            .iter()
+            .chain(&self.open_questions)
+            .chain(&self.deferred_items)
+            .map(|point| point.text.as_str());
+        let items = self.action_items.iter().map(|item| item.text.as_str());
+        [self.headline.as_str(), self.conclusion.as_str()]
+            .into_iter()
+            .chain(points)
+            .chain(items)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .to_lowercase()
+    }
+}
+
+/// A draft to insert.
+#[derive(Debug, Clone)]
+pub struct NewDraft {
+    pub generated_by: Option<String>,
+    pub edited_by: Vec<UserId>,
+    pub covers_seq: i64,
+}
+
+/// Inserts the draft of a dive that has none; its number follows that of the newest published version.
+pub async fn insert_draft(
+    c: &mut Conn,
+    fork: &Fork,
+    new: &NewDraft,
+    content: &Content,
+) -> Result<ResolutionId, DbError> {
+    let id = ResolutionId::new();
+    let at = now();
+    let version: i64 = c
+        .q("select coalesce(max(version), 0) + 1 from resolutions where fork_id = $1 and status <> 'draft'")
+        .bind(fork.id)
+        .value()
+        .await?;
+    c.q("insert into resolutions (id, workspace_id, channel_id, thread_id, fork_id, version, status, revision, generated_by, edited_by, \
+         headline, conclusion, key_points, open_questions, deferred_items, search_text, covers_seq, is_announced, announced_at, \
+         created_at, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, 'draft', 1, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16)")
+        .bind(id)
+        .bind(fork.workspace_id)
+        .bind(fork.channel_id)
+        .bind(fork.thread_id)
+        .bind(fork.id)
+        .bind(version)
+        .bind(new.generated_by.clone())
+        .bind(Json(new.edited_by.clone()))
+        .bind(content.headline.clone())
+        .bind(content.conclusion.clone())
+        .bind(Json(content.key_points.clone()))
+        .bind(Json(content.open_questions.clone()))
+        .bind(Json(content.deferred_items.clone()))
+        .bind(content.search_text())
+        .bind(new.covers_seq)
+        .bind(at)
+        .run()
+        .await?;
+    insert_items(c, fork.workspace_id, id, &content.action_items).await?;
+    Ok(id)
+}
+
+/// Replaces what a draft says, if it is still at `revision`; `false` when it is not.
+pub async fn replace_content(
+    c: &mut Conn,
+    draft: &Resolution,
+    edited_by: &[UserId],
+    content: &Content,
+) -> Result<bool, DbError> {
+    let n = c
+        .q("update resolutions set headline = $3, conclusion = $4, key_points = $5, open_questions = $6, deferred_items = $7, \
+            search_text = $8, edited_by = $9, updated_at = $10, revision = revision + 1, is_announced = FALSE \
+            where id = $1 and revision = $2 and status = 'draft'")
+        .bind(draft.id)
+        .bind(draft.revision)
+        .bind(content.headline.clone())
+        .bind(content.conclusion.clone())
+        .bind(Json(content.key_points.clone()))
+        .bind(Json(content.open_questions.clone()))
+        .bind(Json(content.deferred_items.clone()))
+        .bind(content.search_text())
+        .bind(Json(edited_by.to_vec()))
+        .bind(now())
+        .run()
+        .await?;
+    if n == 0 {
+        return Ok(false);
+    }
+    c.q("delete from action_items where resolution_id = $1")
+        .bind(draft.id)
+        .run()
+        .await?;
+    insert_items(c, draft.workspace_id, draft.id, &content.action_items).await?;
+    Ok(true)
+}
+
+/// Removes a draft, for the next one to take its place.
+pub async fn delete_draft(c: &mut Conn, id: ResolutionId) -> Result<(), DbError> {
+    c.q("delete from resolutions where id = $1 and status = 'draft'")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn insert_items(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    resolution: ResolutionId,
+    items: &[ItemContent],
+) -> Result<(), DbError> {
+    for (position, item) in items.iter().enumerate() {
+        c.q("insert into action_items (resolution_id, id, workspace_id, position, text, owner_id, owner_name, due, done, sources, \
+             created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+            .bind(resolution)
+            .bind(item.id)
+            .bind(workspace)
+            .bind(i64::try_from(position).unwrap_or(i64::MAX))
+            .bind(item.text.clone())
+            .bind(item.owner_id)
+            .bind(item.owner_name.clone())
+            .bind(item.due.clone())
+            .bind(item.done)
+            .bind(Json(item.sources.clone()))
+            .bind(now())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
