@@ -57,6 +57,12 @@ test('it is opened with the message that it starts from', async () => {
   await vi.waitFor(() => expect(dive().origin?.id).toBe('msg_1'));
   expect(dive().unreadFrom).toBeNull();
 });
+test('the message that it starts from is shown as it is now', async () => {
+  await dive().load();
+  await vi.waitFor(() => expect(dive().origin).not.toBeNull());
+  scene.event('message.updated', { message: message({ id: 'msg_1', seq: 1, content: 'Edited.' }) });
+  expect(dive().origin!.content).toBe('Edited.');
+});
 test('events that come while the dive is loaded win over the answers', async () => {
   let open = () => undefined as void;
   scene.backend.gate = new Promise((r) => (open = r));

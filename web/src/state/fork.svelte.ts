@@ -56,6 +56,10 @@ export class ForkState extends MessageWindow {
   override async seen(): Promise<void> {
     // No read mark in a dive.
   }
+  /** A message somewhere: perhaps the one that this dive starts from. */
+  changed(message: Message): void {
+    if (this.origin?.id === message.id) this.origin = message;
+  }
   #findOrigin(fork: Fork): void {
     if (this.origin) return;
     this.#home.api.message(fork.message_id).then(

@@ -1,4 +1,5 @@
 import type { ActionItem, Message } from '../api/types';
+import { isFrom, mentionsMe, tellsMe } from '../lib/messages';
 import { preview } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -13,16 +14,36 @@ export interface News {
   place: { channel_id: string; thread_id: string; fork_id: string | null; message_id: string };
 }
 
-export function newsOf(kind: 'mention' | 'answer' | 'result', m: Message, ws: WorkspaceState): News {
+/** Somebody speaks to me, or posts a result in which I have a part. */
+export function addressed(m: Message, ws: WorkspaceState): News | null {
+  if (isFrom(m, ws.myId) || m.kind === 'notice') return null;
+  const direct =
+    !m.fork_id && ws.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
+  if (!direct && !mentionsMe(m, ws.myId)) return null;
+  return newsOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
+}
+/** An agent finished what I asked for. */
+export function answered(m: Message, ws: WorkspaceState): News | null {
+  if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return null;
+  const task = m.metadata.task_id ? ws.tasks.map.get(m.metadata.task_id) : undefined;
+  return task?.requested_by === ws.myId ? newsOf('answer', m, ws) : null;
+}
+/** Something to do was given to me. Ask before the item is kept. */
+export function given(item: ActionItem, ws: WorkspaceState): News | null {
+  if (item.done || item.owner_id !== ws.myId) return null;
+  if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;
+  return {
+    kind: 'item',
+    title: item.headline,
+    text: item.text,
+    tag: item.id,
+    place: { ...item, fork_id: null },
+  };
+}
+
+function newsOf(kind: 'mention' | 'answer' | 'result', m: Message, ws: WorkspaceState): News {
   const c = ws.channels.map.get(m.channel_id);
   const name = ws.people.nameOf(m.author);
   const title = !c || c.kind === 'direct' ? name : `${name} in #${c.name}`;
   return { kind, title, text: preview(m), tag: m.id, place: { ...m, message_id: m.id } };
 }
-export const newsOfItem = (item: ActionItem): News => ({
-  kind: 'item',
-  title: item.headline,
-  text: item.text,
-  tag: item.id,
-  place: { ...item, fork_id: null },
-});

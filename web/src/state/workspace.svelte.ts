@@ -3,7 +3,7 @@ import type { DroppableFrame, MessageCreated, OutcomeEvent, ServerEvent } from '
 import { isMissing, say } from '../api/problem';
 import { Socket, type SocketWorld } from '../api/socket';
 import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
-import { counts, mentionsMe, tellsMe, toggled } from '../lib/messages';
+import { counts, mentionsMe, toggled } from '../lib/messages';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
 import { ChannelState } from './channel.svelte';
@@ -13,7 +13,7 @@ import { Dives } from './dives.svelte';
 import { Drafts } from './drafts.svelte';
 import { ForkState } from './fork.svelte';
 import { Forks } from './forks.svelte';
-import { newsOf, newsOfItem, type News } from './news';
+import { addressed, answered, given, type News } from './news';
 import { Outbox, type OutItem, type Target } from './outbox.svelte';
 import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
@@ -275,7 +275,8 @@ export class WorkspaceState {
         this.threads.changed(m);
         this.#window(m)?.apply(e);
         if (m.state !== 'streaming') this.streams.end(m.id);
-        if (e.type === 'message.updated') this.#answered(m);
+        for (const dive of this.#dives.all()) dive.changed(m);
+        if (e.type === 'message.updated') this.#tell(answered(m, this));
         return;
       }
       case 'reaction.added':
@@ -325,30 +326,15 @@ export class WorkspaceState {
     if (mine && m.client_id) this.outbox.confirm(m.client_id, placeOf(m));
     if (m.author.type === 'human' && m.author.id) this.typing.stopped(placeOf(m), m.author.id);
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
-    const mention = mentionsMe(m, this.myId);
-    if (m.fork_id) {
-      if (mention) this.#world.onNews(newsOf('mention', m, this)); // a dive has no unread count
-      return;
-    }
-    if (!counts(m, this.myId)) return;
-    if (!seen) this.channels.count(m.channel_id, mention, e.seq);
-    const direct = this.channels.map.get(m.channel_id)?.kind === 'direct' && m.author.type === 'human';
-    if (mention || direct) this.#world.onNews(newsOf(tellsMe(m, this.myId) ? 'result' : 'mention', m, this));
-    if (m.state === 'complete') this.#answered(m);
+    if (!seen && counts(m, this.myId)) this.channels.count(m.channel_id, mentionsMe(m, this.myId), e.seq);
+    this.#tell(addressed(m, this));
+    this.#tell(answered(m, this));
   }
-  /** An agent finished what I asked for. */
-  #answered(m: Message): void {
-    if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return;
-    const task = m.metadata.task_id ? this.tasks.map.get(m.metadata.task_id) : undefined;
-    if (task?.requested_by !== this.myId) return;
-    this.#world.onNews(newsOf('answer', m, this));
+  #tell(news: News | null): void {
+    if (news) this.#world.onNews(news);
   }
   #outcome(e: OutcomeEvent): void {
-    if (e.type === 'action_item.updated') {
-      const item = e.data.action_item;
-      const given = item.owner_id === this.myId && this.outcomes.items.get(item.id)?.owner_id !== this.myId;
-      if (given && !item.done) this.#world.onNews(newsOfItem(item));
-    }
+    if (e.type === 'action_item.updated') this.#tell(given(e.data.action_item, this));
     this.outcomes.apply(e);
     for (const listener of this.#listeners) listener(e);
   }
