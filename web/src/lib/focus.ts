@@ -14,9 +14,11 @@ export const focusComposer = (from: Element | null = document.activeElement): vo
 };
 
 const LOOK_MS = 3000;
-/** A message that is about to be shown gets the focus as soon as it is there. */
-export function focusMessage(id: string, until = performance.now() + LOOK_MS): void {
-  const row = document.getElementById(`m-${id}`);
-  if (row) (row.querySelector<HTMLElement>('article[tabindex]') ?? row).focus();
-  else if (performance.now() < until) requestAnimationFrame(() => focusMessage(id, until));
+/** A card that is about to be shown gets the focus as soon as it is there; its row, if only that comes. */
+export function focusCard(message: string, until = performance.now() + LOOK_MS): void {
+  const row = document.getElementById(`m-${message}`);
+  const card = row?.querySelector<HTMLElement>('[data-result]');
+  if (card) card.focus();
+  else if (performance.now() < until) requestAnimationFrame(() => focusCard(message, until));
+  else row?.focus();
 }
