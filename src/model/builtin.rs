@@ -5,12 +5,16 @@
 
 use std::{sync::LazyLock, time::Duration};
 
+use chrono::NaiveDate;
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use regex::Regex;
 
 use super::{
     ChatRequest, Delta, DeltaStream, ModelError, Provider, Role, StopReason, Turn, Usage,
-    extract::dialogue::{Dialogue, Point, Promise, Speaker, Utterance, Wish, keywords, wish},
+    extract::{
+        Line, Material, Person, Reading, Speaker,
+        dialogue::{Promise, Quote, Wish, keywords, wish},
+    },
     table::CONTEXT_WINDOW_DEFAULT,
 };
 
@@ -82,25 +86,119 @@ impl Provider for Builtin {
     }
 }
 
+/// Who said something, as the prompt labels it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Author {
+    name: String,
+    is_person: bool,
+}
+
+/// One message. `author` is `None` for text of the product, such as the header of a deep dive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Utterance {
+    author: Option<Author>,
+    text: String,
+}
+
+/// A conversation that was read, with who wrote which line.
+struct Talk {
+    reading: Reading,
+    said: Vec<Utterance>,
+}
+
+impl Talk {
+    fn new(said: Vec<Utterance>) -> Self {
+        let mut material = Material::default();
+        for utterance in &said {
+            let name = utterance.author.as_ref().map_or("", |author| &author.name);
+            let speaker = if utterance
+                .author
+                .as_ref()
+                .is_none_or(|author| author.is_person)
+            {
+                let known = material
+                    .people
+                    .iter()
+                    .position(|person| person.name == name);
+                Speaker::Person(known.unwrap_or_else(|| {
+                    let (name, handle) = (name.to_owned(), String::new());
+                    material.people.push(Person { name, handle });
+                    material.people.len() - 1
+                }))
+            } else {
+                Speaker::Agent(name.to_owned())
+            };
+            // The prompt does not tell days, and no answer here names one that was not said.
+            let day = NaiveDate::default();
+            let text = utterance.text.clone();
+            material.lines.push(Line { speaker, text, day });
+        }
+        Self {
+            reading: Reading::new(&material),
+            said,
+        }
+    }
+
+    /// Names of the people who spoke, agents left out, in order of their first word.
+    fn people(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for author in self.said.iter().filter_map(|said| said.author.as_ref()) {
+            if author.is_person && !names.contains(&author.name.as_str()) {
+                names.push(&author.name);
+            }
+        }
+        names
+    }
+
+    fn author(&self, quote: &Quote) -> Option<&str> {
+        let author = self.said[quote.line].author.as_ref()?;
+        Some(&author.name)
+    }
+
+    /// The last `POINTS_MAX` under a heading; nothing without quotes.
+    fn list(&self, heading: &str, quotes: &[Quote]) -> String {
+        let lines = quotes.iter().map(|quote| match self.author(quote) {
+            Some(name) => format!("- {name}: “{}”", quote.text),
+            None => format!("- “{}”", quote.text),
+        });
+        under(heading, lines.collect())
+    }
+
+    fn promises(&self, promises: &[Promise]) -> String {
+        let lines = promises.iter().map(|promise| {
+            let text = &promise.quote.text;
+            match (self.author(&promise.quote), promise.is_own_word) {
+                (Some(name), false) => format!("- {} (asked by {name}): “{text}”", promise.owner),
+                _ => format!("- {}: “{text}”", promise.owner),
+            }
+        });
+        under("Promised or asked for", lines.collect())
+    }
+}
+
 /// The answer to a prompt as `agents::prompt` renders it; Markdown.
 fn answer(turns: &[Turn]) -> String {
     let (said, question) = read(turns);
-    let talk = Dialogue::new(said);
+    let talk = Talk::new(said);
+    let reading = &talk.reading;
     let body = match wish(&question) {
-        _ if talk.is_empty() => {
+        _ if reading.is_empty() => {
             "There is nothing before your message here that I could quote.".to_owned()
         }
         Wish::Summary => summary(&talk),
         Wish::Decisions => or_nothing(
-            list("What was decided here", &talk.decisions()),
+            talk.list("What was decided here", &reading.decisions()),
             "I found nothing here that reads like a decision.",
         ),
         Wish::OpenQuestions => or_nothing(
-            list("Questions that nobody has answered", &talk.open_questions()),
+            talk.list(
+                "Questions that nobody has answered",
+                &reading.open_questions(),
+            ),
             "I found no question here that is still open.",
         ),
         Wish::Promises => or_nothing(
-            promises(&talk.promises()),
+            talk.promises(&reading.promises()),
             "I found nothing here that somebody promised or was asked to do.",
         ),
         Wish::Answer => quotes(&talk, &question),
@@ -116,10 +214,10 @@ fn or_nothing(text: String, nothing: &str) -> String {
     }
 }
 
-fn quotes(talk: &Dialogue, question: &str) -> String {
-    let found = talk.relevant(question, QUOTES_MAX);
+fn quotes(talk: &Talk, question: &str) -> String {
+    let found = talk.reading.relevant(question, QUOTES_MAX);
     if !found.is_empty() {
-        return list("What was said here about that", &found);
+        return talk.list("What was said here about that", &found);
     }
     let nothing = if keywords(question).is_empty() {
         "Please name what I should look for in this conversation, or ask for a summary, the decisions, \
@@ -130,29 +228,26 @@ fn quotes(talk: &Dialogue, question: &str) -> String {
     nothing.to_owned()
 }
 
-fn summary(talk: &Dialogue) -> String {
+fn summary(talk: &Talk) -> String {
     let people = talk.people();
     let who = match people.as_slice() {
         [] => String::new(),
         [one] => format!("{one} wrote here."),
         [all @ .., last] => format!("{} and {last} wrote here.", all.join(", ")),
     };
-    let decisions = talk.decisions();
-    let promised = talk.promises();
-    let is_new = |point: &Point| {
-        !decisions.contains(point) && promised.iter().all(|promise| promise.point != *point)
+    let decisions = talk.reading.decisions();
+    let promised = talk.reading.promises();
+    let is_new = |quote: &Quote| {
+        !decisions.contains(quote) && promised.iter().all(|promise| promise.quote != *quote)
     };
-    let said: Vec<Point> = talk
-        .main_points(QUOTES_MAX)
-        .into_iter()
-        .filter(is_new)
-        .collect();
+    let main = talk.reading.main_points(QUOTES_MAX);
+    let said: Vec<Quote> = main.into_iter().filter(is_new).collect();
     joined(&[
         who,
-        list("Decided", &decisions),
-        promises(&promised),
-        list("Open", &talk.open_questions()),
-        list("Said, among other things", &said),
+        talk.list("Decided", &decisions),
+        talk.promises(&promised),
+        talk.list("Open", &talk.reading.open_questions()),
+        talk.list("Said, among other things", &said),
     ])
 }
 
@@ -163,26 +258,6 @@ fn joined(parts: &[String]) -> String {
         .filter(|p| !p.is_empty())
         .collect();
     parts.join("\n\n")
-}
-
-/// The last `POINTS_MAX` under a heading; nothing without points.
-fn list(heading: &str, points: &[Point]) -> String {
-    let lines = points.iter().map(|point| match &point.speaker {
-        Some(name) => format!("- {name}: “{}”", point.text),
-        None => format!("- “{}”", point.text),
-    });
-    under(heading, lines.collect())
-}
-
-fn promises(promises: &[Promise]) -> String {
-    let lines = promises.iter().map(|promise| {
-        let text = &promise.point.text;
-        match (&promise.point.speaker, promise.is_own_word) {
-            (Some(name), false) => format!("- {} (asked by {name}): “{text}”", promise.owner),
-            _ => format!("- {}: “{text}”", promise.owner),
-        }
-    });
-    under("Promised or asked for", lines.collect())
 }
 
 fn under(heading: &str, mut lines: Vec<String>) -> String {
@@ -205,16 +280,16 @@ fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
     let mut said: Vec<Utterance> = Vec::new();
     for turn in turns {
         if turn.role == Role::Assistant {
-            let speaker = Some(Speaker {
+            let author = Some(Author {
                 name: "I".to_owned(),
                 is_person: false,
             });
             let text = turn.content.clone();
-            push_said(&mut said, Utterance { speaker, text });
+            push_said(&mut said, Utterance { author, text });
             continue;
         }
         let mut current = Utterance {
-            speaker: None,
+            author: None,
             text: String::new(),
         };
         let mut lines = turn.content.split('\n');
@@ -230,9 +305,9 @@ fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
             if let Some((name, suffix, rest)) = labelled(line) {
                 push_said(&mut said, current);
                 let is_person = suffix != " (AI)";
-                let speaker = Some(Speaker { name, is_person });
+                let author = Some(Author { name, is_person });
                 current = Utterance {
-                    speaker,
+                    author,
                     text: unescaped(rest).to_owned(),
                 };
             } else {
@@ -247,7 +322,7 @@ fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
     push_said(
         &mut said,
         Utterance {
-            speaker: None,
+            author: None,
             text: before.to_owned(),
         },
     );
@@ -257,7 +332,7 @@ fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
 fn push_said(said: &mut Vec<Utterance>, utterance: Utterance) {
     let text = utterance.text.trim();
     let is_own =
-        text.starts_with(INTRODUCTION) && utterance.speaker.as_ref().is_some_and(|s| !s.is_person);
+        text.starts_with(INTRODUCTION) && utterance.author.as_ref().is_some_and(|s| !s.is_person);
     if !text.is_empty() && !is_own && text != "(Earlier messages are left out.)" {
         said.push(Utterance {
             text: text.to_owned(),
@@ -335,7 +410,7 @@ mod tests {
 
         **Promised or asked for**
         - Bo: “I'll write the release notes.”
-        - cy (asked by Bo): “@cy can you check the backups?”
+        - Cy (asked by Bo): “@cy can you check the backups?”
 
         **Open**
         - Bo: “Who tells the customers?”
@@ -360,7 +435,7 @@ mod tests {
         insta::assert_snapshot!(asked(TALK, "next steps?"), @r"
         **Promised or asked for**
         - Bo: “I'll write the release notes.”
-        - cy (asked by Bo): “@cy can you check the backups?”
+        - Cy (asked by Bo): “@cy can you check the backups?”
         ");
     }
 
@@ -394,7 +469,7 @@ mod tests {
             .iter()
             .map(|said| {
                 (
-                    said.speaker.as_ref().unwrap().name.as_str(),
+                    said.author.as_ref().unwrap().name.as_str(),
                     said.text.as_str(),
                 )
             })

@@ -1,103 +1,124 @@
 //! A conversation that was read once, from the first line to the last.
 
 use super::{
-    Item, Material, Outline, Owner, Point, Speaker, Superseded,
-    dialogue::{self, Dialogue, Utterance},
+    Material, Outline, Speaker, Superseded,
+    cues::{Cue, Language, READ},
+    outline,
+    people::People,
+    sentence::{self, Sentence},
+    thread::Thread,
+    tokens::{self, Vocabulary},
 };
+
+/// Of a longer message only the beginning is read.
+const LINE_CHARS_MAX: usize = 16_000;
+const LINE_SENTENCES_MAX: usize = 300;
+/// With this the answers of the built-in responder begin: they only quote people.
+const BUILT_IN: &str = "I am OpenVibe's built-in responder";
 
 /// What was understood of a conversation.
 #[derive(Debug)]
 pub struct Reading {
-    dialogue: Dialogue,
-    material: Material,
+    thread: Thread,
+    language: Language,
 }
 
 impl Reading {
     /// Reads every line once.
     pub fn new(material: &Material) -> Self {
-        let said = material.lines.iter().map(|line| Utterance {
-            speaker: Some(match &line.speaker {
-                Speaker::Person(at) => dialogue::Speaker {
-                    name: (material.people.get(*at)).map_or(String::new(), |p| p.name.clone()),
-                    is_person: true,
-                },
-                Speaker::Agent(name) => dialogue::Speaker {
-                    name: name.clone(),
-                    is_person: false,
-                },
-            }),
-            text: line.text.clone(),
-        });
+        let mut vocabulary = Vocabulary::default();
+        let mut rows = Vec::new();
+        let (mut counts, mut words) = ([0; 5], 0);
+        for (line, said) in material.lines.iter().enumerate() {
+            let person = match &said.speaker {
+                Speaker::Person(person) => Some(*person),
+                Speaker::Agent(_) => None,
+            };
+            let text = beginning(&said.text);
+            if person.is_none() && text.trim_start().starts_with(BUILT_IN) {
+                continue;
+            }
+            for (n, text) in tokens::sentences(text)
+                .into_iter()
+                .take(LINE_SENTENCES_MAX)
+                .enumerate()
+            {
+                let tokens = vocabulary.tokens(&text);
+                if person.is_some() {
+                    let (own, all) = sentence::language_counts(&tokens);
+                    for (count, own) in counts.iter_mut().zip(own) {
+                        *count += own;
+                    }
+                    words += all;
+                }
+                rows.push((line, person, n == 0, text, tokens));
+            }
+        }
+        let language = sentence::whole_language(counts, words);
+        let sentences: Vec<Sentence> = rows
+            .into_iter()
+            .map(|(line, person, is_first, text, tokens)| {
+                let own = sentence::language(&tokens, language);
+                let day = material.lines[line].day;
+                sentence::read(line, person, is_first, text, tokens, own, day)
+            })
+            .collect();
+        let agents = material
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(line, said)| match &said.speaker {
+                Speaker::Agent(name) if !said.text.trim_start().starts_with(BUILT_IN) => {
+                    Some((name.clone(), line))
+                }
+                _ => None,
+            });
+        let agents = agents.collect();
         Self {
-            dialogue: Dialogue::new(said.collect()),
-            material: material.clone(),
+            thread: Thread::new(
+                sentences,
+                People::new(material),
+                material.lines.len(),
+                agents,
+            ),
+            language,
         }
     }
 
     /// The offline draft of a resolution.
     pub fn outline(&self) -> Outline {
-        let point = |point: dialogue::Point| Point {
-            text: point.text,
-            sources: vec![point.utterance],
-        };
-        let decisions: Vec<Point> = self.dialogue.decisions().into_iter().map(point).collect();
-        let conclusion = decisions.last().map_or_else(
-            || "No clear conclusion.".to_owned(),
-            |last| last.text.clone(),
-        );
-        let mut key_points = decisions;
-        if key_points.len() < 2 {
-            key_points.extend(self.dialogue.main_points(2).into_iter().map(point));
-        }
-        key_points.truncate(4);
-        let items = self.dialogue.promises().into_iter().map(|promise| {
-            let people = &self.material.people;
-            let owner = people
-                .iter()
-                .position(|p| p.name == promise.owner || p.handle == promise.owner);
-            Item {
-                text: promise.point.text,
-                owner: Some(owner.map_or(Owner::Named(promise.owner), Owner::Person)),
-                due: None,
-                sources: vec![promise.point.utterance],
-            }
-        });
-        Outline {
-            headline: conclusion.chars().take(60).collect(),
-            conclusion,
-            key_points,
-            action_items: items.collect(),
-            open_questions: self
-                .dialogue
-                .open_questions()
-                .into_iter()
-                .map(point)
-                .collect(),
-            deferred_items: Vec::new(),
-        }
+        outline::outline(&self.thread, self.language)
     }
 
     /// Values that were corrected, in the order of the corrections.
     pub fn superseded(&self) -> Vec<Superseded> {
-        Vec::new()
+        self.thread.superseded.clone()
     }
 
     /// Whether a person agreed later to what an agent said in this line.
     pub fn is_taken_up(&self, line: usize) -> bool {
-        let is_agent = |line: usize| {
-            let line = self.material.lines.get(line);
-            line.is_some_and(|line| matches!(line.speaker, Speaker::Agent(_)))
-        };
-        is_agent(line)
-            && !is_agent(line + 1)
-            && self.material.lines.get(line + 1).is_some_and(|reply| {
-                let reply = reply.text.to_lowercase();
-                reply.starts_with("yes") || reply.starts_with("ok")
-            })
+        self.thread.taken_up.contains(&line)
     }
 
     /// Whether a text has the cue words of a decision in any of the four languages.
     pub fn reads_like_a_decision(text: &str) -> bool {
-        dialogue::reads_like_a_decision(text)
+        let mut vocabulary = Vocabulary::default();
+        tokens::sentences(beginning(text)).iter().any(|sentence| {
+            let tokens = vocabulary.tokens(sentence);
+            READ.into_iter().any(|language| {
+                let hits = sentence::hits(&tokens, language);
+                let has = |cue: Cue| hits.iter().any(|hit| hit.cue == cue);
+                has(Cue::Decision) && !has(Cue::Undecided) && !has(Cue::Hedge)
+            })
+        })
     }
+
+    pub(super) fn thread(&self) -> &Thread {
+        &self.thread
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    let end = text.char_indices().nth(LINE_CHARS_MAX).map(|(at, _)| at);
+    &text[..end.unwrap_or(text.len())]
 }

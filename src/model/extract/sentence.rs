@@ -1,0 +1,390 @@
+//! One sentence with what its words tell.
+
+use chrono::NaiveDate;
+
+use super::{
+    cues::{Cue, Language, READ},
+    tokens::{Kind, Token},
+    values::{self, Value},
+};
+
+/// A phrase of the lexicon where it stands: tokens `at..end`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hit {
+    pub(crate) cue: Cue,
+    pub(crate) at: usize,
+    pub(crate) end: usize,
+}
+
+/// A value that took the place of another one.
+#[derive(Debug, Clone)]
+pub(crate) struct Edit {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// What stands there now.
+    pub(crate) text: String,
+    pub(crate) key: String,
+    pub(crate) date: Option<NaiveDate>,
+    /// Where the correction stands.
+    pub(crate) line: usize,
+    pub(crate) sentence: usize,
+    /// Stands without "on".
+    pub(crate) is_bare: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sentence {
+    pub(crate) line: usize,
+    /// A position in `Material::people`; `None` for agents.
+    pub(crate) person: Option<usize>,
+    pub(crate) is_first: bool,
+    pub(crate) text: String,
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) language: Language,
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) values: Vec<Value>,
+    /// Stems, sorted, each once.
+    pub(crate) topic: Vec<u32>,
+    pub(crate) is_question: bool,
+    pub(crate) edits: Vec<Edit>,
+    /// Holds something that no longer holds, or only corrects: not to be told.
+    pub(crate) is_hidden: bool,
+}
+
+impl Sentence {
+    pub(crate) fn has(&self, cue: Cue) -> bool {
+        self.hits.iter().any(|hit| hit.cue == cue)
+    }
+
+    pub(crate) fn all(&self, cue: Cue) -> impl Iterator<Item = &Hit> {
+        self.hits.iter().filter(move |hit| hit.cue == cue)
+    }
+
+    /// The first token that says something.
+    pub(crate) fn start(&self) -> usize {
+        let is_opening = |token: &Token| {
+            token.kind == Kind::Mention
+                || (token.kind == Kind::Mark
+                    && !token.is("+1")
+                    && !token.is("-1")
+                    && token.word.known.is_none())
+                || token.is(",")
+                || matches!(
+                    token.word.text.as_str(),
+                    "oh" | "ah"
+                        | "hmm"
+                        | "hm"
+                        | "well"
+                        | "so"
+                        | "and"
+                        | "hi"
+                        | "hey"
+                        | "ach"
+                        | "also"
+                        | "und"
+                        | "na"
+                        | "pues"
+                        | "y"
+                        | "et"
+                        | "bon"
+                        | "alors"
+                        | "eh"
+                        | "haha"
+                        | "lol"
+                        | "bueno"
+                        | "then"
+                        | "dann"
+                        | "but"
+                        | "aber"
+                        | "pero"
+                        | "mais"
+                        | "¿"
+                        | "¡"
+                        | "entonces"
+                )
+        };
+        self.tokens
+            .iter()
+            .position(|token| !is_opening(token))
+            .unwrap_or(0)
+    }
+
+    pub(crate) fn begins(&self, cue: Cue) -> bool {
+        let start = self.start();
+        self.all(cue).any(|hit| hit.at <= start)
+    }
+
+    pub(crate) fn is_mark(&self, at: usize) -> bool {
+        self.tokens
+            .get(at)
+            .is_none_or(|token| token.kind == Kind::Mark)
+    }
+
+    pub(crate) fn words(&self) -> usize {
+        self.tokens
+            .iter()
+            .filter(|token| matches!(token.kind, Kind::Word | Kind::Number))
+            .count()
+    }
+
+    /// How many subjects both have.
+    pub(crate) fn shared(&self, topic: &[u32]) -> usize {
+        shared(&self.topic, topic)
+    }
+
+    /// Where the clause that holds `at` begins.
+    pub(crate) fn clause_start(&self, at: usize) -> usize {
+        (0..at)
+            .rev()
+            .find(|at| {
+                let token = &self.tokens[*at];
+                (token.kind == Kind::Mark && !matches!(token.word.text.as_str(), "¿" | "¡"))
+                    || matches!(
+                        token.word.text.as_str(),
+                        "and"
+                            | "but"
+                            | "so"
+                            | "then"
+                            | "und"
+                            | "aber"
+                            | "dann"
+                            | "y"
+                            | "pero"
+                            | "et"
+                            | "mais"
+                            | "donc"
+                            | "because"
+                            | "that"
+                    )
+            })
+            .map_or(0, |at| at + 1)
+    }
+
+    /// As it reads now, from the first to before the last of these tokens, without the tokens for which `drops` holds.
+    pub(crate) fn rendered(&self, from: usize, to: usize, drops: impl Fn(usize) -> bool) -> String {
+        let mut text = String::new();
+        let mut at = from;
+        let mut last_end: Option<usize> = None;
+        while at < to.min(self.tokens.len()) {
+            let token = &self.tokens[at];
+            let is_left = matches!(
+                token.word.text.as_str(),
+                "on" | "am" | "el" | "le" | "au" | "zum"
+            ) && self
+                .edits
+                .iter()
+                .any(|edit| edit.from == at + 1 && edit.is_bare);
+            if is_left || drops(at) {
+                at += 1;
+                last_end = None;
+                continue;
+            }
+            let edit = self.edits.iter().find(|edit| edit.from == at);
+            let (piece, next) = match edit {
+                Some(edit) => (edit.text.as_str(), edit.to.max(at + 1)),
+                None => (&self.text[token.from..token.to], at + 1),
+            };
+            let gap = match last_end {
+                Some(end) if end <= token.from => &self.text[end..token.from],
+                _ => " ",
+            };
+            if !text.is_empty()
+                && (last_end.is_some()
+                    || token.kind != Kind::Mark
+                    || matches!(piece, "(" | "€" | "$"))
+            {
+                text.push_str(gap);
+            }
+            text.push_str(piece);
+            last_end = self.tokens.get(next - 1).map(|token| token.to);
+            at = next;
+        }
+        // Marks behind the last token, such as a closing quotation mark.
+        if to >= self.tokens.len()
+            && let Some(end) = last_end
+            && end <= self.text.len()
+        {
+            text.push_str(&self.text[end..]);
+        }
+        text.replace('\u{1}', "").trim().to_owned()
+    }
+
+    /// The whole of it as it reads now.
+    pub(crate) fn current(&self) -> String {
+        if self.edits.is_empty() {
+            return self.text.replace('\u{1}', "");
+        }
+        self.rendered(0, self.tokens.len(), |_| false)
+    }
+}
+
+pub(crate) fn shared(a: &[u32], b: &[u32]) -> usize {
+    let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    short
+        .iter()
+        .filter(|stem| long.binary_search(stem).is_ok())
+        .count()
+}
+
+/// How many words of each language stand there; the last is for all that are not read; and all words.
+pub(crate) fn language_counts(tokens: &[Token]) -> ([usize; 5], usize) {
+    let mut counts = [0; 5];
+    let mut words = 0;
+    for token in tokens.iter().filter(|token| token.kind == Kind::Word) {
+        words += 1;
+        let Some(entry) = token.word.known else {
+            continue;
+        };
+        for (count, is_in) in counts.iter_mut().zip(entry.languages) {
+            *count += usize::from(is_in);
+        }
+    }
+    (counts, words)
+}
+
+/// The language of a whole conversation.
+pub(crate) fn whole_language(counts: [usize; 5], words: usize) -> Language {
+    let (best, count) = best(counts);
+    if words > 0 && (count * 100 < words * 16 || counts[4] > count) {
+        return Language::Other;
+    }
+    best
+}
+
+fn best(counts: [usize; 5]) -> (Language, usize) {
+    let mut found = (Language::English, counts[0]);
+    for (language, count) in READ.into_iter().zip(counts) {
+        if count > found.1 {
+            found = (language, count);
+        }
+    }
+    found
+}
+
+/// The language of one sentence in a conversation in `whole`.
+pub(crate) fn language(tokens: &[Token], whole: Language) -> Language {
+    let (counts, words) = language_counts(tokens);
+    let (best, count) = best(counts);
+    let in_whole = READ
+        .into_iter()
+        .position(|language| language == whole)
+        .map_or(0, |at| counts[at]);
+    if whole == Language::Other {
+        let is_clear = words >= 4 && count * 100 >= words * 45 && count > counts[4];
+        return if is_clear { best } else { Language::Other };
+    }
+    if counts[4] >= 2 && counts[4] > count {
+        return Language::Other;
+    }
+    if count > in_whole && (count >= 2 || in_whole == 0) {
+        best
+    } else {
+        whole
+    }
+}
+
+pub(crate) fn hits(tokens: &[Token], language: Language) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let Some(entry) = token.known() else {
+            continue;
+        };
+        for phrase in entry
+            .phrases
+            .iter()
+            .filter(|phrase| phrase.language == language)
+        {
+            let end = at + 1 + phrase.rest.len();
+            let matches = end <= tokens.len()
+                && phrase
+                    .rest
+                    .iter()
+                    .zip(&tokens[at + 1..end])
+                    .all(|(word, token)| word == "_" || token.word.text == *word);
+            if !matches {
+                continue;
+            }
+            let known = hits
+                .iter_mut()
+                .rev()
+                .take_while(|hit| hit.at == at)
+                .find(|hit| hit.cue == phrase.cue);
+            match known {
+                Some(hit) => hit.end = hit.end.max(end),
+                None => hits.push(Hit {
+                    cue: phrase.cue,
+                    at,
+                    end,
+                }),
+            }
+        }
+    }
+    hits
+}
+
+/// Everything at once, for a line written on `day`.
+pub(crate) fn read(
+    line: usize,
+    person: Option<usize>,
+    is_first: bool,
+    text: String,
+    tokens: Vec<Token>,
+    language: Language,
+    day: NaiveDate,
+) -> Sentence {
+    let hits = hits(&tokens, language);
+    let values = values::values(&tokens, language, day);
+    let mut topic: Vec<u32> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| {
+            !values
+                .iter()
+                .any(|value| (value.from..value.to).contains(at))
+        })
+        .filter_map(|(_, token)| token.word.stem)
+        .collect();
+    topic.sort_unstable();
+    topic.dedup();
+    let mut sentence = Sentence {
+        line,
+        person,
+        is_first,
+        is_question: false,
+        text,
+        tokens,
+        language,
+        hits,
+        values,
+        topic,
+        edits: Vec::new(),
+        is_hidden: false,
+    };
+    sentence.is_question = is_question(&sentence);
+    sentence
+}
+
+/// "…, right?" states what stands before it.
+fn has_tag(sentence: &Sentence) -> bool {
+    let is_tag = sentence.all(Cue::Rhetorical).any(|hit| {
+        hit.end + 1 >= sentence.tokens.len() && hit.at > 3 && sentence.tokens[hit.at - 1].is(",")
+    });
+    is_tag && !sentence.begins(Cue::Asks) && !sentence.begins(Cue::Proposal)
+}
+
+fn is_question(sentence: &Sentence) -> bool {
+    let mut marks = sentence
+        .tokens
+        .iter()
+        .rev()
+        .take_while(|token| token.kind == Kind::Mark);
+    if marks.any(|token| matches!(token.word.text.as_str(), "?" | "？")) {
+        return !has_tag(sentence);
+    }
+    let is_closed = sentence
+        .tokens
+        .last()
+        .is_some_and(|token| matches!(token.word.text.as_str(), "." | "!" | "…" | "。"));
+    let is_plain = !sentence.tokens.iter().any(|token| token.is(","));
+    !is_closed && is_plain && sentence.words() <= 14 && sentence.begins(Cue::Asks)
+}
