@@ -280,3 +280,98 @@ async fn a_thread_whose_first_message_is_deleted_goes_on() {
     assert!(found["root_message"]["deleted_at"].is_string());
     assert_eq!(t.bo.contents(&thread).await, ["", "Reply", "Another"]);
 }
+
+#[tokio::test]
+async fn the_text_of_a_deleted_message_of_a_dive_is_nowhere() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let said = t
+        .ada
+        .tell_in(&dive.fork, &format!("@vibe remember {SECRET}"))
+        .await;
+    let task = id(&list(&t.ada.get("/v1/tasks").await.ok(), "/data")[0]);
+    t.ada.completed(&task).await;
+    t.ada
+        .patch(
+            &format!("/v1/messages/{said}"),
+            json!({"content": format!("Edited {SECRET}")}),
+        )
+        .await
+        .is(200);
+    let resolving = t.ada.resolve(&dive.fork).await;
+    t.ada.completed(&resolving).await;
+    t.ada.delete(&format!("/v1/messages/{said}")).await.is(200);
+    for path in [
+        format!("/v1/messages/{said}"),
+        format!("/v1/forks/{}", dive.fork),
+        format!("/v1/forks/{}/messages", dive.fork),
+        "/v1/snapshot".to_owned(),
+        "/v1/tasks".to_owned(),
+        format!("/v1/tasks/{task}/context"),
+        format!("/v1/tasks/{resolving}"),
+    ] {
+        let reply = t.ada.get(&path).await;
+        assert!(!reply.text.contains(SECRET), "{path}: {}", reply.text);
+    }
+    let events = t.ada.events().await;
+    for event in events {
+        let kind = text(&event, "/type");
+        // A draft that cites it is stale, and says what it says.
+        let is_draft = kind.starts_with("resolution.");
+        assert!(is_draft || !event.to_string().contains(SECRET), "{event}");
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_was_made_of_a_deleted_message_is_nowhere() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, &format!("Root {SECRET}")).await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let of_root = id(&t
+        .ada
+        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .await);
+    t.ada
+        .publish_as(&of_root, json!({"headline": "Done"}))
+        .await;
+    let of_first = id(&t
+        .ada
+        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .await);
+    let first = t.ada.tell_in(&of_first, &format!("First {SECRET}")).await;
+    assert!(text(&t.ada.fork(&of_first).await, "/title").contains(SECRET));
+    let mut socket = t.bo.socket().await;
+    for message in [&first, &root] {
+        t.ada
+            .delete(&format!("/v1/messages/{message}"))
+            .await
+            .is(200);
+    }
+    for fork in [&of_root, &of_first] {
+        let title = text(&t.ada.fork(fork).await, "/title");
+        assert!(!title.contains(SECRET) && !title.is_empty(), "{title}");
+    }
+    let seen = socket.settle().await;
+    assert!(
+        seen.iter().any(|f| f["type"] == "fork.updated"),
+        "everyone is told of the other title"
+    );
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_title_that_a_person_wrote_stays() {
+    let t = team().await;
+    let dive = t.dive().await;
+    t.ada
+        .delete(&format!("/v1/messages/{}", dive.root))
+        .await
+        .is(200);
+    assert_eq!(t.ada.fork(&dive.fork).await["title"], "The day");
+    t.ada.say_in(&dive.fork, "It goes on").await;
+    t.ada
+        .publish_as(&dive.fork, json!({"headline": "Done"}))
+        .await;
+    let card = t.ada.messages(&dive.thread).await.pop().unwrap();
+    assert_eq!(card["parent_id"], dive.root.as_str());
+}

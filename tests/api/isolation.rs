@@ -14,6 +14,9 @@ struct Two {
     message: String,
     task: String,
     agent: String,
+    /// A resolved dive of that thread, and the action item of its result.
+    fork: String,
+    item: String,
 }
 
 /// Ada's workspace and Bo's, and things in Bo's.
@@ -27,6 +30,13 @@ async fn two() -> Two {
     bo.completed(&task).await;
     let agent = id(&bo.agent("vibe").await);
     let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&bo
+        .start_dive(&thread, &message, json!({"agent_id": null}))
+        .await);
+    bo.say_in(&fork, "In the dive").await;
+    let content = json!({"headline": "Theirs", "action_items": [{"text": "Theirs too"}]});
+    let published = bo.publish_as(&fork, content).await;
+    let item = text(&published, "/resolution/action_items/0/id");
     Two {
         app,
         ada,
@@ -36,6 +46,8 @@ async fn two() -> Two {
         message,
         task,
         agent,
+        fork,
+        item,
     }
 }
 
@@ -62,6 +74,11 @@ async fn ids_of_another_workspace_in_a_path_are_not_found() {
         format!("/v1/tasks/{}/context", w.task),
         format!("/v1/agents/{}", w.agent),
         format!("/v1/workspaces/{}", w.bo.workspace),
+        format!("/v1/threads/{}/forks", w.thread),
+        format!("/v1/forks/{}", w.fork),
+        format!("/v1/forks/{}/messages", w.fork),
+        format!("/v1/forks/{}/resolution", w.fork),
+        format!("/v1/forks/{}/resolutions", w.fork),
     ] {
         w.ada.get(&path).await.refused(404);
     }
@@ -85,6 +102,18 @@ async fn ids_of_another_workspace_in_a_path_are_not_found() {
         ),
         (format!("/v1/tasks/{}/cancel", w.task), json!({})),
         (format!("/v1/tasks/{}/retry", w.task), json!({})),
+        (
+            format!("/v1/threads/{}/forks", w.thread),
+            json!({"message_id": w.message}),
+        ),
+        (
+            format!("/v1/forks/{}/messages", w.fork),
+            json!({"content": "x"}),
+        ),
+        (format!("/v1/forks/{}/resolve", w.fork), json!({})),
+        (format!("/v1/forks/{}/publish", w.fork), json!({})),
+        (format!("/v1/forks/{}/abandon", w.fork), json!({})),
+        (format!("/v1/forks/{}/reopen", w.fork), json!({})),
     ] {
         w.ada.post(&path, body).await.refused(404);
     }
@@ -107,9 +136,18 @@ async fn ids_of_another_workspace_in_a_path_are_not_found() {
             format!("/v1/members/{}", w.bo.id),
             json!({"role": "viewer"}),
         ),
+        (format!("/v1/forks/{}", w.fork), json!({"title": "x"})),
+        (
+            format!("/v1/action-items/{}", w.item),
+            json!({"done": true}),
+        ),
     ] {
         w.ada.patch(&path, body).await.refused(404);
     }
+    w.ada
+        .edit_draft(&w.fork, 1, json!({"headline": "x"}))
+        .await
+        .refused(404);
     w.ada
         .put(&format!("/v1/threads/{}/read", w.thread), json!({"seq": 1}))
         .await
@@ -131,7 +169,11 @@ async fn ids_of_another_workspace_in_a_path_are_not_found() {
     ] {
         w.ada.delete(&path).await.refused(404);
     }
-    assert_eq!(w.bo.contents(&w.thread).await, ["@vibe hello", "Fine."]);
+    assert_eq!(
+        w.bo.contents(&w.thread).await[..2],
+        ["@vibe hello", "Fine."]
+    );
+    assert_eq!(w.bo.fork(&w.fork).await["status"], "resolved");
 }
 
 #[tokio::test]
@@ -147,6 +189,10 @@ async fn ids_of_another_workspace_in_a_query_are_not_found() {
         format!("/v1/threads/{own}/messages?after={}", w.message),
         format!("/v1/threads/{own}/messages?around={}", w.message),
         format!("/v1/members?after={}", w.bo.id),
+        format!("/v1/threads/{own}/forks?after={}", w.fork),
+        format!("/v1/decisions?channel_id={}", w.channel),
+        format!("/v1/action-items?channel_id={}", w.channel),
+        format!("/v1/action-items?after={}", w.item),
     ] {
         w.ada.get(&path).await.refused(404);
     }
@@ -186,6 +232,45 @@ async fn ids_of_another_workspace_in_a_body_are_not_found() {
         .patch(&format!("/v1/threads/{own}"), json!({"agent_id": w.agent}))
         .await
         .refused(404);
+    w.ada
+        .try_dive(&own, &w.message, json!({}))
+        .await
+        .refused(404);
+    let root = id(&w.ada.messages(&own).await[0]);
+    w.ada
+        .try_dive(&own, &root, json!({"agent_id": w.agent}))
+        .await
+        .refused(404);
+    let fork = id(&w
+        .ada
+        .start_dive(&own, &root, json!({"agent_id": null}))
+        .await);
+    w.ada
+        .patch(&format!("/v1/forks/{fork}"), json!({"agent_id": w.agent}))
+        .await
+        .refused(404);
+    w.ada
+        .post(
+            &format!("/v1/forks/{fork}/messages"),
+            json!({"content": "x", "parent_id": w.message}),
+        )
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn what_came_of_dives_of_another_workspace_is_not_listed() {
+    let w = two().await;
+    for list in [
+        "/v1/decisions",
+        "/v1/decisions?q=theirs",
+        "/v1/action-items",
+    ] {
+        assert_eq!(w.ada.get(list).await.ok()["data"], json!([]), "{list}");
+    }
+    w.bo.reopen(&w.fork).await;
+    let snapshot = w.ada.get("/v1/snapshot").await.ok();
+    assert_eq!(snapshot["open_forks"], json!([]));
 }
 
 #[tokio::test]
@@ -200,6 +285,8 @@ async fn the_header_of_another_workspace_is_not_found() {
         "/v1/agents",
         "/v1/tasks",
         "/v1/api-keys",
+        "/v1/decisions",
+        "/v1/action-items",
     ] {
         intruder.get(path).await.refused(404);
     }
@@ -214,6 +301,14 @@ async fn a_socket_sees_its_own_workspace_only() {
     let w = two().await;
     let mut socket = w.ada.socket().await;
     w.bo.say(&w.thread, "Not for Ada").await;
+    w.bo.reopen(&w.fork).await;
+    w.bo.say_in(&w.fork, "Nor this").await;
+    for fork in [
+        json!({"type": "subscribe", "fork_id": w.fork}),
+        json!({"type": "message.send", "fork_id": w.fork, "content": "x", "client_id": "3"}),
+    ] {
+        assert_eq!(socket.request(fork).await["error"]["type"], "not_found");
+    }
     let subscribe = socket
         .request(json!({"type": "subscribe", "thread_id": w.thread}))
         .await;

@@ -351,3 +351,85 @@ async fn a_person_with_several_workspaces_has_keys_in_each() {
         "only one's own"
     );
 }
+
+#[tokio::test]
+async fn a_key_reads_and_writes_dives_as_its_scopes_say() {
+    let t = team().await;
+    let (dive, published) = t.resolved("Monday it is").await;
+    let fork = format!("/v1/forks/{}", dive.fork);
+    let (reader, _) = t.bo.make_key(&["chat:read"]).await;
+    let (writer, _) = t.bo.make_key(&["chat:write"]).await;
+    let reads = [
+        format!("/v1/threads/{}/forks", dive.thread),
+        fork.clone(),
+        format!("{fork}/messages"),
+        format!("{fork}/resolution"),
+        format!("{fork}/resolutions"),
+        "/v1/decisions".to_owned(),
+        "/v1/action-items".to_owned(),
+    ];
+    for path in &reads {
+        reader.get(path).await.is(200);
+        assert_eq!(
+            writer.get(path).await.refused(403),
+            "scope_missing",
+            "{path}"
+        );
+    }
+    t.bo.reopen(&dive.fork).await;
+    let revision = published["resolution"]["revision"].as_i64().unwrap();
+    for refused in [
+        reader.try_dive(&dive.thread, &dive.root, json!({})).await,
+        reader.patch(&fork, json!({"title": "x"})).await,
+        reader.try_say_in(&dive.fork, "x").await,
+        reader.try_resolve(&dive.fork, json!({})).await,
+        reader
+            .edit_draft(&dive.fork, revision, json!({"headline": "x"}))
+            .await,
+        reader.try_publish(&dive.fork, json!({})).await,
+        reader.act(&format!("{fork}/abandon")).await,
+        reader.act(&format!("{fork}/reopen")).await,
+    ] {
+        assert_eq!(refused.refused(403), "scope_missing");
+    }
+    writer.say_in(&dive.fork, "Beep").await;
+    writer
+        .edit_draft(&dive.fork, revision, json!({"headline": "Beep"}))
+        .await
+        .is(200);
+    writer.publish(&dive.fork).await;
+    let card = t.ada.messages(&dive.thread).await.pop().unwrap();
+    assert_eq!(card["author"]["id"], t.bo.id.as_str());
+}
+
+#[tokio::test]
+async fn without_agents_use_a_key_has_no_agent_think() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
+    let vibe = t.ada.agent("vibe").await["id"].clone();
+    let chosen = robot
+        .try_dive(&dive.thread, &dive.root, json!({"agent_id": vibe}))
+        .await;
+    assert_eq!(chosen.refused(403), "scope_missing");
+    let changed = robot
+        .patch(
+            &format!("/v1/forks/{}", dive.fork),
+            json!({"agent_id": vibe}),
+        )
+        .await;
+    assert_eq!(changed.refused(403), "scope_missing");
+    let fork = robot.start_dive(&dive.thread, &dive.root, json!({})).await;
+    let fork = id(&fork);
+    let said = robot.say_in(&fork, "From a program").await;
+    assert_eq!(said["tasks"], json!([]));
+    let mentioned = robot.say_in(&fork, "@vibe please").await;
+    assert_eq!(mentioned["tasks"], json!([]));
+    let resolved = robot.try_resolve(&fork, json!({})).await;
+    assert_eq!(resolved.refused(403), "scope_missing");
+    let (user, _) =
+        t.bo.make_key(&["chat:read", "chat:write", "agents:use"])
+            .await;
+    let task = user.resolve(&fork).await;
+    t.bo.completed(&task).await;
+}

@@ -18,6 +18,20 @@ async fn lists(t: &Team) -> Vec<(String, &'static str)> {
     let thread = t.ada.thread(&t.general, "@vibe one").await;
     t.ada.say(&thread, "@vibe two").await;
     t.ada.say(&thread, "@vibe three").await;
+    let root = id(&t.ada.messages(&thread).await[0]);
+    let mut fork = String::new();
+    for _ in 0..3 {
+        let made = t.ada.start_dive(&thread, &root, json!({"agent_id": null}));
+        fork = id(&made.await);
+        t.ada.say_in(&fork, "Said").await;
+    }
+    for n in 0..3 {
+        t.ada.reopen(&fork).await;
+        t.ada.say_in(&fork, "Said").await;
+        let items = json!([{"text": "One"}, {"text": "Two"}, {"text": "Three"}]);
+        let content = json!({"headline": n.to_string(), "action_items": items});
+        t.ada.publish_as(&fork, content).await;
+    }
     vec![
         ("/v1/channels".to_owned(), "chan"),
         ("/v1/members".to_owned(), "user"),
@@ -28,6 +42,10 @@ async fn lists(t: &Team) -> Vec<(String, &'static str)> {
         ("/v1/auth/sessions".to_owned(), "sess"),
         (format!("/v1/channels/{}/members", t.general), "user"),
         (format!("/v1/threads/{thread}/messages"), "msg"),
+        (format!("/v1/threads/{thread}/forks"), "fork"),
+        (format!("/v1/forks/{fork}/messages"), "msg"),
+        (format!("/v1/forks/{fork}/resolutions"), "res"),
+        ("/v1/action-items".to_owned(), "item"),
     ]
 }
 

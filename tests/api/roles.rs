@@ -10,7 +10,15 @@ async fn a_viewer_reads_and_marks_read() {
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let started = t.ada.start(&t.general, "Hello").await;
     let (thread, message) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let dive = t.resolved("Monday it is").await.0;
     for path in [
+        format!("/v1/threads/{}/forks", dive.thread),
+        format!("/v1/forks/{}", dive.fork),
+        format!("/v1/forks/{}/messages", dive.fork),
+        format!("/v1/forks/{}/resolution", dive.fork),
+        format!("/v1/forks/{}/resolutions", dive.fork),
+        "/v1/decisions".to_owned(),
+        "/v1/action-items".to_owned(),
         "/v1/snapshot".to_owned(),
         "/v1/channels".to_owned(),
         "/v1/members".to_owned(),
@@ -51,8 +59,27 @@ async fn a_viewer_does_nothing_else() {
     let task = text(&started, "/tasks/0/id");
     t.ada.completed(&task).await;
     let vibe = id(&t.ada.agent("vibe").await);
+    let (dive, _) = t.resolved("Monday it is").await;
+    t.ada.reopen(&dive.fork).await;
+    let fork = format!("/v1/forks/{}", dive.fork);
+    let content = json!({"headline": "x", "action_items": [{"text": "x"}]});
+    let published = t.ada.publish_as(&dive.fork, content).await;
+    let item = text(&published, "/resolution/action_items/0/id");
+    t.ada.reopen(&dive.fork).await;
     let before = t.ada.events().await.len();
     for (path, body) in [
+        (
+            format!("/v1/threads/{}/forks", dive.thread),
+            json!({"message_id": dive.root}),
+        ),
+        (format!("{fork}/messages"), json!({"content": "x"})),
+        (format!("{fork}/resolve"), json!({})),
+        (
+            format!("{fork}/publish"),
+            json!({"resolution": {"headline": "x"}}),
+        ),
+        (format!("{fork}/abandon"), json!({})),
+        (format!("{fork}/reopen"), json!({})),
         (
             format!("/v1/threads/{thread}/messages"),
             json!({"content": "x"}),
@@ -96,9 +123,14 @@ async fn a_viewer_does_nothing_else() {
             format!("/v1/members/{}", t.bo.id),
             json!({"role": "viewer"}),
         ),
+        (fork, json!({"title": "x"})),
+        (format!("/v1/action-items/{item}"), json!({"done": true})),
     ] {
         vera.patch(&path, body).await.refused(403);
     }
+    vera.edit_draft(&dive.fork, 1, json!({"headline": "x"}))
+        .await
+        .refused(403);
     vera.put(&format!("/v1/messages/{message}/reactions/x"), json!({}))
         .await
         .refused(403);
@@ -112,6 +144,12 @@ async fn a_viewer_does_nothing_else() {
     let refused = socket
         .request(
             json!({"type": "message.send", "thread_id": thread, "content": "x", "client_id": "1"}),
+        )
+        .await;
+    assert_eq!(refused["error"]["type"], "permission_denied");
+    let refused = socket
+        .request(
+            json!({"type": "message.send", "fork_id": dive.fork, "content": "x", "client_id": "2"}),
         )
         .await;
     assert_eq!(refused["error"]["type"], "permission_denied");
