@@ -91,6 +91,8 @@ pub struct NewDraft {
     pub generated_by: Option<String>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,
+    /// Of the draft that was removed for this one, 0 without.
+    pub replaces_revision: i64,
 }
 
 /// Inserts the draft of a dive that has none; its number follows that of the newest published version.
@@ -102,15 +104,18 @@ pub async fn insert_draft(
 ) -> Result<ResolutionId, DbError> {
     let id = ResolutionId::new();
     let at = now();
-    let version: i64 = c
-        .q("select coalesce(max(version), 0) + 1 from resolutions where fork_id = $1 and status <> 'draft'")
+    // Revisions go on from one draft of a dive to the next, so that an ETag names one state only.
+    let (version, revision): (i64, i64) = c
+        .q("select coalesce(max(case when status <> 'draft' then version end), 0) + 1, coalesce(max(revision), 0) + 1 \
+            from resolutions where fork_id = $1")
         .bind(fork.id)
-        .value()
+        .one()
         .await?;
+    let revision = revision.max(new.replaces_revision + 1);
     c.q("insert into resolutions (id, workspace_id, channel_id, thread_id, fork_id, version, status, revision, generated_by, edited_by, \
          headline, conclusion, key_points, open_questions, deferred_items, search_text, covers_seq, is_announced, announced_at, \
          created_at, updated_at) \
-         values ($1, $2, $3, $4, $5, $6, 'draft', 1, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16)")
+         values ($1, $2, $3, $4, $5, $6, 'draft', $17, $7, $8, $9, $10, $11, $12, $13, $14, $15, TRUE, $16, $16, $16)")
         .bind(id)
         .bind(fork.workspace_id)
         .bind(fork.channel_id)
@@ -127,6 +132,7 @@ pub async fn insert_draft(
         .bind(content.search_text())
         .bind(new.covers_seq)
         .bind(at)
+        .bind(revision)
         .run()
         .await?;
     insert_items(c, fork.workspace_id, id, &content.action_items).await?;

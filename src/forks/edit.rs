@@ -87,6 +87,7 @@ pub(super) async fn begin(
         generated_by: None,
         edited_by: vec![by],
         covers_seq: last_seq,
+        replaces_revision: 0,
     };
     let stale = cites_deleted(c, content).await?;
     c.q("update forks set stale = $2 where id = $1")

@@ -299,6 +299,7 @@ async fn store_draft(
         _ => return Ok(None),
     };
     let old = find_draft(c, fork.id).await?;
+    let replaces_revision = old.as_ref().map_or(0, |old| old.revision);
     if let Some(old) = old {
         let edited_since = old.revision != options.draft_revision && !old.edited_by.is_empty();
         if edited_since || (!old.edited_by.is_empty() && !options.replace_draft) {
@@ -315,6 +316,7 @@ async fn store_draft(
         generated_by: Some(by.map_or_else(|| EXTRACTED.to_owned(), |agent| agent.to_string())),
         edited_by: Vec::new(),
         covers_seq: dive.covers_seq,
+        replaces_revision,
     };
     let id = drafts::insert_draft(c, &fork, &new, &content).await?;
     // What was said or changed while the draft was made is not in it.
