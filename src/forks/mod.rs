@@ -14,7 +14,7 @@ mod content;
 pub mod decisions;
 pub mod draft;
 mod drafting;
-mod drafts;
+pub mod drafts;
 pub mod edit;
 mod error;
 mod event;
