@@ -25,6 +25,21 @@ pub fn merge(local: &mut Note, remote: &Note) -> usize {
 
 I would ship it on Monday: two quiet days before the fair.`;
 
+/** The result of a dive in which a person says `SAID`, as the server asks for it: m1 is the forked message. */
+export const SAID =
+  'We launch on Monday, because nobody deploys on a Friday. I will book the room. Who tells the press?';
+export const DRAFT = {
+  headline: 'We launch on Monday, because nobody deploys on a Friday',
+  conclusion: 'We launch on Monday.',
+  key_points: [
+    { text: 'Nobody deploys on a Friday', sources: ['m2'] },
+    { text: 'Vibe: two quiet days before the fair', sources: ['m2', 'm3'] },
+  ],
+  action_items: [{ text: 'Book the room', owner: null, due: null, sources: ['m2'] }],
+  open_questions: [{ text: 'Who tells the press?', sources: ['m2'] }],
+  deferred_items: [],
+};
+
 export class Model {
   #server = null;
   #held = [];
@@ -32,6 +47,10 @@ export class Model {
   #watchers = new Set();
   /** Every request body, in order. */
   asked = [];
+  /** What it answers to who asks for the result of a dive. */
+  draft = DRAFT;
+  /** Results wait for `release`. */
+  holdDrafts = false;
   base = '';
 
   async start() {
@@ -79,11 +98,16 @@ export class Model {
       return this.#json(res, 400, { error: { message: 'I will not', type: 'invalid_request_error' } });
     if (/flaky/.test(question) && this.#flaky++ === 0)
       return this.#json(res, 503, { error: { message: 'overloaded' } });
-    const whole = /long/.test(question)
-      ? LONG
-      : /@coder/.test(question)
-        ? 'The build is **green**.'
-        : 'Monday: two quiet days before the fair.';
+    const drafting = /You are the resolver/.test(String(body.messages[0].content));
+    if (drafting && this.holdDrafts) await new Promise((go) => this.#held.push(go));
+    if (drafting && !this.draft) return this.#json(res, 400, { error: { message: 'I will not' } });
+    const whole = drafting
+      ? JSON.stringify(this.draft)
+      : /long/.test(question)
+        ? LONG
+        : /@coder/.test(question)
+          ? 'The build is **green**.'
+          : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],

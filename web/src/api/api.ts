@@ -309,7 +309,7 @@ export class Api {
     try {
       return await taken;
     } catch (e) {
-      const error = e instanceof ApiError && e.code === 'conflict' ? e : null;
+      const error = e instanceof ApiError && e.status === 409 ? e : null;
       const current = (error?.body as { error?: { current?: Resolution } } | null)?.error?.current;
       throw error && current ? new Conflict(error, current) : e;
     }

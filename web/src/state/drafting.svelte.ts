@@ -7,18 +7,14 @@ import {
   editOf,
   fieldsOf,
   merge,
-  newEntry,
-  noFields,
   NOTHING,
   pick,
-  problems,
   tooLong,
   type FieldName,
-  type Fields,
   type FullEdit,
-  type ListName,
 } from '../lib/resolution';
-import { readJson, type Shelf } from '../lib/storage';
+import type { Kept } from './drafting-kept';
+import { DraftText } from './drafting-text.svelte';
 import { isActive } from './tasks.svelte';
 
 export type DraftingApi = Pick<Api, 'resolve' | 'resolution' | 'patchResolution' | 'publish' | 'stopTask'>;
@@ -30,24 +26,6 @@ export interface DraftingHome {
   /** The name of who drafts, for sentences. */
   drafter(): string;
 }
-
-/** Typed and not yet with the server, on the device. */
-interface KeptText {
-  base: FullEdit;
-  mine: FullEdit;
-}
-export interface Kept {
-  get(): KeptText | null;
-  set(text: KeptText): void;
-  clear(): void;
-}
-const isKept = (x: unknown): x is KeptText =>
-  typeof x === 'object' && x !== null && 'base' in x && 'mine' in x && typeof x.mine === 'object';
-export const keptOn = (shelf: Shelf, key: string): Kept => ({
-  get: () => readJson(shelf, key, isKept),
-  set: (text) => shelf.set(key, JSON.stringify(text)),
-  clear: () => shelf.remove(key),
-});
 
 /** `opening`: looking what there is. `closed`: the dive took a result, or was closed without one, meanwhile. */
 export type Phase = 'opening' | 'drafting' | 'editing' | 'closed' | 'error';
@@ -72,12 +50,9 @@ const OTHER_FOR_MS = 15_000;
  * The draft of one result while a person has it open: started, followed, edited, saved, posted.
  * What was typed is never dropped: it stays in the fields, and on the device until the server has it.
  */
-export class Drafting {
+export class Drafting extends DraftText {
   readonly fork: string;
   phase = $state<Phase>('opening');
-  fields = $state<Fields>(noFields());
-  /** As the server last gave it; null: it has none yet. */
-  resolution = $state.raw<Resolution | null>(null);
   /** The task that drafts, while it does. */
   taskId = $state<string | null>(null);
   /** Why there is no draft, in one sentence. */
@@ -93,15 +68,13 @@ export class Drafting {
   asking = $state<string | null>(null);
   /** What stood here before it was replaced by choice. */
   previous = $state.raw<FullEdit | null>(null);
+  /** A draft that came after the person had begun to write by hand. */
+  late = $state.raw<Resolution | null>(null);
   closed = $state.raw<Closed | null>(null);
 
-  readonly edit: FullEdit = $derived(editOf(this.fields));
-  readonly problems: string[] = $derived(problems(this.edit));
-  readonly empty: boolean = $derived(changedFields(NOTHING, this.edit).length === 0);
-
   #home: DraftingHome;
-  #base: FullEdit = NOTHING;
-  #revision = 0;
+  /** There is a posted result to go on from when no draft is made. */
+  #posted = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #otherTimer: ReturnType<typeof setTimeout> | null = null;
   #saveRun: Promise<boolean> | null = null;
@@ -110,16 +83,9 @@ export class Drafting {
   #stopped = false;
 
   constructor(fork: string, home: DraftingHome) {
+    super();
     this.fork = fork;
     this.#home = home;
-  }
-
-  get dirty(): boolean {
-    return changedFields(this.#base, this.edit).length > 0;
-  }
-  /** Nothing was changed since the result that is posted already. */
-  get unchanged(): boolean {
-    return this.resolution?.status === 'published' && !this.dirty;
   }
 
   // --- there is a draft, or one is made ---
@@ -127,6 +93,7 @@ export class Drafting {
   /** `edit`: the person wants the posted text as it is, not a new draft. `running`: a task that drafts already. */
   async open(fork: Fork, running: Task | null, edit: boolean): Promise<void> {
     if (fork.status !== 'active') return this.end(null, null);
+    this.#posted = fork.resolution_id !== null;
     if (running) return this.#watch(running);
     if (fork.draft_id || (fork.resolution_id && (edit || !fork.stale))) return this.#load();
     if (this.#home.kept.get()) return this.#show(null, 0);
@@ -141,9 +108,9 @@ export class Drafting {
     const body = { ...(guidance ? { guidance } : {}), ...(replace ? { replace_draft: true } : {}) };
     try {
       const { task } = await this.#home.api.resolve(this.fork, body);
-      if (this.#stopped || this.phase !== 'drafting') return;
       this.#home.learnTasks([task]);
-      await this.#watch(task);
+      if (this.phase === 'drafting') return this.#stopped ? undefined : await this.#watch(task);
+      await this.#home.api.stopTask(task.id).catch(() => undefined); // written by hand meanwhile
     } catch (e) {
       if (this.#stopped) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
@@ -151,7 +118,7 @@ export class Drafting {
         this.phase = 'editing';
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
-      else this.#noDraft(say(e));
+      else await this.#noDraft(say(e));
     }
   }
   /** Asks first when people wrote in it. */
@@ -175,7 +142,9 @@ export class Drafting {
     if (task.id !== this.taskId || isActive(task) || this.phase !== 'drafting') return;
     this.taskId = null;
     if (task.status === 'completed') return this.#load();
-    this.#noDraft(task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} could not draft this.`);
+    await this.#noDraft(
+      task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} could not draft this.`,
+    );
   }
   async stop(): Promise<void> {
     if (this.taskId) this.#home.learnTasks([await this.#home.api.stopTask(this.taskId)]);
@@ -184,8 +153,7 @@ export class Drafting {
   async byHand(): Promise<void> {
     const task = this.taskId;
     this.taskId = null;
-    this.failed = '';
-    this.phase = 'editing';
+    await this.#noDraft('');
     if (task) await this.#home.api.stopTask(task).catch(() => undefined); // it may have ended by itself
   }
   async #watch(task: Task): Promise<void> {
@@ -193,7 +161,10 @@ export class Drafting {
     this.taskId = task.id;
     await this.follow(task);
   }
-  #noDraft(why: string): void {
+  /** The fields as they are; those of the posted result, if nothing else stands there. */
+  async #noDraft(why: string): Promise<void> {
+    if (!this.resolution && this.#posted && this.empty) await this.#load();
+    if (this.phase === 'error') return;
     this.failed = why;
     this.phase = 'editing';
   }
@@ -203,7 +174,10 @@ export class Drafting {
       if (!this.#stopped) this.#show(resolution, etag);
     } catch (e) {
       if (this.#stopped) return;
-      if (isMissing(e)) return this.#noDraft(`${this.#home.drafter()} could not draft this.`);
+      if (isMissing(e)) {
+        this.#posted = false;
+        return this.#noDraft(`${this.#home.drafter()} could not draft this.`);
+      }
       this.failed = say(e);
       this.phase = this.empty ? 'error' : 'editing';
     }
@@ -212,20 +186,17 @@ export class Drafting {
   #show(r: Resolution | null, etag: number): void {
     const kept = this.previous ? null : this.#home.kept.get();
     if (this.previous) this.#home.kept.clear();
-    this.#base = r ? editOf(fieldsOf(r)) : NOTHING;
-    this.#revision = etag;
-    this.resolution = r;
-    this.fields = fieldsOf(this.#base, this.fields);
+    const theirs = r ? editOf(fieldsOf(r)) : NOTHING;
+    const { merged, clashes } = kept ? merge(kept.base, kept.mine, theirs) : { merged: theirs, clashes: [] };
+    this.put(r, etag, merged);
     this.phase = 'editing';
     this.failed = '';
     this.saving = 'saved';
-    if (!kept) return;
-    const theirs = this.#base;
-    const { merged, clashes } = merge(kept.base, kept.mine, theirs);
-    this.#base = clashes.length ? kept.base : theirs;
-    this.fields = fieldsOf(merged, this.fields);
-    if (clashes.length && r) this.clash = { theirs: r, fields: clashes, who: this.#whoOf(r) };
-    this.touched();
+    if (kept && clashes.length && r) {
+      this.base = kept.base;
+      this.clash = { theirs: r, fields: clashes, who: this.#whoOf(r) };
+    }
+    if (kept) this.touched();
   }
 
   // --- edited and saved ---
@@ -233,27 +204,13 @@ export class Drafting {
   touched(): void {
     if (this.phase !== 'editing') return;
     this.#keep();
-    this.saving = this.dirty ? 'unsaved' : 'saved';
+    // What was refused is said until the next try, so that nothing moves under the pointer that leaves a field.
+    if (this.saving !== 'refused') this.saving = this.dirty ? 'unsaved' : 'saved';
     this.#schedule(SAVE_AFTER_MS);
   }
   /** A field was left: no need to wait. */
   async left(): Promise<void> {
     if (this.phase === 'editing' && this.dirty && this.saving !== 'later') await this.save();
-  }
-  add(list: ListName): void {
-    this.fields[list].push(newEntry());
-  }
-  remove(list: ListName, at: number): void {
-    this.fields[list].splice(at, 1);
-    this.touched();
-  }
-  move(list: ListName, at: number, by: 1 | -1): boolean {
-    const to = at + by;
-    if (to < 0 || to >= this.fields[list].length) return false;
-    const [entry] = this.fields[list].splice(at, 1);
-    this.fields[list].splice(to, 0, entry!);
-    this.touched();
-    return true;
   }
   /** Sends what changed and fits. True: the server has all of it. */
   async save(): Promise<boolean> {
@@ -271,9 +228,10 @@ export class Drafting {
     }
   }
   async #save(): Promise<boolean> {
+    this.forgetIds();
     const now = this.edit;
     const long = tooLong(now);
-    const names = changedFields(this.#base, now).filter((n) => !long.includes(n));
+    const names = changedFields(this.base, now).filter((n) => !long.includes(n));
     if (!names.length) {
       this.saving = long.length ? 'long' : 'saved';
       if (!this.dirty) this.#home.kept.clear();
@@ -281,16 +239,16 @@ export class Drafting {
     }
     this.saving = 'saving';
     this.saveProblem = '';
-    const sent = this.fields.action_items.filter((e) => e.text.trim()).map((e) => e.key);
+    const sent = this.filledActions();
     try {
       const { resolution, etag } = await this.#home.api.patchResolution(
         this.fork,
-        this.#revision,
+        this.revision,
         pick(now, names),
       );
-      this.#learnIds(sent, resolution);
-      this.#base = { ...editOf(fieldsOf(resolution)), ...pick(now, names) };
-      this.#revision = etag;
+      this.learnIds(sent, resolution);
+      this.base = { ...editOf(fieldsOf(resolution)), ...pick(now, names) };
+      this.revision = etag;
       this.resolution = resolution;
     } catch (e) {
       return this.#notSaved(e);
@@ -302,14 +260,6 @@ export class Drafting {
       this.#home.kept.clear();
     }
     return !this.dirty;
-  }
-  /** New action items get their ids from the server, in the order in which they were sent. */
-  #learnIds(keys: readonly string[], r: Resolution): void {
-    if (keys.length !== r.action_items.length) return;
-    for (const [i, key] of keys.entries()) {
-      const entry = this.fields.action_items.find((e) => e.key === key);
-      if (entry) entry.id = r.action_items[i]!.id;
-    }
   }
   #notSaved(e: unknown): false {
     if (e instanceof Conflict) {
@@ -326,7 +276,7 @@ export class Drafting {
     return false;
   }
   #keep(): void {
-    if (this.dirty) this.#home.kept.set({ base: this.#base, mine: this.edit });
+    if (this.dirty) this.#home.kept.set({ base: this.base, mine: this.edit });
     else this.#home.kept.clear();
   }
   #schedule(ms: number): void {
@@ -368,9 +318,14 @@ export class Drafting {
       this.#held = theirs;
       return;
     }
-    if (theirs.id === this.resolution?.id && theirs.revision <= this.#revision) return;
+    if (theirs.id === this.resolution?.id && theirs.revision <= this.revision) return;
     const base = editOf(fieldsOf(theirs));
-    const { merged, clashes } = merge(this.#base, this.edit, base);
+    if (!this.resolution && !this.empty && !theirs.edited_by.length) {
+      this.late = theirs;
+      this.#take(theirs, this.edit);
+      return this.touched();
+    }
+    const { merged, clashes } = merge(this.base, this.edit, base);
     const who = this.#whoOf(theirs);
     if (clashes.length) {
       this.#clearTimer();
@@ -378,16 +333,12 @@ export class Drafting {
       return;
     }
     const clean = !this.dirty;
-    this.#take(theirs, base, merged);
+    this.#take(theirs, merged);
     if (!clean) this.touched();
     else if (type === 'resolution.updated') this.#busy(who);
   }
-  #take(r: Resolution, base: FullEdit, shown: FullEdit): void {
-    const next = fieldsOf(shown, this.fields);
-    for (const name of changedFields(this.edit, shown)) Object.assign(this.fields, { [name]: next[name] });
-    this.#base = base;
-    this.#revision = r.revision;
-    this.resolution = r;
+  #take(r: Resolution, shown: FullEdit): void {
+    this.put(r, r.revision, shown);
     this.clash = null;
     this.failed = '';
     this.saving = this.dirty ? 'unsaved' : 'saved';
@@ -404,15 +355,21 @@ export class Drafting {
     const clash = this.clash;
     if (!clash) return;
     const base = editOf(fieldsOf(clash.theirs));
-    this.#take(clash.theirs, base, merge(this.#base, this.edit, base).merged);
+    this.#take(clash.theirs, merge(this.base, this.edit, base).merged);
     await this.save();
   }
   useTheirs(): void {
     const clash = this.clash;
     if (!clash) return;
     this.previous = this.edit;
-    const base = editOf(fieldsOf(clash.theirs));
-    this.#take(clash.theirs, base, base);
+    this.#take(clash.theirs, editOf(fieldsOf(clash.theirs)));
+  }
+  useLate(): void {
+    if (!this.late) return;
+    this.previous = this.edit;
+    this.fields = fieldsOf(editOf(fieldsOf(this.late)), this.fields);
+    this.late = null;
+    this.touched();
   }
   /** What was replaced by choice comes back, over what is here now. */
   bringBack(): void {
@@ -440,7 +397,7 @@ export class Drafting {
       const { message, resolution } = await this.#home.api.publish(
         this.fork,
         whole,
-        this.resolution ? this.#revision : null,
+        this.resolution ? this.revision : null,
       );
       if (message.author.id !== this.#home.myId) {
         this.end(resolution.published_by, message.id); // somebody was faster

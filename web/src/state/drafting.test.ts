@@ -4,7 +4,8 @@ import type { OutcomeEvent } from '../api/events';
 import type { Resolution, ResolutionAction, ResolutionEdit, Task } from '../api/types';
 import { AT, message, shelf, task } from '../test/make';
 import { fork, result } from '../test/make-results';
-import { Drafting, keptOn } from './drafting.svelte';
+import { Drafting } from './drafting.svelte';
+import { keptOn } from './drafting-kept';
 
 /** A server in memory for the draft of one dive, with the rules of plan/shapes3.md that the editor leans on. */
 class Backend {
@@ -81,7 +82,10 @@ class Backend {
   }
   #tagged = (r: Resolution) => Response.json(r, { headers: { etag: `"${r.revision}"` } });
   #conflict = () =>
-    Response.json({ error: { code: 'conflict', message: 'Changed.', current: this.draft } }, { status: 409 });
+    Response.json(
+      { error: { code: 'version_conflict', message: 'Changed.', current: this.draft } },
+      { status: 409 },
+    );
 }
 const refusal = (status: number, code: string) =>
   Response.json({ error: { code, message: `No: ${code}.` } }, { status });
@@ -154,6 +158,19 @@ test('a draft that failed or was stopped leaves empty fields and says why', asyn
   expect([d.phase, d.failed]).toEqual(['editing', 'Vibe could not draft this.']);
   expect(d.empty).toBe(true);
 });
+test('in a dive opened again the posted result is what one goes on from', async () => {
+  await d.open(fork({ resolution_id: 'res_1', stale: true }), null, false);
+  backend.draft = result({ status: 'published', revision: 4 });
+  await d.follow({ ...backend.task, status: 'cancelled' });
+  expect([d.failed, d.fields.headline]).toEqual(['Stopped.', 'Launch on Monday']);
+  d = make();
+  await d.open(fork({ resolution_id: 'res_1', stale: true }), null, false);
+  await d.byHand();
+  expect([d.phase, d.failed, d.fields.headline]).toEqual(['editing', '', 'Launch on Monday']);
+  type('Another one');
+  await d.save();
+  expect(d.saving).toBe('saved');
+});
 test('who writes it alone does not wait: the task is stopped, the first text starts a draft', async () => {
   await d.open(fork(), null, false);
   await d.byHand();
@@ -161,6 +178,20 @@ test('who writes it alone does not wait: the task is stopped, the first text sta
   type('By hand');
   await vi.advanceTimersByTimeAsync(2000);
   expect(backend.draft).toMatchObject({ headline: 'By hand', revision: 1 });
+});
+test('a draft that comes after one began to write waits to be chosen', async () => {
+  await d.open(fork(), null, false);
+  await d.byHand();
+  type('By hand');
+  backend.draft = result();
+  await d.save();
+  expect([d.clash, d.fields.headline, d.late?.headline]).toEqual([null, 'By hand', 'Launch on Monday']);
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(backend.draft).toMatchObject({ headline: 'By hand', key_points: [] });
+  d.useLate();
+  expect(d.fields.headline).toBe('Launch on Monday');
+  await d.save();
+  expect(backend.draft.key_points).toHaveLength(2);
 });
 
 test('saved 2 s after the last key, only what changed', async () => {
@@ -303,11 +334,15 @@ test('redrafting over edits asks first, mine or those of others', async () => {
   expect([d.asking, backend.calls.includes('POST resolve')]).toEqual(['Shorter', false]);
   await d.redraft('Shorter', true);
   expect(backend.bodies.at(-1)).toEqual({ guidance: 'Shorter', replace_draft: true });
-  backend.draft = result({ headline: 'Anew', revision: 7 });
+  backend.draft = result({ headline: 'Anew', revision: 7, action_items: [] });
   await d.follow({ ...backend.task, status: 'completed' });
   expect(d.fields.headline).toBe('Anew');
   d.bringBack();
   expect(d.fields.headline).toBe('Mine');
+  await d.save();
+  // Of the new draft the server knows other items.
+  expect(backend.bodies.at(-1)?.action_items).toMatchObject([{ text: 'Book the room' }]);
+  expect(backend.bodies.at(-1)?.action_items).not.toMatchObject([{ id: 'item_1' }]);
 });
 test('a redraft that fails leaves the text as it was', async () => {
   await opened();

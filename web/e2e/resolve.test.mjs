@@ -1,0 +1,421 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { DRAFT, Model, SAID } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+const WIDE = { width: 1440, height: 900 };
+const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
+const headline = (p) => box(p.page, 'Headline');
+const card = (p, text) => p.page.getByRole('article', { name: `Result: ${text}`, exact: true });
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+
+async function openDive(p, text) {
+  const m = message(p.page, text).first();
+  await m.hover();
+  await m.getByRole('button', { name: 'Deep dive from here' }).click();
+  await box(p.page, 'Explore with @vibe').waitFor();
+}
+async function explore(p, text) {
+  await box(p.page, 'Explore with @vibe').fill(text);
+  await p.page.keyboard.press('Enter');
+  await dive(p).getByRole('article').filter({ hasText: text }).waitFor();
+}
+async function answered(p, times) {
+  await p.page.waitForFunction(
+    (n) => document.querySelectorAll('aside article[aria-label^="Vibe,"]').length >= n,
+    times,
+  );
+  await button(p.page, 'Resolve dive').and(p.page.locator(':enabled')).waitFor();
+}
+const saved = (p) => dive(p).getByText('Saved', { exact: true }).waitFor();
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '60s' }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('resolving shows the shape of the draft while it is made', async () => {
+  await startThread(ada.page, 'Friday or Monday for the launch?');
+  await openDive(ada, 'Friday or Monday');
+  await explore(ada, SAID);
+  await answered(ada, 1);
+  model.holdDrafts = true;
+  await button(ada.page, 'Resolve dive').click();
+  await dive(ada).getByText('Vibe reads the dive and drafts the result.').waitFor();
+  await button(ada.page, 'Write it myself').waitFor();
+  await dive(ada).getByRole('button', { name: 'Stop', exact: true }).waitFor();
+  await accessible(ada.page, 'a draft that is made');
+  await shot(ada.page, '30-resolve-drafting-dark');
+  model.holdDrafts = false;
+  model.release();
+  await headline(ada).waitFor();
+  assert.equal(await headline(ada).inputValue(), DRAFT.headline);
+  await dive(ada).getByText('Drafted by Vibe. You have the last word.').waitFor();
+  await ada.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
+  await accessible(ada.page, 'the resolve editor');
+  await shot(ada.page, '31-resolve-editor-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '32-resolve-editor-light');
+  await theme(ada, 'dark');
+});
+
+test('a headline too long is counted, and cannot be posted', async () => {
+  await headline(ada).fill('x'.repeat(124));
+  await dive(ada).getByText('124/120').waitFor();
+  await dive(ada).getByText('Headline is 4 over').waitFor();
+  assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
+  await accessible(ada.page, 'a headline that is too long');
+  await headline(ada).fill('We launch on Monday');
+  await saved(ada);
+});
+
+test('points move by key and button, lines come and go, and all of it survives a reload', async () => {
+  const point = (n) => box(ada.page, `Key point ${n}`);
+  await point(1).focus();
+  await ada.page.keyboard.press('Alt+ArrowDown');
+  await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Key point 2');
+  assert.equal(await point(2).inputValue(), DRAFT.key_points[0].text);
+  await button(ada.page, 'Move key point 2 up').click();
+  assert.equal(await point(1).inputValue(), DRAFT.key_points[0].text);
+  await button(ada.page, 'Add a point').click();
+  await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Key point 3');
+  await ada.page.keyboard.type('The room is free');
+  await dive(ada).getByText('no source').waitFor();
+  await button(ada.page, 'Remove open question 1').click();
+  await ada.page.getByLabel('Owner of action item 1').selectOption({ label: 'Bo Chen' });
+  await ada.page.getByLabel('Due date of action item 1').fill('2020-02-03');
+  await saved(ada);
+  await ada.page.reload();
+  await headline(ada).waitFor();
+  assert.equal(await headline(ada).inputValue(), 'We launch on Monday');
+  assert.equal(await point(3).inputValue(), 'The room is free');
+  assert.equal(await ada.page.getByLabel('Due date of action item 1').inputValue(), '2020-02-03');
+  assert.equal(await box(ada.page, 'Open question 1').count(), 0);
+});
+
+test('a source shows its message and leads to it; others can be added and taken away', async () => {
+  await button(ada.page, 'Source 1 of key point 1').click();
+  const source = ada.page.getByRole('dialog', { name: 'Source 1 of key point 1' });
+  await source.getByText('nobody deploys on a Friday. I will').waitFor();
+  await accessible(ada.page, 'a source');
+  await shot(ada.page, '33-resolve-source-dark');
+  await source.getByRole('button', { name: 'Remove this source' }).click();
+  assert.equal(await dive(ada).getByText('no source').count(), 2);
+  await button(ada.page, 'Add a source to key point 1').click();
+  const picks = ada.page.getByRole('dialog', { name: 'Add a source to key point 1' });
+  await picks.getByRole('button', { name: /nobody deploys/ }).click();
+  await accessible(ada.page, 'picking sources');
+  await ada.page.keyboard.press('Escape');
+  await saved(ada);
+  await button(ada.page, 'Source 1 of key point 1').click();
+  await button(ada.page, 'Show it in the dive').click();
+  await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
+  await button(ada.page, 'Resolve dive').click();
+  await headline(ada).waitFor();
+});
+
+test('the preview is the very card', async () => {
+  await button(ada.page, 'Preview').click();
+  const preview = card(ada, 'We launch on Monday');
+  await preview.getByText('The room is free').waitFor();
+  await preview.getByText('drafted by Vibe, edited by you').waitFor();
+  await accessible(ada.page, 'the preview');
+  await shot(ada.page, '34-resolve-preview-dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'the preview at 390 px');
+  await button(ada.page, 'Edit').click();
+  await accessible(ada.page, 'the editor at 390 px');
+  await shot(ada.page, '35-resolve-390-dark');
+  await ada.page.setViewportSize(WIDE);
+});
+
+test('two people at the same text: who watches sees it, and may take over', async () => {
+  await bo.page.goto(ada.page.url());
+  await headline(bo).waitFor();
+  await headline(ada).fill('We launch on Monday morning');
+  await saved(ada);
+  await dive(bo).getByText('Ada Lindholm is editing').waitFor();
+  assert.equal(await headline(bo).inputValue(), 'We launch on Monday morning');
+  assert.equal(await headline(bo).getAttribute('readonly'), '');
+  await accessible(bo.page, 'somebody else is editing');
+  await shot(bo.page, '36-resolve-other-light');
+  await button(bo.page, 'Take over').click();
+  await headline(bo).fill('We launch on Monday at nine');
+  await saved(bo);
+  await dive(ada).getByText('Bo Chen is editing').waitFor();
+  assert.equal(await headline(ada).inputValue(), 'We launch on Monday at nine');
+});
+
+test('two texts of one field: both are shown, and one is chosen', async () => {
+  await button(ada.page, 'Take over').click();
+  let meanwhile = 0; // between what Ada knows and her save Bo saves once
+  await ada.page.route('**/v1/forks/*/resolution', async (r) => {
+    if (r.request().method() !== 'PATCH' || meanwhile++) return r.continue();
+    await bo.page.request.fetch(r.request().url(), {
+      method: 'PATCH',
+      headers: {
+        'x-workspace-id': r.request().headers()['x-workspace-id'],
+        'if-match': r.request().headers()['if-match'],
+        origin: server.base,
+      },
+      data: { headline: 'Bo wants Tuesday' },
+    });
+    return r.continue();
+  });
+  await headline(ada).fill('Ada stays with Monday');
+  const clash = ada.page.getByRole('alert', { name: 'Two versions of the same text' });
+  await clash.getByText('Bo wants Tuesday').waitFor();
+  await clash.getByText('Ada stays with Monday').waitFor();
+  assert.equal(await headline(ada).inputValue(), 'Ada stays with Monday');
+  assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
+  await accessible(ada.page, 'two texts of one field');
+  await shot(ada.page, '37-resolve-clash-dark');
+  await clash.getByRole('button', { name: 'Use theirs' }).click();
+  assert.equal(await headline(ada).inputValue(), 'Bo wants Tuesday');
+  await button(ada.page, 'Bring it back').click();
+  assert.equal(await headline(ada).inputValue(), 'Ada stays with Monday');
+  await saved(ada);
+});
+
+test('the dive went on: the draft says so, and a new one asks before it replaces what people wrote', async () => {
+  await button(ada.page, 'Keep diving').click();
+  await explore(ada, 'The fair is on Wednesday.');
+  await answered(ada, 2);
+  await button(ada.page, 'Resolve dive').click();
+  await dive(ada).getByText('2 messages since this draft').waitFor();
+  await accessible(ada.page, 'a stale draft');
+  await shot(ada.page, '38-resolve-stale-dark');
+  await box(ada.page, 'What should be different? (optional)').fill('Name the fair');
+  await button(ada.page, 'Redraft').click();
+  await dive(ada).getByText('A new draft replaces what people wrote here.').waitFor();
+  await accessible(ada.page, 'asking before a redraft');
+  model.draft = { ...DRAFT, headline: 'We launch on Monday, the fair is on Wednesday' };
+  await button(ada.page, 'Replace them').click();
+  await model.until((b) => /Name the fair/.test(String(b.messages.at(-1).content)));
+  await ada.page.waitForFunction(
+    (t) => document.querySelector('aside textarea')?.value === t,
+    model.draft.headline,
+  );
+  await button(ada.page, 'Bring it back').waitFor();
+  await button(ada.page, 'Let it go').click();
+});
+
+test('a post that does not get through keeps everything', async () => {
+  await ada.page.route('**/v1/forks/*/publish', (r) => r.abort());
+  await headline(ada).fill('Launch on Monday');
+  await saved(ada);
+  await button(ada.page, 'Post result').click();
+  await dive(ada)
+    .getByText(/^Not posted\./)
+    .waitFor();
+  assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
+  await accessible(ada.page, 'a post that failed');
+  await shot(ada.page, '39-resolve-post-failed-dark');
+  await ada.page.unroute('**/v1/forks/*/publish');
+});
+
+test('posted: the card is in the thread for everyone, and has the focus', async () => {
+  await headline(bo).waitFor();
+  await headline(ada).press('Control+Enter');
+  await card(ada, 'Launch on Monday').waitFor();
+  await ada.page.getByText('Result posted to the thread').waitFor({ state: 'attached' });
+  await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Result: Launch on Monday');
+  assert.equal(await dive(ada).count(), 0);
+  await card(bo, 'Launch on Monday').waitFor();
+  await dive(bo).getByText('Ada Lindholm posted the result').waitFor();
+  await accessible(bo.page, 'somebody else posted it');
+  await shot(bo.page, '40-resolve-closed-light');
+  await dive(bo).getByRole('link', { name: 'Show the result' }).click();
+  await bo.page.waitForFunction(() => !document.querySelector('aside'));
+  await accessible(ada.page, 'a card');
+  await shot(ada.page, '41-card-dark');
+});
+
+test('a card opens and folds, each as its reader likes it, also after a reload', async () => {
+  const mine = card(ada, 'Launch on Monday');
+  await mine.getByRole('button', { name: /1 action/ }).click();
+  await mine.getByRole('checkbox', { name: 'Book the room' }).waitFor();
+  await accessible(ada.page, 'a card with everything');
+  await shot(ada.page, '42-card-open-dark');
+  await card(bo, 'Launch on Monday').getByRole('button', { name: 'Headline only' }).click();
+  await bo.page.reload();
+  await ada.page.reload();
+  await mine.getByRole('checkbox', { name: 'Book the room' }).waitFor();
+  await card(bo, 'Launch on Monday').getByRole('button', { name: 'Show 2 points' }).click();
+  await card(bo, 'Launch on Monday').getByText('Nobody deploys on a Friday').waitFor();
+});
+
+test('a tick is live for all; one that is refused is undone and said', async () => {
+  const tick = (p) => card(p, 'Launch on Monday').getByRole('checkbox', { name: 'Book the room' });
+  await card(bo, 'Launch on Monday')
+    .getByRole('button', { name: /1 action/ })
+    .click();
+  await tick(ada).check();
+  await bo.page.waitForFunction(() => document.querySelector('.rcard input[type=checkbox]')?.checked);
+  await bo.page.route('**/v1/action-items/*', (r) =>
+    r.fulfill({ status: 403, json: { error: { type: 'forbidden', code: 'x', message: 'Not now.' } } }),
+  );
+  await tick(bo).click();
+  await bo.page.getByText('Not changed. Not now.').first().waitFor({ state: 'attached' });
+  assert.equal(await tick(bo).isChecked(), true);
+  await bo.page.unroute('**/v1/action-items/*');
+});
+
+test('a source of a card opens the dive at the message', async () => {
+  await card(ada, 'Launch on Monday').getByRole('link', { name: 'Source 1' }).first().click();
+  await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
+  await button(ada.page, 'Close the dive').click();
+});
+
+test('version 2 replaces the first one, and says what changed', async () => {
+  await card(ada, 'Launch on Monday').getByRole('button', { name: 'Edit result' }).click();
+  await headline(ada).waitFor();
+  assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
+  await dive(ada).getByText('Nothing changed since it was posted').waitFor();
+  assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
+  await headline(ada).fill('Launch on Monday at nine');
+  await button(ada.page, 'Add a question').click();
+  await ada.page.keyboard.type('Who opens the doors?');
+  await saved(ada);
+  await button(ada.page, 'Changes since version 1').click();
+  const changes = ada.page.getByRole('dialog', { name: 'Changes since version 1' });
+  await changes.getByText('Who opens the doors?').waitFor();
+  await accessible(ada.page, 'the changes');
+  await shot(ada.page, '43-changes-dark');
+  await ada.page.keyboard.press('Escape');
+  await button(ada.page, 'Post result').click();
+  await card(ada, 'Launch on Monday at nine').waitFor();
+  for (const p of [ada, bo]) {
+    await card(p, 'Launch on Monday at nine')
+      .getByRole('button', { name: 'Version 2, all versions' })
+      .waitFor();
+    await card(p, 'Launch on Monday').getByText('Replaced by').waitFor();
+  }
+  // What was ticked stays so.
+  await card(bo, 'Launch on Monday at nine')
+    .getByRole('button', { name: /1 action/ })
+    .click();
+  const again = card(bo, 'Launch on Monday at nine').getByRole('checkbox');
+  assert.equal(await again.isChecked(), true);
+  await card(bo, 'Launch on Monday at nine').getByRole('button', { name: 'Version 2, all versions' }).click();
+  await accessible(bo.page, 'the versions');
+  await bo.page.getByRole('menuitem', { name: 'Changes since version 1' }).click();
+  await bo.page.getByRole('dialog').getByText('Who opens the doors?').waitFor();
+  await accessible(bo.page, 'the changes, light');
+  await shot(bo.page, '44-changes-light');
+  await bo.page.keyboard.press('Escape');
+});
+
+test('said after the result: the card tells that the dive went on', async () => {
+  await card(bo, 'Launch on Monday at nine').getByRole('button', { name: 'Reopen' }).click();
+  await box(bo.page, 'Explore with @vibe').waitFor();
+  await explore(bo, 'And if it rains?');
+  await card(ada, 'Launch on Monday at nine').getByText('The dive went on since').waitFor();
+  await accessible(ada.page, 'a stale card');
+  await shot(ada.page, '45-cards-dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'cards at 390 px');
+  await shot(ada.page, '46-cards-390-dark');
+  await ada.page.setViewportSize(WIDE);
+});
+
+test('a draft that is stopped leaves what was posted, or empty fields', async () => {
+  await answered(bo, 3);
+  model.holdDrafts = true;
+  await button(bo.page, 'Resolve dive').click();
+  await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
+  await dive(bo).getByText('Stopped. Try again, or go on with the text below.').waitFor();
+  assert.equal(await headline(bo).inputValue(), 'Launch on Monday at nine');
+  await button(bo.page, 'Close the dive').click();
+  await bo.page.goto('/northwind/c/general');
+  await startThread(bo.page, 'And if it rains?');
+  await openDive(bo, 'And if it rains?');
+  await explore(bo, 'We need umbrellas.');
+  await answered(bo, 1);
+  await button(bo.page, 'Resolve dive').click();
+  await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
+  await dive(bo).getByText('Stopped. Try again or write it yourself.').waitFor();
+  assert.equal(await headline(bo).inputValue(), '');
+  await accessible(bo.page, 'a draft that was stopped');
+  await shot(bo.page, '47-resolve-stopped-light');
+});
+
+test('a result that is written by hand', async () => {
+  await button(bo.page, 'Try again').click();
+  await button(bo.page, 'Write it myself').click();
+  await headline(bo).fill('Umbrellas for everyone');
+  await saved(bo);
+  model.holdDrafts = false;
+  model.release();
+  await button(bo.page, 'Post result').click();
+  await card(bo, 'Umbrellas for everyone').getByText('written by you').waitFor();
+});
+
+test('without a network the text is kept and saved later', async () => {
+  await card(bo, 'Umbrellas for everyone').getByRole('button', { name: 'Edit result' }).click();
+  await headline(bo).waitFor();
+  await bo.context.setOffline(true);
+  await headline(bo).fill('Umbrellas for all');
+  await dive(bo).getByText('Kept on this device, saved when you are back').waitFor();
+  await accessible(bo.page, 'the editor offline');
+  await bo.context.setOffline(false);
+  await saved(bo);
+});
+
+test('without a model the draft is made of quotes and says so', async () => {
+  const alone = await new Server({}).start();
+  try {
+    const mia = await person(browser, alone.base);
+    await setUp(mia.page, { name: 'Mia Berg', email: 'mia@example.com' });
+    await startThread(mia.page, 'Where do we meet?');
+    await openDive(mia, 'Where do we meet?');
+    await explore(mia, 'Decision: we meet in the library.');
+    await answered(mia, 1);
+    await button(mia.page, 'Resolve dive').click();
+    await dive(mia).getByText('Drafted without a model: quotes from the dive. Check it.').waitFor();
+    assert.notEqual(await headline(mia).inputValue(), '');
+    await accessible(mia.page, 'a draft without a model');
+    await shot(mia.page, '48-resolve-builtin-dark');
+    await button(mia.page, 'Post result').click();
+    await mia.page
+      .getByRole('article', { name: /^Result: / })
+      .getByText('drafted without a model')
+      .waitFor();
+    assert.deepEqual(mia.errors, []);
+  } finally {
+    await alone.close();
+  }
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
