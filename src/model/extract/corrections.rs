@@ -58,7 +58,7 @@ impl Thread {
             }
             self.sentences[at].is_hidden = true;
         }
-        if denied.is_empty() || !is_corrected {
+        if denied.is_empty() {
             let sentence = &self.sentences[at];
             // "sorry, the 14th"
             let is_sudden = |value: usize| {
@@ -418,7 +418,7 @@ impl Thread {
         let words = |text: &str| -> Vec<String> {
             text.to_lowercase()
                 .split_whitespace()
-                .map(str::to_owned)
+                .map(|word| word.trim_end_matches(['.', ',']).to_owned())
                 .collect()
         };
         let (gone, now) = (words(old), words(new));
@@ -524,6 +524,15 @@ impl Thread {
                     token.word.text.as_str(),
                     "the"
                         | "a"
+                        | "to"
+                        | "for"
+                        | "with"
+                        | "für"
+                        | "mit"
+                        | "para"
+                        | "con"
+                        | "à"
+                        | "pour"
                         | "an"
                         | "der"
                         | "die"

@@ -41,19 +41,24 @@ pub(crate) struct Draft {
     pub(crate) due: Option<usize>,
 }
 
-/// Everything that one sentence says of tasks. `addressed`: whom an earlier sentence of the message speaks to.
-pub(crate) fn drafts(
-    sentence: &Sentence,
-    people: &People,
-    addressed: Option<&Option<Owner>>,
-) -> Vec<Draft> {
+/// Whom a sentence can speak to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hearers<'a> {
+    /// Whom an earlier sentence of the message names.
+    pub(crate) addressed: Option<&'a Option<Owner>>,
+    /// Who spoke right before.
+    pub(crate) before: Option<usize>,
+}
+
+/// Everything that one sentence says of tasks.
+pub(crate) fn drafts(sentence: &Sentence, people: &People, hearers: Hearers<'_>) -> Vec<Draft> {
     if sentence.language == Language::Other {
         return Vec::new();
     }
     let finder = Finder {
         sentence,
         people,
-        addressed,
+        hearers,
     };
     let mut starts: Vec<Draft> = Vec::new();
     let mut at = 0;
@@ -83,7 +88,7 @@ pub(crate) fn drafts(
 struct Finder<'a> {
     sentence: &'a Sentence,
     people: &'a People,
-    addressed: Option<&'a Option<Owner>>,
+    hearers: Hearers<'a>,
 }
 
 impl Finder<'_> {
@@ -488,7 +493,7 @@ impl Finder<'_> {
         }
         found.dedup();
         match found.as_slice() {
-            [] => (self.addressed.cloned(), to),
+            [] => (self.hearers.addressed.cloned(), to),
             [one] => (Some(one.clone()), to),
             _ => (Some(None), to),
         }
@@ -631,6 +636,12 @@ impl Finder<'_> {
         if self.sentence.is_question {
             return None;
         }
+        // "… and you take the photos"
+        if self.text(at) == "you" && at > 0 && self.sentence.clause_start(at) == at {
+            let owner = Owner::Person(self.hearers.before?);
+            let is_work = self.work(at + 1, Form::Infinitive).is_some() && !self.ends(at + 2);
+            return is_work.then(|| self.new(Sort::Assigned, Some(owner), at + 1));
+        }
         let hit = self.hit(at, Cue::CanDo)?;
         let phrase: Vec<&str> = (hit.at..hit.end).map(|at| self.text(at)).collect();
         let verb = self.skip_fillers(hit.end);
@@ -749,6 +760,9 @@ impl Finder<'_> {
                 && !self.ends(draft.from)
             {
                 self.tail_with_prefix(draft, end, infinitive);
+                if self.text(hit.end - 1) == "um" {
+                    "um".clone_into(&mut draft.lead);
+                }
                 return true;
             }
         }

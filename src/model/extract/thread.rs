@@ -8,8 +8,9 @@ use super::{
     Owner, Superseded,
     cues::{Cue, Language},
     people::People,
-    sentence::{Sentence, shared},
+    sentence::{Hit, Sentence, shared},
     tasks::{self, Draft, Sort},
+    values::Value,
 };
 
 /// How many lines later somebody can still agree, or answer.
@@ -177,6 +178,9 @@ impl Thread {
             && self.retract(at);
         if !is_question && self.sentences[at].has(Cue::Cannot) {
             self.decline(at);
+        }
+        if !is_question && self.sentences[at].has(Cue::Done) && self.sentences[at].words() <= 4 {
+            self.finish(at);
         }
         let is_agreed = !is_retracted && self.agree(at);
         let is_objected = !is_corrected && !is_retracted && !is_agreed && self.object(at);
@@ -375,7 +379,12 @@ impl Thread {
 
     fn decide(&mut self, at: usize, has_task: bool) -> bool {
         let sentence = &self.sentences[at];
-        let Some(hit) = sentence.all(Cue::Decision).next().copied() else {
+        let closing = self.is_closing(at).then_some(Hit {
+            cue: Cue::Decision,
+            at: sentence.start(),
+            end: sentence.start(),
+        });
+        let Some(hit) = sentence.all(Cue::Decision).next().copied().or(closing) else {
             return false;
         };
         let is_plain = !sentence.is_question
@@ -392,7 +401,8 @@ impl Thread {
                         && sentence.tokens[not.at].is("not"))
             });
         // "Agreed." alone agrees to what was said before.
-        let content = sentence.words() > hit.end - hit.at + 1 || sentence.words() > 4;
+        let content =
+            closing.is_some() || sentence.words() > hit.end - hit.at + 1 || sentence.words() > 4;
         let is_future = has_task
             && matches!(
                 sentence.tokens[hit.at].word.text.as_str(),
@@ -416,6 +426,15 @@ impl Thread {
         let mut matter = self.matter(at, Standing::Accepted);
         matter.from = from;
         matter.to = self.matter_end(at, from);
+        if closing.is_some() {
+            matter.from = matter.from.max(self.content_start(at));
+            matter.to = self.phrase_end(at, matter.from, matter.to);
+            matter.answers = self.chosen(at);
+            self.find_change(&mut matter, at);
+            if let Some((old, old_at, new, new_at)) = matter.changes.take() {
+                self.replace(old, old_at, new, new_at);
+            }
+        }
         self.supersede_same(at);
         self.close_questions(at);
         self.matters.push(matter);
@@ -564,12 +583,20 @@ impl Thread {
                         | "est"
                 )
             });
+        let is_taken_up = sentence.is_question
+            && sentence.words() <= 4
+            && !sentence.topic.is_empty()
+            && !sentence.begins(Cue::Asks)
+            && !sentence.has(Cue::Rhetorical)
+            && self.is_spoken_of(at);
+        let is_elliptic = is_elliptic || is_taken_up;
         // "Blue!", "Monday works for me": an answer to a question is put forward.
         let answers = self.asked_before(at);
         let is_reply = !sentence.is_question
             && !is_agreed
             && answers.is_some()
             && sentence.is_first
+            && !(sentence.topic.is_empty() && sentence.values.is_empty())
             && (sentence.words() <= 5
                 || sentence.words() <= 8
                     && answers
@@ -602,8 +629,15 @@ impl Thread {
                     "do" | "try" | "go" | "for" | "with" | "then"
                 )
         });
-        if is_pointing || is_negative && from == 0 {
-            return is_pointing && false;
+        let is_mere = sentence.values.is_empty()
+            && sentence.is_question
+            && head.is_some()
+            && (from..sentence.tokens.len())
+                .filter(|at| !sentence.is_mark(*at))
+                .count()
+                < 2;
+        if is_pointing || is_mere || is_negative && from == 0 {
+            return false;
         }
         let is_alternative = sentence.is_question
             && sentence
@@ -665,8 +699,11 @@ impl Thread {
                 matter: (!is_alternative).then_some(matter_at),
             });
         }
-        if !is_question && !is_preference {
+        if !is_preference {
             self.find_change(&mut matter, at);
+        }
+        if is_preference {
+            matter.to = self.phrase_end(at, from, matter.to);
         }
         self.matters.push(matter);
         true
@@ -680,8 +717,12 @@ impl Thread {
                 return None;
             }
             let sentence = &self.sentences[old.sentence];
-            let is_same =
-                sentence.shared(&new.topic) > 0 || new.has(Cue::HandOver) || new.has(Cue::Correct);
+            let is_close = new.line - sentence.line <= 2 * REPLY_REACH;
+            let is_bare = new.topic.is_empty() || sentence.topic.is_empty();
+            let is_same = sentence.shared(&new.topic) > 0
+                || new.has(Cue::HandOver)
+                || new.has(Cue::Correct)
+                || is_close && is_bare;
             let pair = new.values.iter().enumerate().find_map(|(new_at, value)| {
                 let old_at = sentence
                     .values
@@ -694,8 +735,120 @@ impl Thread {
         matter.changes = old;
     }
 
-    /// An open question of somebody else right before, that asks for a choice.
+    /// Whether a matter or a choice close before has one of the words.
+    fn is_spoken_of(&self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let is_close = |other: usize| {
+            let said = &self.sentences[other];
+            other < at
+                && sentence.line - said.line <= 2 * REPLY_REACH
+                && said.shared(&sentence.topic) > 0
+        };
+        let matters = self
+            .matters
+            .iter()
+            .rev()
+            .take(RECENT)
+            .map(|matter| matter.sentence);
+        let questions = self
+            .questions
+            .iter()
+            .rev()
+            .take(4)
+            .map(|question| question.sentence);
+        matters.chain(questions).any(is_close)
+    }
+
+    /// Behind "ok," or "great, then".
+    fn content_start(&self, at: usize) -> usize {
+        let sentence = &self.sentences[at];
+        let is_opening = |at: usize| {
+            sentence.is_mark(at)
+                || matches!(
+                    sentence.tokens[at].word.text.as_str(),
+                    "so" | "then" | "also" | "dann" | "alors" | "entonces"
+                )
+        };
+        let mut from = sentence.start();
+        while let Some(end) = sentence
+            .all(Cue::Agree)
+            .filter(|hit| hit.at == from)
+            .map(|hit| hit.end)
+            .max()
+        {
+            from = end;
+            while from + 1 < sentence.tokens.len() && is_opening(from) {
+                from += 1;
+            }
+        }
+        if from + 1 >= sentence.tokens.len() && sentence.is_mark(from) {
+            return sentence.start();
+        }
+        from
+    }
+
+    /// Where a reason or an aside begins behind a preference; words such as "too" at its end are left out.
+    fn phrase_end(&self, at: usize, from: usize, to: usize) -> usize {
+        let sentence = &self.sentences[at];
+        let mut end = (from + 1..to)
+            .find(|at| sentence.all(Cue::Aside).any(|hit| hit.at == *at))
+            .unwrap_or(to);
+        let is_filler = |at: usize| {
+            let entry = sentence.tokens[at].known();
+            sentence.is_mark(at)
+                || entry.is_some_and(|entry| entry.fillers.contains(&sentence.language))
+        };
+        while end > from + 1 && is_filler(end - 1) {
+            end -= 1;
+        }
+        end
+    }
+
+    /// "Svelte it is", "Granada then": closes what was spoken of.
+    fn is_closing(&self, at: usize) -> bool {
+        const THEN: [&str; 4] = ["then", "entonces", "alors", "dann"];
+        let sentence = &self.sentences[at];
+        let mut from = sentence.start();
+        while let Some(hit) = sentence.all(Cue::Agree).find(|hit| hit.at == from) {
+            from = hit.end;
+            while from < sentence.tokens.len() && sentence.is_mark(from) {
+                from += 1;
+            }
+        }
+        let words: Vec<&str> = sentence.tokens[from..]
+            .iter()
+            .map(|token| token.word.text.as_str())
+            .filter(|text| text.chars().any(char::is_alphanumeric))
+            .collect();
+        let is_open = sentence.is_question || sentence.has(Cue::If) || sentence.has(Cue::Undecided);
+        if is_open || words.len() > 9 {
+            return false;
+        }
+        let is_then = |word: Option<&&str>| word.is_some_and(|word| THEN.contains(word));
+        let is_closed = matches!(words.as_slice(), [.., "it", "is"])
+            || is_then(words.last())
+            || (words.len() <= 5 && is_then(words.first()));
+        is_closed && (self.is_spoken_of(at) || !sentence.values.is_empty())
+    }
+
+    /// The question that a decision closes, whoever asked it.
+    fn chosen(&mut self, at: usize) -> Option<usize> {
+        let asked = self.choice_before(at, |_| true)?;
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            if question.sentence == asked {
+                question.is_open = false;
+            }
+        }
+        Some(asked)
+    }
+
+    /// A question of somebody else right before, that asks for a choice.
     fn asked_before(&self, at: usize) -> Option<usize> {
+        let person = self.sentences[at].person;
+        self.choice_before(at, |asker| asker != person)
+    }
+
+    fn choice_before(&self, at: usize, fits: impl Fn(Option<usize>) -> bool) -> Option<usize> {
         let sentence = &self.sentences[at];
         self.questions
             .iter()
@@ -742,7 +895,7 @@ impl Thread {
                             entry.phrases.iter().any(|phrase| phrase.cue == Cue::We)
                         })
                 });
-                asked_sentence.person != sentence.person
+                fits(asked_sentence.person)
                     && sentence.line - asked_sentence.line <= REPLY_REACH
                     && is_choice
             })
@@ -765,7 +918,10 @@ impl Thread {
                 continue;
             }
             let common = old.shared(&new.topic);
-            if common == 0 || common * 2 < old.topic.len().min(new.topic.len()) {
+            let is_bare = old.topic.is_empty() || new.topic.is_empty();
+            let is_close = is_bare && new.line - old.line <= 2 * REPLY_REACH;
+            let is_related = common > 0 && common * 2 >= old.topic.len().min(new.topic.len());
+            if !is_related && !is_close {
                 continue;
             }
             for (new_at, value) in new.values.iter().enumerate() {
@@ -797,7 +953,11 @@ impl Thread {
                     .map_or(&value.key, |edit| &edit.key);
                 new.values.iter().any(|other| other.key == *key)
             });
-            if common > 0 && common * 2 > old.topic.len().min(new.topic.len()) && same_values {
+            let is_bare = old.topic.is_empty() || new.topic.is_empty();
+            let is_close =
+                is_bare && !old.values.is_empty() && new.line - old.line <= 2 * REPLY_REACH;
+            let is_related = common > 0 && common * 2 > old.topic.len().min(new.topic.len());
+            if (is_related || is_close) && same_values {
                 matter.standing = Standing::Dropped;
             }
         }
@@ -922,17 +1082,9 @@ impl Thread {
                 matter.standing != Standing::Dropped && matter.by != me && !matter.is_alternative
             })
             .map(|matter| {
-                self.sentences[*matter.sources.first().unwrap_or(&0)..]
-                    .first()
-                    .map_or(0, |_| {
-                        self.sentences[matter.sentence].line.max(
-                            if matter.changes.is_some() || matter.reworded.is_some() {
-                                *matter.sources.last().unwrap_or(&0)
-                            } else {
-                                0
-                            },
-                        )
-                    })
+                let own = self.sentences[matter.sentence].line;
+                let reworded = matter.reworded.as_ref().and(matter.sources.last());
+                reworded.copied().unwrap_or(own)
             })
             .filter(|said| in_reach(*said))
             .max();
@@ -971,7 +1123,15 @@ impl Thread {
             .max();
         let newest = newest_matter.max(newest_task).max(newest_question);
         // Right behind an agent's line without a suggestion: "yes, let's do that".
-        if line > 0 && self.is_agent_line(line - 1) && newest.is_none_or(|newest| newest < line - 1)
+        let has_suggestion = self.matters.iter().rev().take(RECENT).any(|matter| {
+            matter.by.is_none()
+                && matter.standing == Standing::Open
+                && in_reach(self.sentences[matter.sentence].line)
+        });
+        if line > 0
+            && self.is_agent_line(line - 1)
+            && newest.is_none_or(|newest| newest < line - 1)
+            && !has_suggestion
         {
             let is_clear = sentence.has(Cue::Works)
                 || sentence.tokens.iter().any(|token| {
@@ -1073,6 +1233,7 @@ impl Thread {
         }
         for sentence in accepted {
             self.close_questions(sentence);
+            self.drop_alternatives(sentence);
         }
         self.taken_up.extend(accepted_agent);
         for (index, (old, old_at, new, new_at)) in changes {
@@ -1091,6 +1252,37 @@ impl Thread {
                         matter.standing = Standing::Dropped;
                     }
                 }
+            }
+        }
+    }
+
+    /// Other values that were proposed for the same, and not accepted.
+    fn drop_alternatives(&mut self, accepted: usize) {
+        let said = &self.sentences[accepted];
+        let mut dropped = Vec::new();
+        for matter in self.matters.iter_mut().rev().take(RECENT) {
+            let other = &self.sentences[matter.sentence];
+            let has_other_value = other.values.iter().any(|value| {
+                let is_other = |own: &Value| own.sort == value.sort && own.key != value.key;
+                said.values.iter().any(is_other)
+            });
+            let is_close = matter.sentence < accepted && said.line - other.line <= REPLY_REACH;
+            if matter.standing == Standing::Open && other.is_question && has_other_value && is_close
+            {
+                matter.standing = Standing::Dropped;
+                dropped.push(matter.sentence);
+            }
+        }
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            let asked = &self.sentences[question.sentence];
+            let is_close = asked.line < said.line && said.line - asked.line <= REPLY_REACH;
+            let is_answered = question.matter.is_none()
+                && asked.values.iter().any(|value| {
+                    let is_other = |own: &Value| own.sort == value.sort && own.key != value.key;
+                    said.values.iter().any(is_other)
+                });
+            if dropped.contains(&question.sentence) || is_close && is_answered {
+                question.is_open = false;
             }
         }
     }
@@ -1414,12 +1606,15 @@ impl Thread {
             let is_surely = common > 1;
             let is_valued = distance <= 2
                 && !sentence.values.is_empty()
-                && !is_agent
                 && asked.values.is_empty()
                 && asked.tokens.iter().any(|token| {
                     matches!(
                         token.word.text.as_str(),
                         "when"
+                            | "cost"
+                            | "costs"
+                            | "kostet"
+                            | "coûte"
                             | "much"
                             | "many"
                             | "wann"
@@ -1552,7 +1747,21 @@ impl Thread {
 
     fn find_tasks(&mut self, at: usize) -> bool {
         let addressed = self.addressed.clone();
-        let drafts = tasks::drafts(&self.sentences[at], &self.people, addressed.as_ref());
+        let me = self.sentences[at].person;
+        let line = self.sentences[at].line;
+        let before = (self.first_of_line[line.saturating_sub(2)]..at)
+            .rev()
+            .take(POINTING_REACH)
+            .find_map(|before| {
+                self.sentences[before]
+                    .person
+                    .filter(|person| Some(*person) != me)
+            });
+        let hearers = tasks::Hearers {
+            addressed: addressed.as_ref(),
+            before,
+        };
+        let drafts = tasks::drafts(&self.sentences[at], &self.people, hearers);
         let mut has_task = false;
         for draft in drafts.into_iter().take(6) {
             let sentence = &self.sentences[at];
@@ -1831,6 +2040,21 @@ impl Thread {
         topic.sort_unstable();
         topic.dedup();
         topic
+    }
+
+    /// "Already done!": what the speaker was just asked for, or promised, is no task any more.
+    fn finish(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let me = sentence.person.map(Owner::Person);
+        let line = sentence.line;
+        let own = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            task.is_live && task.owner == me && line - said.min(line) <= REPLY_REACH
+        });
+        if let Some(task) = own {
+            task.is_live = false;
+            task.is_confirmed = true;
+        }
     }
 
     /// "I can't do it after all": the speaker's task goes.

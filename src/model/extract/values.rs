@@ -112,6 +112,7 @@ impl Reader<'_> {
         let (sort, key, from, to, date) = self
             .relative(at)
             .or_else(|| self.named_day(at))
+            .or_else(|| self.range(at))
             .or_else(|| self.written_date(at))
             .or_else(|| self.time(at))
             .or_else(|| self.number(at))?;
@@ -399,6 +400,37 @@ impl Reader<'_> {
             to,
             coming.checked_add_days(Days::new(ahead)),
         ))
+    }
+
+    /// "4 to 6 June", "11.–13. Mai", "del 4 al 6 de junio": some days, due on none.
+    fn range(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
+        let first = self.day_number(at)?;
+        let mut next = at + 1;
+        while matches!(
+            self.text(next),
+            "." | "-" | "–" | "to" | "until" | "bis" | "al" | "au"
+        ) {
+            next += 1;
+        }
+        let second = self
+            .day_number(next)
+            .filter(|second| next > at + 1 && *second > first)?;
+        let mut to = next + 1;
+        while matches!(self.text(to), "." | "of" | "de") && self.month(to + 1).is_some() {
+            to += 1;
+        }
+        if self.month(to).is_some() {
+            to += 1;
+        } else if self
+            .tokens
+            .get(next + 1)
+            .is_some_and(|token| token.word.stem.is_some())
+        {
+            return None;
+        } else {
+            to = next + 1;
+        }
+        Some((Sort::Day, format!("x{first}-{second}"), at, to, None))
     }
 
     /// "14 March", "March 14th", "the 14th", "14.3.", "2026-03-14", "14/3" if it is clear.

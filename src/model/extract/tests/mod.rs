@@ -1,6 +1,7 @@
 //! Dialogues, each with what has to be found in it.
 
 mod english;
+mod examiner;
 mod french;
 mod german;
 mod others;
@@ -96,16 +97,20 @@ pub struct Expected {
 fn has_words(text: &str, words: &str) -> bool {
     let lower = text.to_lowercase();
     let all: Vec<&str> = lower
-        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | ':' | '\'' | '-' | '/')))
-        .map(|word| word.trim_end_matches(['.', ':']))
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | ',' | ':' | '\'' | '-' | '/')))
+        .map(|word| word.trim_end_matches(['.', ':', ',']))
         .collect();
-    words.to_lowercase().split(' ').all(|word| {
-        all.contains(&word)
-            || (word.ends_with('*')
-                && all
-                    .iter()
-                    .any(|w| w.starts_with(word.trim_end_matches('*'))))
-    })
+    words
+        .to_lowercase()
+        .split(' ')
+        .map(|word| word.trim_end_matches('.'))
+        .all(|word| {
+            all.contains(&word)
+                || (word.ends_with('*')
+                    && all
+                        .iter()
+                        .any(|w| w.starts_with(word.trim_end_matches('*'))))
+        })
 }
 
 fn texts(outline: &Outline) -> Vec<&str> {
