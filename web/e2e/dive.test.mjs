@@ -253,6 +253,9 @@ test('two dives of one message side by side, both live', async () => {
   await theme(ada, 'dark');
   await button(ada.page, 'Close the dive beside').click();
   await beside.waitFor({ state: 'detached' });
+  await ada.page.keyboard.press('Escape');
+  await thread(ada).waitFor();
+  await button(ada.page, 'Focus view').click();
   await button(ada.page, 'Leave the focus view').click();
   await thread(ada).waitFor();
   await inDive(ada, 'So Monday.').waitFor();

@@ -19,6 +19,7 @@ export interface DivesHome {
   partnerIn(thread: string): string | null;
   fork(id: string): ForkState;
 }
+const LOCAL = 'new-';
 interface Start {
   fork: Fork;
   origin: Message;
@@ -58,7 +59,7 @@ export class Dives {
 
   /** `then` is told the server's id, once there is one. */
   start(origin: Message, then: (id: string, from: string) => void): string {
-    const id = `new-${newId()}`;
+    const id = LOCAL + newId();
     this.#starts.set(id, { origin, problem: '', fork: this.#draft(id, origin) });
     this.#home.fork(id).begin(origin);
     this.#make(id, then);
@@ -80,11 +81,14 @@ export class Dives {
   }
   async #create(id: string): Promise<string> {
     const { api, forks, drafts, outbox } = this.#home;
-    const { origin } = this.#starts.get(id)!;
+    const { origin, fork: chosen } = this.#starts.get(id)!;
+    const { agent_id, context } = chosen;
     const { moment } = forks;
     const { fork } = await api.createFork(origin.thread_id, {
       message_id: origin.id,
-      client_id: id.slice(4),
+      client_id: id.slice(LOCAL.length),
+      context,
+      ...(agent_id === this.#home.partnerIn(origin.thread_id) ? {} : { agent_id }),
     });
     forks.learn(fork, moment);
     const state = this.#home.fork(fork.id);
@@ -139,6 +143,7 @@ export class Dives {
   async patch(id: string, change: ForkPatch): Promise<void> {
     const start = this.#starts.get(id);
     if (start) this.#starts.set(id, { ...start, fork: { ...start.fork, ...change } });
+    if (start?.problem) return; // the next try starts it so
     const real = await this.settled(id);
     const { moment } = this.#home.forks;
     this.#home.forks.learn(await this.#home.api.patchFork(real, change), moment);

@@ -180,6 +180,19 @@ test('a start that is refused says why, keeps what was written, and can be tried
   );
   expect(starts[1]).toEqual(starts[0]); // the same client id: never two dives
 });
+test('what was chosen after a failed start is part of the next try', async () => {
+  const { ws, backend } = scene;
+  backend.fail = 503;
+  const then = vi.fn();
+  const id = ws.dives.start(origin, then);
+  await vi.waitFor(() => expect(ws.dives.problem(id)).toBe('No.'));
+  await ws.dives.patch(id, { context: 'thread', agent_id: 'agent_coder' });
+  backend.fail = null;
+  ws.dives.retry(id, then);
+  await vi.waitFor(() => expect(then).toHaveBeenCalled());
+  const [, second] = backend.calls.flatMap((c, i) => (c.endsWith('/forks') ? [backend.bodies[i]] : []));
+  expect(second).toMatchObject({ context: 'thread', agent_id: 'agent_coder' });
+});
 test('what I send into a dive is confirmed by its event', async () => {
   const { ws } = scene;
   await dive().load();
