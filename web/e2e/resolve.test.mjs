@@ -391,6 +391,39 @@ test('without a network the text is kept and saved later', async () => {
   await saved(bo);
 });
 
+test('a source that was deleted says so', async () => {
+  await button(bo.page, 'Add a point').click();
+  await bo.page.keyboard.type('It may rain');
+  await button(bo.page, 'Add a source to key point 1').click();
+  await bo.page
+    .getByRole('dialog')
+    .getByRole('button', { name: /We need umbrellas/ })
+    .click();
+  await bo.page.keyboard.press('Escape');
+  await saved(bo);
+  await button(bo.page, 'Keep diving').click();
+  const said = dive(bo).getByRole('article').filter({ hasText: 'We need umbrellas.' });
+  await said.hover();
+  await said.getByRole('button', { name: 'More actions' }).click();
+  await bo.page.getByRole('menuitem', { name: 'Delete' }).click();
+  await button(bo.page, 'Delete message').click();
+  await button(bo.page, 'Resolve dive').click();
+  await dive(bo).getByText('The dive changed since this draft').waitFor();
+  await button(bo.page, 'Source 1 of key point 1').click();
+  await bo.page.getByText('This message was deleted. What it said is not here any more.').waitFor();
+  await accessible(bo.page, 'a source that was deleted');
+  await bo.page.keyboard.press('Escape');
+});
+
+test('a viewer is told who writes results', async () => {
+  const address = bo.page.url();
+  await ada.page.goto('/northwind/settings/members');
+  await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
+  await bo.page.goto(address);
+  await dive(bo).getByText('You are a viewer here').waitFor();
+  await accessible(bo.page, 'the editor for a viewer');
+});
+
 test('without a model the draft is made of quotes and says so', async () => {
   const alone = await new Server({}).start();
   try {

@@ -57,6 +57,8 @@ export class Drafting extends DraftText {
   taskId = $state<string | null>(null);
   /** Why there is no draft, in one sentence. */
   failed = $state('');
+  /** It was not made because a person said so; that is no failure. */
+  stopped = $state(false);
   saving = $state<Saving>('saved');
   saveProblem = $state('');
   posting = $state(false);
@@ -101,6 +103,7 @@ export class Drafting extends DraftText {
   }
   async draft(guidance = '', replace = false): Promise<void> {
     this.failed = '';
+    this.stopped = false;
     this.asking = null;
     this.phase = 'drafting';
     this.taskId = null;
@@ -114,8 +117,8 @@ export class Drafting extends DraftText {
     } catch (e) {
       if (this.#stopped) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
-        if (!this.resolution) await this.#load();
-        this.phase = 'editing';
+        this.previous = null;
+        await this.#load(); // what they wrote
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
       else await this.#noDraft(say(e));
@@ -123,14 +126,15 @@ export class Drafting extends DraftText {
   }
   /** Asks first when people wrote in it. */
   async redraft(guidance: string, sure = false): Promise<void> {
-    if (!sure && (this.dirty || this.resolution?.edited_by.length)) {
+    const edited = this.resolution?.status === 'draft' && this.resolution.edited_by.length > 0;
+    if (!sure && (this.dirty || edited)) {
       this.asking = guidance;
       return;
     }
     await this.#saveRun;
     this.previous = this.empty ? null : this.edit;
     this.clash = null;
-    await this.draft(guidance, true);
+    await this.draft(guidance, sure);
   }
   /** Somebody else asked for a draft meanwhile. */
   async adopt(task: Task): Promise<void> {
@@ -142,6 +146,7 @@ export class Drafting extends DraftText {
     if (task.id !== this.taskId || isActive(task) || this.phase !== 'drafting') return;
     this.taskId = null;
     if (task.status === 'completed') return this.#load();
+    this.stopped = task.status === 'cancelled';
     await this.#noDraft(
       task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} could not draft this.`,
     );
@@ -409,6 +414,7 @@ export class Drafting extends DraftText {
     } catch (e) {
       this.#notSaved(e);
       if (this.phase !== 'editing') return null;
+      if (!this.dirty) this.saving = 'saved'; // the text is there, only its card is not
       return this.#notPosted(e);
     } finally {
       this.posting = false;

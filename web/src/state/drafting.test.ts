@@ -353,8 +353,8 @@ test('a redraft that fails leaves the text as it was', async () => {
 test('a draft that others edited meanwhile is not replaced unasked', async () => {
   await opened();
   backend.change('user_bo', { headline: 'Bo’s' });
-  await d.draft('Shorter');
-  expect([d.phase, d.asking]).toEqual(['editing', 'Shorter']);
+  await d.redraft('Shorter');
+  expect([d.phase, d.asking, d.fields.headline]).toEqual(['editing', 'Shorter', 'Bo’s']);
 });
 
 test('posting saves first and gives the card', async () => {
@@ -370,7 +370,7 @@ test('a post that fails keeps the fields and may be tried again', async () => {
   backend.down = true;
   expect(await d.post()).toBeNull();
   expect(d.postProblem).toMatch(/^Not posted\./);
-  expect([d.posting, d.fields.headline]).toEqual([false, 'Launch on Monday']);
+  expect([d.posting, d.saving, d.fields.headline]).toEqual([false, 'saved', 'Launch on Monday']);
   backend.down = false;
   expect((await d.post())?.id).toBe('msg_card');
 });
