@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Dive, Gate, Team, id, list, number, team, team_with, text, units};
+use crate::support::{
+    Answer, Dive, Gate, Team, id, list, number, soon, team, team_with, text, units,
+};
 
 /// A dive in which Ada and Bo settled something.
 async fn settled(t: &Team) -> (Dive, [String; 2]) {
@@ -11,8 +13,11 @@ async fn settled(t: &Team) -> (Dive, [String; 2]) {
         t.ada
             .tell_in(&dive.fork, "Let's ship on Monday, two quiet days.")
             .await,
-        t.bo.tell_in(&dive.fork, "Agreed. I'll book the room by 2026-12-01.")
-            .await,
+        t.bo.tell_in(
+            &dive.fork,
+            &format!("Agreed. I'll book the room by {}.", soon()),
+        )
+        .await,
     ];
     (dive, said)
 }
@@ -196,7 +201,7 @@ async fn what_bo_took_on_is_his() {
         (
             &json!(t.bo.id),
             &json!("Bo"),
-            &json!("2026-12-01"),
+            &json!(soon()),
             &json!([said[1]])
         )
     );

@@ -5,6 +5,7 @@ mod app;
 mod database;
 mod dives;
 mod model_server;
+mod models_file;
 mod person;
 mod process;
 mod socket;
@@ -14,8 +15,9 @@ use std::time::Duration;
 pub use app::{Team, TestApp, team, team_with};
 pub use database::Place;
 pub use dives::{Dive, ROOT, drafting};
-pub use model_server::{Answer, Gate, ModelServer};
-pub use person::{Person, Reply, sign_up, visitor};
+pub use model_server::{Answer, Gate, ModelServer, Request};
+pub use models_file::ModelsFile;
+pub use person::{Person, sign_up, visitor};
 pub use process::{TestProcess, command};
 use serde_json::Value;
 pub use socket::Socket;
@@ -64,6 +66,12 @@ pub fn units(text: &str) -> i64 {
 /// A well-formed id of that kind which nothing has.
 pub fn unknown_id(prefix: &str) -> String {
     format!("{prefix}_01k5t00000e008000000000000")
+}
+
+/// A day in two weeks, as `YYYY-MM-DD`: for what somebody promises today.
+pub fn soon() -> String {
+    let day = chrono::Utc::now() + chrono::Days::new(14);
+    day.format("%Y-%m-%d").to_string()
 }
 
 /// What a system prompt of the seeds says; the model server tells agents apart by it.
