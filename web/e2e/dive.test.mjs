@@ -435,6 +435,12 @@ test('resolved it is read-only, leads to its result, and can be reopened', async
   await dive(bo).getByText('Nothing new since the result').waitFor();
   await say(bo, 'One more thing.');
   await dive(bo).getByText('Said since the result: not in it yet').waitFor();
+  await accessible(bo.page, 'a reopened dive');
+  await ada.page.getByRole('link', { name: 'Back to #general' }).click();
+  const row = ada.page.getByRole('listitem').filter({ hasText: QUESTION });
+  await row.getByText('Launch on Monday').waitFor();
+  await accessible(ada.page, 'a channel with a result');
+  await shot(ada.page, '45-channel-with-result-dark');
 });
 
 test('on a phone the dive is a sheet: long press, Back closes it', async () => {
