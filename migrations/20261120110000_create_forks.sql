@@ -1,7 +1,8 @@
 -- Deep dives and what comes out of them. One text for SQLite and PostgreSQL.
 
--- A deep dive into one message of a thread's main line. `is_named` says that a person chose the title; until then the
--- first message gives it. `last_seq` is the newest message's; `resolution_id` the newest published result.
+-- A deep dive into one message of a thread's main line. `title_from` is the message that its title was taken from, null
+-- when a person chose it: at first the forked one, then what a person says first. `last_seq` is the newest message's;
+-- `resolution_id` the newest published result.
 create table forks (
     id uuid primary key,
     workspace_id uuid not null references workspaces (id) on delete cascade,
@@ -9,7 +10,7 @@ create table forks (
     thread_id uuid not null references threads (id) on delete cascade,
     message_id uuid not null references messages (id) on delete cascade,
     title text not null,
-    is_named boolean not null,
+    title_from uuid,
     description text,
     agent_id uuid,
     context text not null,

@@ -17,6 +17,8 @@ use crate::{
 const OPEN_MAX: i64 = 500;
 /// UTF-16 code units of a title that was taken from a message (UI.md §6).
 pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
+/// Of a dive whose title was made of nothing, or of a text that is deleted.
+const TITLE_WITHOUT_TEXT: &str = "Deep dive";
 
 /// A deep dive.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -139,8 +141,10 @@ pub async fn announce(
 ) -> Result<Fork, ChatError> {
     let fork = get_fork(c, id).await?;
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
+    // Found by the forked message, so that a title that was made of a deleted text can be taken out of these frames.
     let event = NewEvent::new(seq, kind, audience, &ForkData { fork: &fork })?
-        .in_place(fork.thread_id, Some(id));
+        .in_place(fork.thread_id, Some(id))
+        .about(Some(fork.message_id));
     log::append(c, fork.workspace_id, event).await?;
     Ok(fork)
 }
@@ -165,7 +169,7 @@ pub fn title_of(text: &str) -> String {
         .lines()
         .map(str::trim)
         .find(|line| !line.is_empty())
-        .unwrap_or("Deep dive");
+        .unwrap_or(TITLE_WITHOUT_TEXT);
     let clean: String = line
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -198,9 +202,10 @@ pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> R
     };
     let outdated = mark_stale(c, fork).await?;
     let named = message.author.kind == "human"
-        && c.q("update forks set title = $2, is_named = TRUE where id = $1 and is_named = FALSE")
+        && c.q("update forks set title = $2, title_from = $3 where id = $1 and title_from = message_id")
             .bind(fork)
             .bind(title_of(&message.content_plain))
+            .bind(message.id)
             .run()
             .await?
             == 1;
@@ -248,6 +253,43 @@ pub(super) async fn note_changed(
         if mark_stale(c, fork).await? {
             announced(c, fork, audience).await?;
         }
+    }
+    Ok(())
+}
+
+/// A message is deleted: dives that are named after it lose that title, also in the log.
+pub(super) async fn forget_title(
+    c: &mut Conn,
+    message: &Message,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let named: Vec<(ForkId, MessageId)> = c
+        .q("select id, message_id from forks where thread_id = $1 and title_from = $2 order by id limit 1000")
+        .bind(message.thread_id)
+        .bind(message.id)
+        .all()
+        .await?;
+    for (fork, origin) in named {
+        c.q("update forks set title = $2, title_from = null where id = $1")
+            .bind(fork)
+            .bind(TITLE_WITHOUT_TEXT)
+            .run()
+            .await?;
+        let id = fork.to_string();
+        log::blank_message(c, message.workspace_id, origin, |frame| {
+            for (owner, title) in [
+                ("/data/fork/id", "/data/fork/title"),
+                ("/data/resolution/fork_id", "/data/resolution/fork_title"),
+            ] {
+                if frame.pointer(owner).and_then(|v| v.as_str()) == Some(id.as_str())
+                    && let Some(title) = frame.pointer_mut(title)
+                {
+                    *title = TITLE_WITHOUT_TEXT.into();
+                }
+            }
+        })
+        .await?;
+        announced(c, fork, audience).await?;
     }
     Ok(())
 }

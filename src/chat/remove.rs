@@ -184,6 +184,7 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
         forks::forget_card(c, message, audience).await?;
     }
     if message.kind != "notice" {
+        forks::forget_title(c, message, audience).await?;
         forks::note_changed(c, message, audience).await?;
     }
     Ok(tombstone)

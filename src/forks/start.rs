@@ -98,7 +98,7 @@ pub async fn start_fork(
         channels::join(c, workspace, access.place.channel, caller.user).await?;
     }
     let title = new.title.clone();
-    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, is_named, description, agent_id, context, \
+    c.q("insert into forks (id, workspace_id, channel_id, thread_id, message_id, title, title_from, description, agent_id, context, \
          status, stale, message_count, last_seq, created_by, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, null, $9, 'active', FALSE, 0, 0, $10, $11)")
         .bind(id)
@@ -107,7 +107,7 @@ pub async fn start_fork(
         .bind(thread)
         .bind(new.message)
         .bind(title.clone().unwrap_or_else(|| title_of(&origin.content_plain)))
-        .bind(title.is_some())
+        .bind(title.is_none().then_some(new.message))
         .bind(new.description.clone())
         .bind(new.context.stored())
         .bind(caller.user)
@@ -197,7 +197,7 @@ pub async fn change(
     let access = access::fork(c, caller, id).await?.writing()?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
     if let Some(title) = &patch.title {
-        c.q("update forks set title = $2, is_named = TRUE where id = $1")
+        c.q("update forks set title = $2, title_from = null where id = $1")
             .bind(id)
             .bind(title.clone())
             .run()
