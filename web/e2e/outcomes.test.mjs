@@ -277,6 +277,11 @@ test('the pages by keyboard alone', async () => {
   assert.equal(await item(ada, 'Tell the press').isChecked(), true);
   await ada.page.keyboard.press('Tab');
   await ada.page.waitForFunction(() => document.activeElement?.ariaLabel === 'Due date of “Tell the press”');
+  await ada.page.keyboard.type('01022031');
+  await ada.page.keyboard.press('Enter');
+  await main(ada)
+    .getByText(/^Due \d+ \w+ 2031$/)
+    .waitFor();
   await ada.page.getByLabel('Owner of “Tell the press”').focus();
   await ada.page.keyboard.press('A'); // Ada
   await main(ada).getByText('You have 3 open items').waitFor();
