@@ -13,6 +13,7 @@ mod ask;
 mod bare;
 mod client;
 mod engine;
+mod extract;
 mod fanout;
 mod hub;
 mod model;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 
 /// Name, what it measures.
 const BENCHES: &[&str] = &[
-    "fanout", "memory", "sends", "ask", "streams", "reads", "resume",
+    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract",
 ];
 
 fn main() -> ExitCode {
@@ -73,6 +74,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "ask" => ask::run().await?,
                 "streams" => streams::run().await?,
                 "reads" => reads::run().await?,
+                "extract" => extract::run(),
                 _ => resume::run().await?,
             }
         }

@@ -3,7 +3,7 @@
 use super::{
     Superseded,
     cues::Cue,
-    sentence::{Edit, Sentence},
+    sentence::{Edit, Sentence, is_any},
     thread::{Matter, REPLY_REACH, Standing, Thread, add},
     tokens::Kind,
     values::{Sort, Value},
@@ -46,15 +46,12 @@ impl Thread {
             let found = self
                 .seen(at)
                 .find(|(sentence, value)| self.key(*sentence, *value) == key);
-            match found {
-                Some((sentence, value)) => {
-                    is_corrected |= self.change(sentence, value, at, new);
-                }
-                None => {
-                    let surface = surface(&self.sentences[at], &self.sentences[at].values[*old]);
-                    let new = surface_of(&self.sentences[at], new);
-                    self.bury(&surface, &new, self.sentences[at].line);
-                }
+            if let Some((sentence, value)) = found {
+                is_corrected |= self.change(sentence, value, at, new);
+            } else {
+                let surface = surface(&self.sentences[at], &self.sentences[at].values[*old]);
+                let new = surface_of(&self.sentences[at], new);
+                self.bury(&surface, &new, self.sentences[at].line);
             }
             self.sentences[at].is_hidden = true;
         }
@@ -65,10 +62,8 @@ impl Thread {
                 let from = sentence.values[value].lead;
                 sentence.all(Cue::Restate).any(|hit| {
                     let text = sentence.tokens[hit.at].word.text.as_str();
-                    matches!(
-                        text,
-                        "sorry" | "wait" | "moment" | "hold" | "hang" | "update" | "warte"
-                    ) && hit.end <= from
+                    is_any(text, "sorry wait moment hold hang update warte")
+                        && hit.end <= from
                         && from - hit.end <= 2
                 })
             };
@@ -124,21 +119,10 @@ impl Thread {
             let is_between = sentence.hits.iter().any(|hit| {
                 let text = sentence.tokens[hit.at].word.text.as_str();
                 (matches!(hit.cue, Cue::Correct | Cue::Object)
-                    || (hit.cue == Cue::Restate
-                        && matches!(text, "sorry" | "wait" | "moment" | "hold" | "hang")))
+                    || (hit.cue == Cue::Restate && is_any(text, "sorry wait moment hold hang")))
                     && hit.at >= a.to
                     && hit.end <= b.from
-                    && !matches!(
-                        text,
-                        "moved"
-                            | "moves"
-                            | "move"
-                            | "pushed"
-                            | "doch"
-                            | "mais"
-                            | "lieber"
-                            | "besser"
-                    )
+                    && !is_any(text, "moved moves move pushed doch mais lieber besser")
             });
             if same_sort(&a.sort, &b.sort) && a.key != b.key && is_between {
                 found = Some((old, new));
@@ -183,44 +167,18 @@ impl Thread {
                         .is_some_and(|entry| entry.is_stop)
                 });
                 let first = sentence.tokens[hit.at].word.text.as_str();
-                let is_from = matches!(first, "from" | "von" | "vom" | "de" | "del" | "du");
+                let is_from = is_any(first, "from von vom de del du");
                 let is_moved = !is_from
                     || sentence.values.iter().any(|other| {
                         other.from > value.from
                             && (value.to..other.from).any(|at| {
-                                matches!(
-                                    sentence.tokens[at].word.text.as_str(),
-                                    "to" | "auf" | "a" | "al" | "à" | "au" | "zu"
-                                )
+                                is_any(sentence.tokens[at].word.text.as_str(), "to auf a al à au zu")
                             })
                     }) && (sentence.has(Cue::Correct)
                         || sentence.tokens.iter().any(|token| {
-                            matches!(
-                                token.word.text.as_str(),
-                                "moved"
-                                    | "move"
-                                    | "moving"
-                                    | "change"
-                                    | "changed"
-                                    | "shift"
-                                    | "verschoben"
-                                    | "verschieben"
-                                    | "ändern"
-                                    | "geändert"
-                                    | "pasamos"
-                                    | "movemos"
-                                    | "cambiamos"
-                                    | "cambiar"
-                                    | "pasa"
-                                    | "décale"
-                                    | "décalé"
-                                    | "passe"
-                                    | "reporte"
-                                    | "raise"
-                                    | "raised"
-                                    | "lower"
-                                    | "switch"
-                            )
+                            is_any(token.word.text.as_str(), "moved move moving change changed shift verschoben verschieben ändern geändert \
+pasamos movemos cambiamos cambiar pasa décale décalé passe reporte raise raised \
+lower switch")
                         }));
                 (is_near && gap_is_plain || hit.end == value.from) && is_moved
             })
@@ -434,7 +392,7 @@ impl Thread {
         });
     }
 
-    /// "SQLite instead of Postgres", "not Postgres but SQLite", "let's use SQLite instead".
+    /// "blue instead of red", "not red but blue", "let's paint it blue instead".
     fn correct_name(&mut self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let pair = self.named_pair(at).or_else(|| {
@@ -520,32 +478,10 @@ impl Thread {
         };
         let is_article = |at: usize| {
             sentence.tokens.get(at).is_some_and(|token| {
-                matches!(
+                is_any(
                     token.word.text.as_str(),
-                    "the"
-                        | "a"
-                        | "to"
-                        | "for"
-                        | "with"
-                        | "für"
-                        | "mit"
-                        | "para"
-                        | "con"
-                        | "à"
-                        | "pour"
-                        | "an"
-                        | "der"
-                        | "die"
-                        | "das"
-                        | "den"
-                        | "el"
-                        | "la"
-                        | "le"
-                        | "les"
-                        | "los"
-                        | "las"
-                        | "dem"
-                        | "l'"
+                    "the a to for with für mit para con à pour an der die das den el la le les los \
+las dem l'",
                 )
             })
         };
@@ -581,52 +517,12 @@ impl Thread {
         let sentence = &self.sentences[at];
         let is_noise = |token: &super::tokens::Token| {
             token.kind == Kind::Mark
-                || matches!(
+                || is_any(
                     token.word.text.as_str(),
-                    "actually"
-                        | "instead"
-                        | "let's"
-                        | "lets"
-                        | "sorry"
-                        | "no"
-                        | "then"
-                        | "rather"
-                        | "the"
-                        | "a"
-                        | "we"
-                        | "should"
-                        | "agreed"
-                        | "to"
-                        | "ok"
-                        | "doch"
-                        | "lieber"
-                        | "lasst"
-                        | "uns"
-                        | "wir"
-                        | "stattdessen"
-                        | "eigentlich"
-                        | "mejor"
-                        | "vamos"
-                        | "en"
-                        | "realidad"
-                        | "el"
-                        | "la"
-                        | "plutôt"
-                        | "finalement"
-                        | "on"
-                        | "le"
-                        | "der"
-                        | "die"
-                        | "das"
-                        | "wait"
-                        | "shall"
-                        | "sollten"
-                        | "sollen"
-                        | "yes"
-                        | "please"
-                        | "decided"
-                        | "i"
-                        | "meant"
+                    "actually instead let's lets sorry no then rather the a we should agreed to ok \
+doch lieber lasst uns wir stattdessen eigentlich mejor vamos en realidad el la \
+plutôt finalement on le der die das wait shall sollten sollen yes please \
+decided i meant",
                 )
         };
         let content = |sentence: &Sentence| -> Vec<usize> {

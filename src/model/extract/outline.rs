@@ -181,7 +181,7 @@ impl Maker<'_> {
         let others: Vec<usize> = (0..decisions.len())
             .filter(|index| *index != main)
             .collect();
-        outline.conclusion = texts[main].to_owned();
+        texts[main].clone_into(&mut outline.conclusion);
         if let Some(second) = others.last() {
             outline.conclusion = format!(
                 "{} {}",

@@ -388,3 +388,8 @@ fn is_question(sentence: &Sentence) -> bool {
     let is_plain = !sentence.tokens.iter().any(|token| token.is(","));
     !is_closed && is_plain && sentence.words() <= 14 && sentence.begins(Cue::Asks)
 }
+
+/// Whether a word is one of these, parted by spaces.
+pub(crate) fn is_any(word: &str, words: &str) -> bool {
+    words.split_whitespace().any(|known| known == word)
+}

@@ -4,7 +4,7 @@ use super::{
     Owner,
     cues::{Cue, Form, Language},
     people::People,
-    sentence::{Hit, Sentence},
+    sentence::{Hit, Sentence, is_any},
     tokens::{Kind, Token},
 };
 
@@ -85,6 +85,22 @@ pub(crate) fn drafts(sentence: &Sentence, people: &People, hearers: Hearers<'_>)
     found
 }
 
+impl Draft {
+    fn new(sort: Sort, owner: Option<Owner>, from: usize) -> Self {
+        Self {
+            sort,
+            owner,
+            from,
+            to: from,
+            lead: String::new(),
+            tail: String::new(),
+            drops: Vec::new(),
+            is_anaphoric: false,
+            due: None,
+        }
+    }
+}
+
 struct Finder<'a> {
     sentence: &'a Sentence,
     people: &'a People,
@@ -158,8 +174,8 @@ impl Finder<'_> {
                 .values
                 .iter()
                 .find(|value| value.lead <= at && at < value.to);
-            let is_end = self.hit(at, Cue::Aside).is_some()
-                || matches!(self.text(at), "and" | "und" | "y" | "et" | "if");
+            let is_end =
+                self.hit(at, Cue::Aside).is_some() || is_any(self.text(at), "and und y et if");
             if is_end {
                 return true;
             }
@@ -171,20 +187,6 @@ impl Finder<'_> {
                 None if self.is_filler(at) => at += 1,
                 None => return false,
             }
-        }
-    }
-
-    fn new(&self, sort: Sort, owner: Option<Owner>, from: usize) -> Draft {
-        Draft {
-            sort,
-            owner,
-            from,
-            to: from,
-            lead: String::new(),
-            tail: String::new(),
-            drops: Vec::new(),
-            is_anaphoric: false,
-            due: None,
         }
     }
 
@@ -207,16 +209,13 @@ impl Finder<'_> {
 
     fn take_on(&self, at: usize) -> Option<Draft> {
         let hit = self.hit(at, Cue::TakeOn)?;
-        let is_fragment = hit.end - hit.at <= 2
-            && matches!(
-                self.text(at),
-                "i" | "i'll" | "me" | "mine" | "yo" | "moi" | "ich" | "je" | "on"
-            );
+        let is_fragment =
+            hit.end - hit.at <= 2 && is_any(self.text(at), "i i'll me mine yo moi ich je on");
         let is_alone = self.sentence.clause_start(at) == at && self.ends(hit.end);
         if self.sentence.is_question || (is_fragment && !is_alone) || !self.ends(hit.end) {
             return None;
         }
-        let mut draft = self.new(Sort::Promise, self.speaker(), hit.end);
+        let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
         draft.is_anaphoric = true;
         Some(draft)
     }
@@ -227,7 +226,7 @@ impl Finder<'_> {
             return None;
         }
         let first = self.text(at);
-        let needs_start = matches!(first, "will" | "happy" | "gladly" | "let" | "lass");
+        let needs_start = is_any(first, "will happy gladly let lass");
         if needs_start && self.sentence.clause_start(at) != at {
             return None;
         }
@@ -241,7 +240,7 @@ impl Finder<'_> {
         let is_work =
             self.work(verb, Form::Infinitive).is_some() || self.infinitive_of(verb).is_some();
         let is_certain = !needs_start && self.sentence.language == Language::English;
-        (is_certain || is_work).then(|| self.new(Sort::Promise, self.speaker(), verb))
+        (is_certain || is_work).then(|| Draft::new(Sort::Promise, self.speaker(), verb))
     }
 
     /// "be there", "have lunch", "get there": promises nothing.
@@ -250,14 +249,14 @@ impl Finder<'_> {
         match verb_text {
             "have" => !(verb..self.sentence.tokens.len())
                 .any(|at| matches!(self.text(at), "look" | "ready" | "done" | "finished")),
-            "keep" => matches!(next, "you" | "it" | "an" | "in" | "that" | "my"),
-            "get" => matches!(next, "there" | "home" | "in" | "lunch" | "it" | "off" | "a"),
+            "keep" => is_any(next, "you it an in that my"),
+            "get" => is_any(next, "there home in lunch it off a"),
             "do" => matches!((next, self.text(verb + 2)), ("my", "best")) || next == "fine",
             "take" => {
                 matches!(next, "a" | "the")
-                    && matches!(
+                    && is_any(
                         self.text(verb + 2),
-                        "train" | "bus" | "day" | "break" | "nap" | "seat" | "blue" | "metro"
+                        "train bus day break nap seat blue metro",
                     )
             }
             "check" | "look" if matches!(next, "in" | "forward") && self.ends(verb + 2) => true,
@@ -276,29 +275,19 @@ impl Finder<'_> {
         }
         let hit = self.hit(at, Cue::Request)?;
         let (owner, to) = self.addressee(hit);
-        let is_statement = matches!(
-            self.text(at),
-            "you" | "you'll" | "i" | "du" | "tienes" | "debes" | "tu" | "necesito"
-        );
+        let is_statement = is_any(self.text(at), "you you'll i du tienes debes tu necesito");
         if is_statement && owner.is_none() && !self.sentence.is_question {
             return None;
         }
         let verb = self.skip_marks(self.skip_fillers(to));
-        let mut draft = self.new(Sort::Request, owner.flatten(), verb);
+        let mut draft = Draft::new(Sort::Request, owner.flatten(), verb);
         if self.ends(verb) {
-            draft.is_anaphoric = true;
-            return (at > 0 || self.sentence.is_question)
-                .then_some(draft)
-                .filter(|_| self.is_plain_anaphora(verb));
+            return None;
         }
         if self.reads_like_a_task(&mut draft, hit) {
             return Some(draft);
         }
         None
-    }
-
-    fn is_plain_anaphora(&self, _verb: usize) -> bool {
-        false
     }
 
     fn skip_marks(&self, mut at: usize) -> usize {
@@ -319,8 +308,8 @@ impl Finder<'_> {
             Language::English => {
                 let has_work = self.work(verb, Form::Infinitive).is_some();
                 let is_please = matches!(self.text(hit.at), "please" | "pls" | "plz" | "kindly");
-                let is_idle = self.is_idle(verb)
-                    && !matches!(self.text(verb), "join" | "keep" | "leave" | "let" | "have");
+                let is_idle =
+                    self.is_idle(verb) && !is_any(self.text(verb), "join keep leave let have");
                 has_work
                     || (!is_please
                         && !is_idle
@@ -361,12 +350,12 @@ impl Finder<'_> {
             .any(|word| word.starts_with("ocup") || word.starts_with("occup"));
         if is_charge || is_occupy {
             let verb = if is_charge { charge } else { occupy };
-            let joint = if matches!(last, "de" | "del" | "du" | "des" | "d'") {
+            let joint = if is_any(last, "de del du des d'") {
                 last
             } else {
                 ""
             };
-            draft.lead = format!("{verb} {joint}").trim().to_owned();
+            format!("{verb} {joint}").trim().clone_into(&mut draft.lead);
             return true;
         }
         if self.infinitive_of(draft.from).is_some() {
@@ -459,21 +448,9 @@ impl Finder<'_> {
                     is_last && before == ","
                         || (is_last
                             && is_mention
-                            && !matches!(
+                            && !is_any(
                                 before,
-                                "to" | "for"
-                                    | "with"
-                                    | "an"
-                                    | "für"
-                                    | "mit"
-                                    | "a"
-                                    | "para"
-                                    | "con"
-                                    | "à"
-                                    | "pour"
-                                    | "avec"
-                                    | "from"
-                                    | "and"
+                                "to for with an für mit a para con à pour avec from and",
                             ))
                 }
             };
@@ -509,26 +486,23 @@ impl Finder<'_> {
         let owner = owner.filter(|_| !self.people.is_agent(&sentence.tokens[at]))?;
         let is_mention = sentence.tokens[at].kind == Kind::Mention;
         let mark = self.text(at + length);
-        let skip = usize::from(matches!(mark, "," | ":" | "-" | "–" | "—" | "→"));
+        let skip = usize::from(is_any(mark, ", : - – — →"));
         let verb = self.skip_fillers(at + length + skip);
         if Some(&owner) == self.speaker().as_ref() || !(is_mention || skip == 1) {
             return None;
         }
-        let mut draft = self.new(Sort::Request, Some(owner), verb);
+        let mut draft = Draft::new(Sort::Request, Some(owner), verb);
         match sentence.language {
             Language::English => {
                 let is_work = self.work(verb, Form::Infinitive).is_some()
-                    && !matches!(
-                        self.text(verb + 1),
-                        "is" | "was" | "are" | "looks" | "of" | "," | "please"
-                    )
+                    && !is_any(self.text(verb + 1), "is was are looks of , please")
                     && !sentence.is_mark(verb + 1);
                 is_work.then_some(draft)
             }
             Language::German => {
                 // "@bo schick die Folien": the imperative is the stem.
                 let text = self.text(verb);
-                let infinitive = self.german_verb(text)?;
+                let infinitive = german_verb(text)?;
                 (infinitive.starts_with(text) && !sentence.is_mark(verb + 1)).then(|| {
                     draft.from = verb + 1;
                     infinitive.clone_into(&mut draft.tail);
@@ -550,15 +524,12 @@ impl Finder<'_> {
         let is_start =
             self.sentence.clause_start(at) == at || self.text(at.saturating_sub(1)) == "¿";
         let is_asked = self.sentence.is_question
-            || matches!(
-                self.text(at),
-                "someone" | "somebody" | "jemand" | "alguien" | "quelqu'"
-            );
+            || is_any(self.text(at), "someone somebody jemand alguien quelqu'");
         if !is_start || !is_asked {
             return None;
         }
         let verb = self.skip_fillers(hit.end);
-        let mut draft = self.new(Sort::WhoAsks, None, verb);
+        let mut draft = Draft::new(Sort::WhoAsks, None, verb);
         let bare = hit.end - hit.at == 1;
         match self.sentence.language {
             Language::English => {
@@ -575,10 +546,7 @@ impl Finder<'_> {
                     draft.from = verb + 1;
                 } else if self.text(hit.end - 1) == "takes" {
                     "take".clone_into(&mut draft.lead);
-                } else if matches!(
-                    self.text(verb),
-                    "be" | "know" | "see" | "say" | "think" | "have"
-                ) {
+                } else if is_any(self.text(verb), "be know see say think have") {
                     return None;
                 }
                 Some(draft)
@@ -623,7 +591,7 @@ impl Finder<'_> {
             return None;
         }
         let verb = self.skip_fillers(hit.end);
-        let mut draft = self.new(Sort::Offer, self.speaker(), verb);
+        let mut draft = Draft::new(Sort::Offer, self.speaker(), verb);
         let fits = match self.sentence.language {
             Language::German => self.shape_german(&mut draft, None),
             Language::English => self.work(verb, Form::Infinitive).is_some(),
@@ -640,7 +608,7 @@ impl Finder<'_> {
         if self.text(at) == "you" && at > 0 && self.sentence.clause_start(at) == at {
             let owner = Owner::Person(self.hearers.before?);
             let is_work = self.work(at + 1, Form::Infinitive).is_some() && !self.ends(at + 2);
-            return is_work.then(|| self.new(Sort::Assigned, Some(owner), at + 1));
+            return is_work.then(|| Draft::new(Sort::Assigned, Some(owner), at + 1));
         }
         let hit = self.hit(at, Cue::CanDo)?;
         let phrase: Vec<&str> = (hit.at..hit.end).map(|at| self.text(at)).collect();
@@ -655,66 +623,33 @@ impl Finder<'_> {
             ["i", "can"] | ["ill"] => (self.speaker(), true),
             ["gonna" | "can"] | ["going", "to"] => (self.speaker(), is_start),
             ["i", "take"] => {
-                let mut draft = self.new(Sort::Promise, self.speaker(), hit.end);
+                let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
                 "take".clone_into(&mut draft.lead);
                 let is_object = matches!(self.text(hit.end), "the" | "care" | "over");
                 return (is_start && is_object).then_some(draft);
             }
             ["i'm", "taking"] => {
-                let mut draft = self.new(Sort::Promise, self.speaker(), hit.end);
+                let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
                 "take".clone_into(&mut draft.lead);
                 return matches!(self.text(hit.end), "the" | "care" | "over").then_some(draft);
             }
             ["we'll"] | ["we", "will"] => (
                 None,
                 has_due
-                    && !matches!(
+                    && !is_any(
                         self.text(verb),
-                        "ship"
-                            | "release"
-                            | "move"
-                            | "start"
-                            | "take"
-                            | "do"
-                            | "hire"
-                            | "choose"
-                            | "close"
-                            | "open"
+                        "ship release move start take do hire choose close open",
                     ),
             ),
             ["todo" | "to", ..] if self.text(hit.end - 1) == ":" => (None, true),
-            ["i", "have" | "need", "to"]
-            | ["i", "must"]
-            | ["i", "plan", "to"]
-            | ["i'm", "planning", "to"] => (self.speaker(), has_due),
+            ["i", "have" | "need" | "plan", "to"] | ["i", "must"] | ["i'm", "planning", "to"] => {
+                (self.speaker(), has_due)
+            }
             _ => return None,
         };
         let is_work = self.work(verb, Form::Infinitive).is_some() && !self.is_idle_phrase(verb);
         let sort = Sort::Promise;
-        (is_meant && is_work).then(|| self.new(sort, owner, verb))
-    }
-
-    /// The infinitive that a form of a German verb belongs to.
-    fn german_verb(&self, text: &str) -> Option<&'static str> {
-        let stem = text
-            .strip_suffix("st")
-            .filter(|stem| stem.len() > 2)
-            .unwrap_or(text);
-        let forms = [
-            text.to_owned(),
-            format!("{text}e"),
-            format!("{stem}e"),
-            format!("{stem}en"),
-        ];
-        let entry = forms
-            .iter()
-            .find_map(|form| super::cues::LEXICON.get(form))
-            .filter(|entry| !entry.work.is_empty())?;
-        entry
-            .work
-            .iter()
-            .find(|(language, ..)| *language == Language::German)
-            .map(|(_, infinitive, _)| *infinitive)
+        (is_meant && is_work).then(|| Draft::new(sort, owner, verb))
     }
 
     fn clause_end(&self, from: usize) -> usize {
@@ -728,7 +663,7 @@ impl Finder<'_> {
     }
 
     fn german_infinitive(&self, from: usize, sort: Sort, owner: Option<Owner>) -> Option<Draft> {
-        let mut draft = self.new(sort, owner, from);
+        let mut draft = Draft::new(sort, owner, from);
         self.shape_german(&mut draft, None).then_some(draft)
     }
 
@@ -742,19 +677,12 @@ impl Finder<'_> {
             // "schickst du die Folien", "wer übernimmt die Folien", "@bo schick bitte die Folien"
             let head = (hit.at.saturating_sub(1)..hit.end)
                 .filter(|at| {
-                    !matches!(
+                    !is_any(
                         self.text(*at),
-                        "bitte"
-                            | "du"
-                            | "kannst"
-                            | "könntest"
-                            | "wer"
-                            | "kann"
-                            | "magst"
-                            | "würdest"
+                        "bitte du kannst könntest wer kann magst würdest",
                     )
                 })
-                .find_map(|at| self.german_verb(self.text(at)));
+                .find_map(|at| german_verb(self.text(at)));
             if let Some(infinitive) = head
                 && (hit.at..hit.end).any(|at| matches!(self.text(at), "du" | "wer" | "bitte"))
                 && !self.ends(draft.from)
@@ -778,10 +706,7 @@ impl Finder<'_> {
             return true;
         }
         // "bitte schick die Folien"
-        let Some(infinitive) = self
-            .german_verb(self.text(draft.from))
-            .filter(|_| hit.is_some())
-        else {
+        let Some(infinitive) = german_verb(self.text(draft.from)).filter(|_| hit.is_some()) else {
             return false;
         };
         draft.from += 1;
@@ -793,34 +718,10 @@ impl Finder<'_> {
     fn tail_with_prefix(&self, draft: &mut Draft, end: usize, infinitive: &str) {
         let last = end.checked_sub(1).filter(|last| *last > draft.from);
         let prefix = last.map(|at| (at, self.text(at))).filter(|(_, text)| {
-            matches!(
-                *text,
-                "an" | "auf"
-                    | "aus"
-                    | "ab"
-                    | "ein"
-                    | "vor"
-                    | "mit"
-                    | "zu"
-                    | "nach"
-                    | "durch"
-                    | "um"
-                    | "weg"
-                    | "her"
-                    | "hin"
-                    | "los"
-                    | "fest"
-                    | "fertig"
-                    | "zusammen"
-                    | "vorbei"
-                    | "rein"
-                    | "raus"
-                    | "hoch"
-                    | "bereit"
-                    | "zurück"
-                    | "weiter"
-                    | "frei"
-                    | "bei"
+            is_any(
+                text,
+                "an auf aus ab ein vor mit zu nach durch um weg her hin los fest fertig zusammen \
+vorbei rein raus hoch bereit zurück weiter frei bei",
             )
         });
         match prefix {
@@ -850,9 +751,7 @@ impl Finder<'_> {
             }
             let infinitive = self.work(at + 1, Form::First).or_else(|| {
                 let text = self.text(at + 1);
-                (!text.ends_with('e'))
-                    .then(|| self.german_verb(text))
-                    .flatten()
+                (!text.ends_with('e')).then(|| german_verb(text)).flatten()
             });
             if let Some(infinitive) = infinitive {
                 return self.german_present(at + 2, infinitive);
@@ -886,23 +785,21 @@ impl Finder<'_> {
     }
 
     fn german_present(&self, from: usize, infinitive: &str) -> Option<Draft> {
-        let mut draft = self.new(Sort::Promise, self.speaker(), from);
+        let mut draft = Draft::new(Sort::Promise, self.speaker(), from);
         let end = self.clause_end(from);
         for at in from..end.min(from + 2) {
             if self.text(at) == "mich" && infinitive == "kümmern" {
                 draft.drops.push(at);
             }
         }
-        let is_negated = (from..end)
-            .any(|at| matches!(self.text(at), "nicht" | "keine" | "kein" | "keinen" | "nie"));
+        let is_negated = (from..end).any(|at| is_any(self.text(at), "nicht keine kein keinen nie"));
         if is_negated
             || (infinitive == "machen" && matches!(self.text(from), "mir" | "urlaub" | "pause"))
         {
             return None;
         }
         self.tail_with_prefix(&mut draft, end, infinitive);
-        if matches!(self.text(from), "das" | "es" | "sie" | "darum" | "drum") && self.ends(from + 1)
-        {
+        if is_any(self.text(from), "das es sie darum drum") && self.ends(from + 1) {
             draft.is_anaphoric = true;
         }
         Some(draft)
@@ -930,12 +827,12 @@ impl Finder<'_> {
             let is_work =
                 self.work(verb, Form::Infinitive).is_some() || self.text(verb).ends_with("lo");
             return (is_work && self.infinitive_of(verb).is_some())
-                .then(|| self.new(Sort::Promise, self.speaker(), verb));
+                .then(|| Draft::new(Sort::Promise, self.speaker(), verb));
         }
         let before = at.checked_sub(1).map_or("", |at| self.text(at));
         let is_object = matches!(before, "lo" | "la" | "los" | "las");
         if let Some(infinitive) = self.spanish_future(at, 'é') {
-            let mut draft = self.new(Sort::Promise, self.speaker(), at + 1);
+            let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
             draft.is_anaphoric = is_object && self.ends(at + 1);
             draft.lead = infinitive;
             return (before != "no").then_some(draft);
@@ -944,14 +841,11 @@ impl Finder<'_> {
         let start = self.sentence.clause_start(at);
         let is_start = at == start
             || before == "yo"
-            || (matches!(
-                before,
-                "lo" | "la" | "los" | "las" | "te" | "os" | "le" | "les"
-            ) && at - start <= 2);
+            || (is_any(before, "lo la los las te os le les") && at - start <= 2);
         if !is_start || (is_object && !self.ends(at + 1)) || (self.ends(at + 1) && !is_object) {
             return None;
         }
-        let mut draft = self.new(Sort::Promise, self.speaker(), at + 1);
+        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
         draft.is_anaphoric = is_object;
         infinitive.clone_into(&mut draft.lead);
         Some(draft)
@@ -984,10 +878,10 @@ impl Finder<'_> {
     /// "me encargo de las bebidas".
     fn care(&self, at: usize, verb: &str) -> Option<Draft> {
         let joint = self.text(at + 1);
-        if !matches!(joint, "de" | "del" | "du" | "des" | "d'") {
+        if !is_any(joint, "de del du des d'") {
             return None;
         }
-        let mut draft = self.new(Sort::Promise, self.speaker(), at + 2);
+        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 2);
         draft.is_anaphoric =
             matches!(self.text(at + 2), "eso" | "ello" | "ça" | "cela") && self.ends(at + 3);
         draft.lead = format!("{verb} {joint}");
@@ -1013,12 +907,7 @@ impl Finder<'_> {
                 },
             );
         }
-        let is_clitic = |text: &str| {
-            matches!(
-                text,
-                "te" | "vous" | "t'" | "l'" | "le" | "la" | "les" | "lui" | "leur"
-            )
-        };
+        let is_clitic = |text: &str| is_any(text, "te vous t' l' le la les lui leur");
         let is_mine =
             matches!(before, "je" | "j'") || (is_clitic(before) && matches!(second, "je" | "j'"));
         if !is_mine {
@@ -1030,7 +919,7 @@ impl Finder<'_> {
                 verb += 1;
             }
             return (self.work(verb, Form::Infinitive).is_some() && self.text(at + 1) != "pas")
-                .then(|| self.new(Sort::Promise, self.speaker(), verb));
+                .then(|| Draft::new(Sort::Promise, self.speaker(), verb));
         }
         let infinitive =
             french_future(text, "ai").or_else(|| self.work(at, Form::First).map(str::to_owned))?;
@@ -1041,7 +930,7 @@ impl Finder<'_> {
         {
             return None;
         }
-        let mut draft = self.new(Sort::Promise, self.speaker(), at + 1);
+        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
         draft.is_anaphoric = is_object;
         draft.lead = infinitive;
         Some(draft)
@@ -1065,23 +954,9 @@ impl Finder<'_> {
         let is_member = member_is_person(&owner);
         let joint = at + length;
         let hit = self.hit(joint, Cue::WillDo);
-        let mut draft = self.new(Sort::Assigned, Some(owner), joint);
+        let mut draft = Draft::new(Sort::Assigned, Some(owner), joint);
         let first = self.text(joint);
-        if !is_member
-            && !matches!(
-                first,
-                "will"
-                    | "'ll"
-                    | "is"
-                    | "wird"
-                    | "übernimmt"
-                    | "kümmert"
-                    | "va"
-                    | "se"
-                    | "s'"
-                    | "to"
-            )
-        {
+        if !is_member && !is_any(first, "will 'll is wird übernimmt kümmert va se s' to") {
             return None;
         }
         match sentence.language {
@@ -1146,7 +1021,7 @@ impl Finder<'_> {
                     draft.is_anaphoric =
                         matches!(self.text(draft.from), "das" | "es" | "darum" | "drum")
                             && self.ends(draft.from + 1);
-                    if self.ends(draft.from) && !self.hit(joint, Cue::HandOver).is_some() {
+                    if self.ends(draft.from) && self.hit(joint, Cue::HandOver).is_none() {
                         return None;
                     }
                     draft.is_anaphoric |= self.ends(draft.from);
@@ -1221,25 +1096,10 @@ impl Finder<'_> {
             Language::English => {
                 self.text(at + 1) != "to"
                     && self.work(at + 2, Form::Infinitive).is_some()
-                    && !matches!(
+                    && !is_any(
                         verb,
-                        "handle"
-                            | "run"
-                            | "give"
-                            | "make"
-                            | "get"
-                            | "create"
-                            | "remove"
-                            | "add"
-                            | "move"
-                            | "build"
-                            | "cover"
-                            | "finish"
-                            | "take"
-                            | "close"
-                            | "open"
-                            | "clear"
-                            | "sort"
+                        "handle run give make get create remove add move build cover finish take close \
+open clear sort",
                     )
                     || self.text(at + 1) == "is"
             }
@@ -1258,35 +1118,17 @@ impl Finder<'_> {
         let mut to = limit.max(from).min(sentence.tokens.len());
         let is_check = |at: usize| {
             at.checked_sub(1).is_some_and(|at| {
-                matches!(
+                is_any(
                     self.text(at),
-                    "check"
-                        | "ask"
-                        | "see"
-                        | "find"
-                        | "out"
-                        | "test"
-                        | "know"
-                        | "verify"
-                        | "prüfen"
-                        | "fragen"
-                        | "frage"
-                        | "prüfe"
-                        | "comprobar"
-                        | "preguntar"
-                        | "vérifier"
-                        | "demander"
-                        | "her"
+                    "check ask see find out test know verify prüfen fragen frage prüfe comprobar \
+preguntar vérifier demander her",
                 ) || self.people.named(&sentence.tokens[at]).is_some()
             })
         };
         for at in from..to {
             let text = self.text(at);
             let is_mark = sentence.tokens[at].kind == Kind::Mark
-                && matches!(
-                    text,
-                    "?" | "!" | ";" | "(" | "–" | "—" | "-" | "…" | "。" | "😀" | "→"
-                )
+                && is_any(text, "? ! ; ( – — - … 。 😀 →")
                 || (text == "."
                     && !sentence
                         .values
@@ -1296,19 +1138,17 @@ impl Finder<'_> {
                     && text.chars().all(|c| c as u32 > 0x2600));
             let is_aside =
                 at > from && sentence.all(Cue::Aside).any(|hit| hit.at == at) && !is_check(at);
-            let is_next_sentence = text == ","
-                && at > from
-                && self
-                    .sentence
+            let is_called = |at: usize| {
+                sentence
                     .tokens
-                    .get(at + 1)
-                    .is_none_or(|t| t.kind == Kind::Mention)
-                || (text == ","
-                    && at > from
-                    && self
+                    .get(at)
+                    .is_none_or(|token| token.kind == Kind::Mention)
+                    || self
                         .people
-                        .named_at(sentence, at + 1)
-                        .is_some_and(|(_, length)| self.sentence.is_mark(at + 1 + length)));
+                        .named_at(sentence, at)
+                        .is_some_and(|(_, length)| sentence.is_mark(at + length))
+            };
+            let is_next_sentence = text == "," && at > from && is_called(at + 1);
             if is_mark || is_aside || is_next_sentence {
                 to = at;
                 break;
@@ -1357,10 +1197,7 @@ impl Finder<'_> {
             self.sentence.tokens[at].kind == Kind::Mark
                 && !matches!(self.text(at), "%" | "€" | "$" | ")" | "\"")
                 || self.is_filler(at)
-                || matches!(
-                    self.text(at),
-                    "and" | "und" | "y" | "et" | "," | "so" | "but" | "aber" | "pero" | "mais"
-                )
+                || is_any(self.text(at), "and und y et , so but aber pero mais")
         };
         while to > draft.from
             && (trims(to - 1) || dropped(to - 1, draft))
@@ -1390,19 +1227,9 @@ impl Finder<'_> {
             .all(Cue::HandOver)
             .filter(|hit| draft.from <= hit.at && hit.end <= draft.to)
         {
-            if matches!(
+            if is_any(
                 self.text(hit.at),
-                "instead"
-                    | "in"
-                    | "for"
-                    | "statt"
-                    | "an"
-                    | "à"
-                    | "en"
-                    | "from"
-                    | "für"
-                    | "por"
-                    | "off"
+                "instead in for statt an à en from für por off",
             ) {
                 draft.drops.extend(hit.at..hit.end);
             }
@@ -1427,13 +1254,12 @@ impl Finder<'_> {
             return false;
         }
         // "do it", "take that": what was spoken of.
-        let generic = matches!(
-            self.text(words[0]),
-            "do" | "take" | "handle" | "own" | "cover" | "hacerlo" | "make"
-        ) || matches!(
-            draft.lead.as_str(),
-            "take" | "hacer" | "faire" | "take over"
-        ) || matches!(draft.tail.as_str(), "machen" | "übernehmen" | "erledigen");
+        let generic = is_any(self.text(words[0]), "do take handle own cover hacerlo make")
+            || matches!(
+                draft.lead.as_str(),
+                "take" | "hacer" | "faire" | "take over"
+            )
+            || matches!(draft.tail.as_str(), "machen" | "übernehmen" | "erledigen");
         let rest = &words[usize::from(draft.lead.is_empty() && draft.tail.is_empty())..];
         let is_it = |at: usize| {
             self.hit(at, Cue::It).is_some()
@@ -1486,4 +1312,27 @@ fn french_future(text: &str, ending: &str) -> Option<String> {
         _ => return None,
     };
     Some(infinitive)
+}
+
+/// The infinitive that a form of a German verb belongs to.
+fn german_verb(text: &str) -> Option<&'static str> {
+    let stem = text
+        .strip_suffix("st")
+        .filter(|stem| stem.len() > 2)
+        .unwrap_or(text);
+    let forms = [
+        text.to_owned(),
+        format!("{text}e"),
+        format!("{stem}e"),
+        format!("{stem}en"),
+    ];
+    let entry = forms
+        .iter()
+        .find_map(|form| super::cues::LEXICON.get(form))
+        .filter(|entry| !entry.work.is_empty())?;
+    entry
+        .work
+        .iter()
+        .find(|(language, ..)| *language == Language::German)
+        .map(|(_, infinitive, _)| *infinitive)
 }

@@ -8,7 +8,7 @@ use super::{
     Owner, Superseded,
     cues::{Cue, Language},
     people::People,
-    sentence::{Hit, Sentence, shared},
+    sentence::{Hit, Sentence, is_any, shared},
     tasks::{self, Draft, Sort},
     values::Value,
 };
@@ -404,9 +404,9 @@ impl Thread {
         let content =
             closing.is_some() || sentence.words() > hit.end - hit.at + 1 || sentence.words() > 4;
         let is_future = has_task
-            && matches!(
+            && is_any(
                 sentence.tokens[hit.at].word.text.as_str(),
-                "we'll" | "we" | "wir" | "on" | "vamos"
+                "we'll we wir on vamos",
             );
         if !is_plain || !content || is_future {
             return false;
@@ -459,9 +459,9 @@ impl Thread {
         let mut to = cut.unwrap_or(sentence.tokens.len());
         while to > from
             && (sentence.is_mark(to - 1)
-                || matches!(
+                || is_any(
                     sentence.tokens[to - 1].word.text.as_str(),
-                    "and" | "und" | "y" | "et" | "but" | "so"
+                    "and und y et but so",
                 ))
             && cut.is_some()
         {
@@ -477,42 +477,16 @@ impl Thread {
                 .at
                 .checked_sub(1)
                 .map_or("", |at| sentence.tokens[at].word.text.as_str());
-            let is_whether = matches!(
+            let is_whether = is_any(
                 previous,
-                "check"
-                    | "ask"
-                    | "see"
-                    | "find"
-                    | "out"
-                    | "test"
-                    | "know"
-                    | "verify"
-                    | "prüfen"
-                    | "fragen"
-                    | "wonder"
-                    | "comprobar"
-                    | "preguntar"
-                    | "vérifier"
-                    | "demander"
-                    | "voir"
-                    | "ver"
-                    | ","
-                    | "her"
-                    | "him"
-                    | "them"
+                "check ask see find out test know verify prüfen fragen wonder comprobar \
+preguntar vérifier demander voir ver , her him them",
             ) && hit.at > before
                 && previous != ",";
             let is_courtesy = sentence.tokens.get(hit.at + 1).is_some_and(|token| {
-                matches!(
+                is_any(
                     token.word.text.as_str(),
-                    "possible"
-                        | "necessary"
-                        | "needed"
-                        | "not"
-                        | "möglich"
-                        | "nötig"
-                        | "posible"
-                        | "possible,"
+                    "possible necessary needed not möglich nötig posible possible,",
                 )
             });
             !is_whether && !is_courtesy
@@ -550,7 +524,6 @@ impl Thread {
                                 && matches!(first, "passt" | "geht" | "does"))
                     }
                     "can" | "können" | "podemos" => sentence.is_question,
-                    "nos" | "hacemos" | "usamos" | "lanzamos" | "quedamos" => true,
                     _ => true,
                 }
             })
@@ -569,18 +542,9 @@ impl Thread {
             && sentence.words() <= 7
             && !sentence.begins(Cue::Asks)
             && !sentence.tokens.iter().any(|token| {
-                matches!(
+                is_any(
                     token.word.text.as_str(),
-                    "is" | "are"
-                        | "was"
-                        | "did"
-                        | "why"
-                        | "ist"
-                        | "war"
-                        | "has"
-                        | "have"
-                        | "es"
-                        | "est"
+                    "is are was did why ist war has have es est",
                 )
             });
         let is_taken_up = sentence.is_question
@@ -624,9 +588,9 @@ impl Thread {
         let is_pointing = (from..sentence.tokens.len()).all(|at| {
             sentence.is_mark(at)
                 || sentence.all(Cue::It).any(|hit| hit.at == at)
-                || matches!(
+                || is_any(
                     sentence.tokens[at].word.text.as_str(),
-                    "do" | "try" | "go" | "for" | "with" | "then"
+                    "do try go for with then",
                 )
         });
         let is_mere = sentence.values.is_empty()
@@ -764,9 +728,9 @@ impl Thread {
         let sentence = &self.sentences[at];
         let is_opening = |at: usize| {
             sentence.is_mark(at)
-                || matches!(
+                || is_any(
                     sentence.tokens[at].word.text.as_str(),
-                    "so" | "then" | "also" | "dann" | "alors" | "entonces"
+                    "so then also dann alors entonces",
                 )
         };
         let mut from = sentence.start();
@@ -858,37 +822,8 @@ impl Thread {
             .find(|asked| {
                 let asked_sentence = &self.sentences[*asked];
                 let is_choice = asked_sentence.tokens.iter().any(|token| {
-                    matches!(
-                        token.word.text.as_str(),
-                        "when"
-                            | "which"
-                            | "where"
-                            | "or"
-                            | "wann"
-                            | "welche"
-                            | "welcher"
-                            | "welches"
-                            | "welchen"
-                            | "wo"
-                            | "oder"
-                            | "cuándo"
-                            | "cuál"
-                            | "dónde"
-                            | "o"
-                            | "quand"
-                            | "quel"
-                            | "quelle"
-                            | "où"
-                            | "ou"
-                            | "what"
-                            | "how"
-                            | "wie"
-                            | "was"
-                            | "qué"
-                            | "cuánto"
-                            | "cuántos"
-                            | "combien"
-                    )
+                    is_any(token.word.text.as_str(), "when which where or wann welche welcher welches welchen wo oder cuándo cuál \
+dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien")
                 }) && asked_sentence.tokens.iter().any(|token| {
                     token.word.text.as_str() == "or"
                         || token.known().is_some_and(|entry| {
@@ -994,39 +929,26 @@ impl Thread {
             sentence.has(Cue::Works)
                 || sentence.has(Cue::Agree)
                 || sentence.has(Cue::Decision)
-                || sentence.tokens.iter().any(|token| {
-                    matches!(
-                        token.word.text.as_str(),
-                        "with" | "mit" | "con" | "avec" | "like"
-                    )
-                })
+                || sentence
+                    .tokens
+                    .iter()
+                    .any(|token| is_any(token.word.text.as_str(), "with mit con avec like"))
         });
-        let has_but = sentence.tokens.iter().any(|token| {
-            matches!(
-                token.word.text.as_str(),
-                "but" | "aber" | "pero" | "mais" | "unless" | "unter"
-            )
-        }) && (sentence.has(Cue::Object)
-            || sentence.has(Cue::Refuse)
-            || sentence.has(Cue::If)
-            || sentence.has(Cue::Favour)
-            || sentence.has(Cue::Not)
-            || sentence.has(Cue::Undecided)
-            || sentence.is_question);
+        let has_but = sentence
+            .tokens
+            .iter()
+            .any(|token| is_any(token.word.text.as_str(), "but aber pero mais unless unter"))
+            && (sentence.has(Cue::Object)
+                || sentence.has(Cue::Refuse)
+                || sentence.has(Cue::If)
+                || sentence.has(Cue::Favour)
+                || sentence.has(Cue::Not)
+                || sentence.has(Cue::Undecided)
+                || sentence.is_question);
         let negated = sentence.tokens.iter().take(start + 6).any(|token| {
-            matches!(
+            is_any(
                 token.word.text.as_str(),
-                "not"
-                    | "doesn't"
-                    | "don't"
-                    | "can't"
-                    | "nicht"
-                    | "pas"
-                    | "isn't"
-                    | "won't"
-                    | "never"
-                    | "kein"
-                    | "cannot"
+                "not doesn't don't can't nicht pas isn't won't never kein cannot",
             )
         }) || (sentence.tokens.iter().any(|token| token.is("no"))
             && !sentence.has(Cue::Agree)
@@ -1035,17 +957,9 @@ impl Thread {
             .tokens
             .get(start)
             .map_or("", |token| token.word.text.as_str());
-        let is_no_problem = matches!(
+        let is_no_problem = is_any(
             first,
-            "no" | "keine"
-                | "sin"
-                | "pas"
-                | "aucune"
-                | "spricht"
-                | "why"
-                | "warum"
-                | "pourquoi"
-                | "not"
+            "no keine sin pas aucune spricht why warum pourquoi not",
         ) && opening;
         let is_asking = sentence.is_question && (words <= 3 || !opening);
         let is_unsure = (sentence.has(Cue::Object) && !is_no_problem)
@@ -1135,17 +1049,9 @@ impl Thread {
         {
             let is_clear = sentence.has(Cue::Works)
                 || sentence.tokens.iter().any(|token| {
-                    matches!(
+                    is_any(
                         token.word.text.as_str(),
-                        "do" | "go"
-                            | "machen"
-                            | "hagamos"
-                            | "faisons"
-                            | "yes"
-                            | "ja"
-                            | "sí"
-                            | "oui"
-                            | "agreed"
+                        "do go machen hagamos faisons yes ja sí oui agreed",
                     )
                 });
             if is_clear {
@@ -1472,21 +1378,9 @@ impl Thread {
         let line = sentence.line;
         let text = sentence.tokens[hit.at].word.text.as_str();
         let is_pointing = sentence.tokens[hit.at..].iter().any(|token| {
-            matches!(
+            is_any(
                 token.word.text.as_str(),
-                "that"
-                    | "it"
-                    | "this"
-                    | "das"
-                    | "es"
-                    | "eso"
-                    | "ça"
-                    | "mind"
-                    | "nevermind"
-                    | "nvm"
-                    | "doch"
-                    | "all"
-                    | "lo"
+                "that it this das es eso ça mind nevermind nvm doch all lo",
             )
         }) || text.starts_with("olv")
             || text.starts_with("déja")
@@ -1530,7 +1424,7 @@ impl Thread {
         let task = task.filter(fits);
         match (matter, task) {
             (Some(matter), Some(task)) if (task.0, task.1) > (matter.0, matter.1) => {
-                self.tasks[task.2].is_live = false
+                self.tasks[task.2].is_live = false;
             }
             (Some(matter), _) => {
                 self.matters[matter.2].standing = Standing::Dropped;
@@ -1608,29 +1502,8 @@ impl Thread {
                 && !sentence.values.is_empty()
                 && asked.values.is_empty()
                 && asked.tokens.iter().any(|token| {
-                    matches!(
-                        token.word.text.as_str(),
-                        "when"
-                            | "cost"
-                            | "costs"
-                            | "kostet"
-                            | "coûte"
-                            | "much"
-                            | "many"
-                            | "wann"
-                            | "viel"
-                            | "viele"
-                            | "cuándo"
-                            | "cuánto"
-                            | "cuántos"
-                            | "cuesta"
-                            | "quand"
-                            | "combien"
-                            | "which"
-                            | "long"
-                            | "time"
-                            | "teuer"
-                    )
+                    is_any(token.word.text.as_str(), "when cost costs kostet coûte much many wann viel viele cuándo cuánto cuántos \
+cuesta quand combien which long time teuer")
                 });
             if is_next || is_about || is_surely || is_valued {
                 question.is_open = false;
@@ -1654,9 +1527,9 @@ impl Thread {
             return false;
         }
         let is_weak = hit.end - hit.at == 1
-            && matches!(
+            && is_any(
                 sentence.tokens[hit.at].word.text.as_str(),
-                "later" | "später" | "luego" | "irgendwann" | "backlog" | "parked" | "postponed"
+                "later später luego irgendwann backlog parked postponed",
             );
         let is_proposing =
             sentence.has(Cue::Proposal) || sentence.has(Cue::Decision) || sentence.has(Cue::We);
@@ -1996,12 +1869,10 @@ impl Thread {
             return false;
         };
         let is_short = self.sentences[at].words() <= 2
-            && self.sentences[at].tokens.first().is_some_and(|token| {
-                matches!(
-                    token.word.text.as_str(),
-                    "me" | "mine" | "yo" | "moi" | "ich" | "i" | "i'll"
-                )
-            });
+            && self.sentences[at]
+                .tokens
+                .first()
+                .is_some_and(|token| is_any(token.word.text.as_str(), "me mine yo moi ich i i'll"));
         if is_short {
             return false;
         }
@@ -2110,45 +1981,12 @@ fn keeps_head(sentence: &Sentence, at: usize) -> bool {
     match first {
         "on" => !matches!(second, "devrait" | "pourrait" | "peut"),
         _ => {
-            matches!(
+            is_any(
                 first,
-                "machen"
-                    | "nehmen"
-                    | "treffen"
-                    | "gehen"
-                    | "passt"
-                    | "bleiben"
-                    | "fahren"
-                    | "verschieben"
-                    | "ist"
-                    | "geht"
-                    | "is"
-                    | "does"
-                    | "would"
-                    | "quedamos"
-                    | "usemos"
-                    | "hagamos"
-                    | "vayamos"
-                    | "quedemos"
-                    | "pongamos"
-                    | "dejemos"
-                    | "nos"
-                    | "os"
-                    | "te"
-                    | "les"
-                    | "lanzamos"
-                    | "hacemos"
-                    | "usamos"
-                    | "faisons"
-                    | "prenons"
-                    | "partons"
-                    | "utilisons"
-                    | "gardons"
-                    | "disons"
-                    | "ça"
-                    | "einigen"
-                    | "sagen"
-                    | "we"
+                "machen nehmen treffen gehen passt bleiben fahren verschieben ist geht is does \
+would quedamos usemos hagamos vayamos quedemos pongamos dejemos nos os te les \
+lanzamos hacemos usamos faisons prenons partons utilisons gardons disons ça \
+einigen sagen we",
             ) && second != "should"
                 && second != "could"
                 && second != "might"

@@ -4,6 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::cues::{Entry, LEXICON};
 
+/// Words that a point shortens.
+const SHORT_WORDS: &str = "e.g i.e etc vs dr mr mrs ms z.b d.h bzw ca p.ej approx sr sra st prof";
 /// What goes on for longer is cut, so that no sentence takes long.
 const SENTENCE_CHARS_MAX: usize = 1_000;
 
@@ -397,32 +399,13 @@ fn is_abbreviation(before: &str, after: &str) -> bool {
     let begins_low = after.trim_start().starts_with(char::is_lowercase);
     let is_ordinal = is_number && word.len() <= 2 && (is_month || begins_low);
     let is_letter = word.chars().count() == 1 && word.chars().all(char::is_alphabetic);
+    let short = word.to_lowercase();
+    let is_number_sign = matches!(short.as_str(), "no" | "nr")
+        && after.trim_start().starts_with(|c: char| c.is_ascii_digit());
     is_first
         || is_ordinal
         || is_day_month
         || is_letter
-        || matches!(
-            word.to_lowercase().as_str(),
-            "e.g"
-                | "i.e"
-                | "etc"
-                | "vs"
-                | "dr"
-                | "mr"
-                | "mrs"
-                | "ms"
-                | "z.b"
-                | "d.h"
-                | "bzw"
-                | "ca"
-                | "p.ej"
-                | "approx"
-                | "sr"
-                | "sra"
-                | "nr"
-                | "no"
-                | "st"
-                | "prof"
-        ) && !(word.eq_ignore_ascii_case("no")
-            && !after.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        || is_number_sign
+        || SHORT_WORDS.split(' ').any(|known| known == short)
 }

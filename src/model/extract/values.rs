@@ -228,10 +228,7 @@ impl Reader<'_> {
             }
             ["eod", ..] => return day(at + 1, "0", Some(self.day)),
             ["eow", ..] => return day(at + 1, "ew", Some(week_end)),
-            ["ende", "der", "woche"]
-            | ["fin", "de", "semana"]
-            | ["finales", "de", "semana"]
-            | ["fin", "de", "semaine"] => {
+            ["ende", "der", "woche"] | ["fin" | "finales", "de", "semana" | "semaine"] => {
                 return day(at + 3, "ew", Some(week_end));
             }
             ["ende", "dieser" | "nächster", "woche"] => {
@@ -243,11 +240,7 @@ impl Reader<'_> {
                 };
                 return day(at + 3, if is_next { "ew1" } else { "ew" }, date);
             }
-            ["ende", "des", "monats"]
-            | ["fin", "de", "mes"]
-            | ["finales", "de", "mes"]
-            | ["fin", "de", "mois"]
-            | ["final", "de", "mes"] => {
+            ["ende", "des", "monats"] | ["fin" | "final" | "finales", "de", "mes" | "mois"] => {
                 return day(at + 3, "em", month_end);
             }
             ["fin", "du", "mois"] => return day(at + 3, "em", month_end),

@@ -5,6 +5,7 @@ mod examiner;
 mod french;
 mod german;
 mod others;
+mod properties;
 mod spanish;
 
 use chrono::NaiveDate;
@@ -12,17 +13,17 @@ use chrono::NaiveDate;
 use super::{Line, Material, Outline, Owner, Person, Reading, Speaker};
 
 /// A Wednesday.
-pub fn day() -> NaiveDate {
+fn day() -> NaiveDate {
     date("2026-03-11")
 }
 
-pub fn date(text: &str) -> NaiveDate {
+fn date(text: &str) -> NaiveDate {
     text.parse().unwrap()
 }
 
 /// A script, a message per line: `ada: …` of a person, `Vibe*: …` of an agent, `| …` goes on with the
 /// message before. `# 2026-03-12` is the day from there on; the first is Wednesday 2026-03-11.
-pub fn material(script: &str) -> Material {
+fn material(script: &str) -> Material {
     let mut material = Material::default();
     let mut day = day();
     for name in ["Ada", "Bo", "Mia", "Cy"] {
@@ -79,19 +80,19 @@ fn person(material: &mut Material, handle: &str) -> usize {
 
 /// What has to be found in a dialogue, and what not.
 #[derive(Debug, Default)]
-pub struct Expected {
+struct Expected {
     /// Each row of words stands in a key point, the conclusion or the headline.
-    pub decisions: &'static [&'static str],
+    decisions: &'static [&'static str],
     /// Exactly these: owner's handle (`-` for none, a capital letter for no member), words of it, due or `-`.
-    pub items: &'static [(&'static str, &'static str, &'static str)],
+    items: &'static [(&'static str, &'static str, &'static str)],
     /// Stand nowhere.
-    pub gone: &'static [&'static str],
+    gone: &'static [&'static str],
     /// Exactly these: words of each.
-    pub questions: &'static [&'static str],
+    questions: &'static [&'static str],
     /// Exactly these: words of each.
-    pub deferred: &'static [&'static str],
+    deferred: &'static [&'static str],
     /// Words of the conclusion.
-    pub conclusion: &'static str,
+    conclusion: &'static str,
 }
 
 fn has_words(text: &str, words: &str) -> bool {
@@ -127,7 +128,7 @@ fn texts(outline: &Outline) -> Vec<&str> {
 }
 
 /// What is wrong with what was found: nothing, if all is well.
-pub fn faults(script: &str, expected: &Expected) -> Vec<String> {
+fn faults(script: &str, expected: &Expected) -> Vec<String> {
     let material = material(script);
     let outline = Reading::new(&material).outline();
     let mut faults = limits(&outline, &material);
@@ -228,7 +229,7 @@ pub fn faults(script: &str, expected: &Expected) -> Vec<String> {
 }
 
 /// All of it in a few lines, for a person who reads why a test failed.
-pub fn told_of(outline: &Outline) -> String {
+fn told_of(outline: &Outline) -> String {
     let mut lines = vec![
         format!("  HEAD {}", outline.headline),
         format!("  CONC {}", outline.conclusion),
@@ -254,7 +255,7 @@ pub fn told_of(outline: &Outline) -> String {
     lines.join("\n")
 }
 
-pub fn limits(outline: &Outline, material: &Material) -> Vec<String> {
+fn limits(outline: &Outline, material: &Material) -> Vec<String> {
     let mut faults = Vec::new();
     let words: usize = texts(outline)
         .iter()
@@ -291,7 +292,7 @@ pub fn limits(outline: &Outline, material: &Material) -> Vec<String> {
     faults
 }
 
-pub fn check(name: &str, script: &str, expected: &Expected) {
+fn check(name: &str, script: &str, expected: &Expected) {
     let faults = faults(script, expected);
     assert!(faults.is_empty(), "{name}\n{}", faults.join("\n"));
 }
@@ -302,11 +303,10 @@ macro_rules! dialogues {
         $(
             #[test]
             fn $name() {
-                #[allow(clippy::needless_update, reason = "some dialogues expect something of every kind")]
                 let expected = super::Expected { $($field: $value,)* ..Default::default() };
                 super::check(stringify!($name), $script, &expected);
             }
         )*
     };
 }
-pub(crate) use dialogues;
+use dialogues;
