@@ -257,41 +257,54 @@ pub(super) async fn note_changed(
     Ok(())
 }
 
-/// A message is deleted: dives that are named after it lose that title, also in the log.
+/// A message is deleted: dives that are named after it lose that title, also in the log, where they may have had it before.
 pub(super) async fn forget_title(
     c: &mut Conn,
     message: &Message,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let named: Vec<(ForkId, MessageId)> = c
-        .q("select id, message_id from forks where thread_id = $1 and title_from = $2 order by id limit 1000")
-        .bind(message.thread_id)
+    let touched: Vec<(ForkId, MessageId, String, Option<MessageId>)> = c
+        .q("select id, message_id, title, title_from from forks where message_id = $1 or id = $2 order by id limit 1000")
         .bind(message.id)
+        .bind(message.fork_id)
         .all()
         .await?;
-    for (fork, origin) in named {
-        c.q("update forks set title = $2, title_from = null where id = $1")
-            .bind(fork)
-            .bind(TITLE_WITHOUT_TEXT)
-            .run()
-            .await?;
+    for (fork, origin, title, title_from) in touched {
+        let mut titles = vec![title_of(&message.content_plain)];
+        let is_named_after = title_from == Some(message.id);
+        if is_named_after {
+            c.q("update forks set title = $2, title_from = null where id = $1")
+                .bind(fork)
+                .bind(TITLE_WITHOUT_TEXT)
+                .run()
+                .await?;
+            titles.push(title);
+        }
         let id = fork.to_string();
         log::blank_message(c, message.workspace_id, origin, |frame| {
-            for (owner, title) in [
-                ("/data/fork/id", "/data/fork/title"),
-                ("/data/resolution/fork_id", "/data/resolution/fork_title"),
-            ] {
-                if frame.pointer(owner).and_then(|v| v.as_str()) == Some(id.as_str())
-                    && let Some(title) = frame.pointer_mut(title)
-                {
-                    *title = TITLE_WITHOUT_TEXT.into();
-                }
-            }
+            blank_titles(frame, &id, &titles);
         })
         .await?;
-        announced(c, fork, audience).await?;
+        if is_named_after {
+            announced(c, fork, audience).await?;
+        }
     }
     Ok(())
+}
+
+/// Takes titles of a dive out of a frame that carries one of them.
+fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
+    for (owner, title) in [
+        ("/data/fork/id", "/data/fork/title"),
+        ("/data/resolution/fork_id", "/data/resolution/fork_title"),
+    ] {
+        if frame.pointer(owner).and_then(|v| v.as_str()) == Some(fork)
+            && let Some(title) = frame.pointer_mut(title)
+            && titles.iter().any(|made| title == made)
+        {
+            *title = TITLE_WITHOUT_TEXT.into();
+        }
+    }
 }
 
 /// A card is deleted: the result that it shows goes from the ledger, with its text and its items, also out of the log.
