@@ -65,6 +65,8 @@ export const KEY_LIST: [string[], string][] = [
   [['Alt', 'Shift', '↑ ↓'], 'Previous or next unread channel'],
   [['Enter'], 'Send'],
   [['Shift', 'Enter'], 'New line'],
+  [['Ctrl', 'Enter'], 'In a result: post it'],
+  [['Alt', '↑ ↓'], 'In a result: move the line'],
   [['Esc'], 'Close the menu, drawer or panel'],
   [['?'], 'This list'],
 ];
