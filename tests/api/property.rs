@@ -1,6 +1,6 @@
 //! Whatever people do in whatever order, and whichever connections drop: in the end every client shows what is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::{
     prelude::*,
@@ -8,7 +8,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Person, Socket, Team, id, number, team, text};
+use crate::support::{Person, Socket, Team, id, list, number, team, text};
 
 const CLIENTS: usize = 3;
 
@@ -41,6 +41,45 @@ enum Act {
         message: usize,
         emoji: bool,
     },
+    Dive {
+        who: bool,
+        message: usize,
+    },
+    SayIn {
+        who: bool,
+        fork: usize,
+    },
+    AskIn {
+        fork: usize,
+    },
+    Rename {
+        fork: usize,
+    },
+    Resolve {
+        who: bool,
+        fork: usize,
+        publish: bool,
+    },
+    EditDraft {
+        who: bool,
+        fork: usize,
+    },
+    Publish {
+        who: bool,
+        fork: usize,
+    },
+    Reopen {
+        fork: usize,
+    },
+    Abandon {
+        fork: usize,
+    },
+    /// Ticks an action item, or opens it again.
+    Tick {
+        who: bool,
+        item: usize,
+        done: bool,
+    },
     /// A client reads some frames.
     Read {
         client: usize,
@@ -64,19 +103,31 @@ fn act() -> impl Strategy<Value = Act> {
         2 => n.clone().prop_map(|message| Act::Delete { message }),
         3 => (who, n.clone(), who).prop_map(|(who, message, emoji)| Act::React { who, message, emoji }),
         2 => (who, n.clone(), who).prop_map(|(who, message, emoji)| Act::Unreact { who, message, emoji }),
+        2 => (who, n.clone()).prop_map(|(who, message)| Act::Dive { who, message }),
+        6 => (who, n.clone()).prop_map(|(who, fork)| Act::SayIn { who, fork }),
+        1 => n.clone().prop_map(|fork| Act::AskIn { fork }),
+        1 => n.clone().prop_map(|fork| Act::Rename { fork }),
+        2 => (who, n.clone(), who).prop_map(|(who, fork, publish)| Act::Resolve { who, fork, publish }),
+        4 => (who, n.clone()).prop_map(|(who, fork)| Act::EditDraft { who, fork }),
+        3 => (who, n.clone()).prop_map(|(who, fork)| Act::Publish { who, fork }),
+        2 => n.clone().prop_map(|fork| Act::Reopen { fork }),
+        1 => n.clone().prop_map(|fork| Act::Abandon { fork }),
+        2 => (who, n.clone(), who).prop_map(|(who, item, done)| Act::Tick { who, item, done }),
         3 => (client.clone(), 1..6_usize).prop_map(|(client, frames)| Act::Read { client, frames }),
         2 => client.clone().prop_map(|client| Act::Drop { client }),
         3 => client.prop_map(|client| Act::Resume { client }),
     ]
 }
 
-/// What a client knows: messages by thread and number, as events told it.
+/// What a client knows, as events told it: messages by thread and number, dives and results by id.
 struct Client {
     person: Person,
     socket: Option<Socket>,
     cursor: i64,
     epoch: String,
     messages: BTreeMap<(String, i64), Value>,
+    forks: BTreeMap<String, Value>,
+    results: BTreeMap<String, Value>,
 }
 
 impl Client {
@@ -93,6 +144,32 @@ impl Client {
                 let message = &data["message"];
                 let place = (text(message, "/thread_id"), number(message, "/seq"));
                 self.messages.insert(place, message.clone());
+                let fork = message["fork_id"].as_str().unwrap_or_default();
+                if frame["type"] == "message.created"
+                    && let Some(fork) = self.forks.get_mut(fork)
+                {
+                    fork["message_count"] = (number(fork, "/message_count") + 1).into();
+                }
+                if frame["type"] == "message.deleted" {
+                    self.results
+                        .retain(|_, result| result["message_id"] != message["id"]);
+                }
+            }
+            "fork.created" | "fork.updated" => {
+                self.forks.insert(id(&data["fork"]), data["fork"].clone());
+            }
+            "resolution.drafted" | "resolution.updated" | "resolution.published" => {
+                let result = &data["resolution"];
+                self.results.insert(id(result), result.clone());
+            }
+            "action_item.updated" => {
+                let item = &data["action_item"];
+                let result = self.results.get_mut(&text(item, "/resolution_id")).unwrap();
+                let items = result["action_items"].as_array_mut().unwrap();
+                let known = items.iter_mut().find(|i| i["id"] == item["id"]).unwrap();
+                for field in ["done", "owner_id", "owner_name", "due"] {
+                    known[field] = item[field].clone();
+                }
             }
             "reaction.added" | "reaction.removed" => {
                 let message = self
@@ -143,6 +220,8 @@ struct World {
     threads: Vec<String>,
     /// With who wrote it; those that were deleted stay.
     messages: Vec<(String, bool)>,
+    forks: Vec<String>,
+    items: Vec<String>,
     tasks: Vec<String>,
     count: usize,
 }
@@ -220,9 +299,171 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
                 assert!(matches!(reply.status, 200 | 409), "{}", reply.text);
             }
         }
+        Act::Dive { .. }
+        | Act::SayIn { .. }
+        | Act::AskIn { .. }
+        | Act::Rename { .. }
+        | Act::Resolve { .. }
+        | Act::EditDraft { .. }
+        | Act::Publish { .. }
+        | Act::Reopen { .. }
+        | Act::Abandon { .. }
+        | Act::Tick { .. } => dive(t, world, act, &words).await,
         Act::Read { client, frames } => clients[*client].read(*frames).await,
         Act::Drop { client } => clients[*client].socket = None,
         Act::Resume { client } => clients[*client].resume().await,
+    }
+}
+
+/// What happens in and around deep dives. Much of it is refused: dives are closed, full or empty, drafts are edited.
+async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
+    let person = |who: bool| if who { &t.ada } else { &t.bo };
+    if let Act::Dive { who, message } = act {
+        let Some((message, _)) = pick(&world.messages, *message) else {
+            return;
+        };
+        let thread = text(&t.ada.message(message).await, "/thread_id");
+        let form = json!({"agent_id": null});
+        let made = person(*who).try_dive(&thread, message, form).await;
+        assert!(matches!(made.status, 201 | 409 | 422), "{}", made.text);
+        if made.status == 201 {
+            world.forks.push(text(&made.json(), "/fork/id"));
+        }
+        return;
+    }
+    if let Act::Tick { who, item, done } = act {
+        if let Some(item) = pick(&world.items, *item) {
+            let path = format!("/v1/action-items/{item}");
+            let ticked = person(*who).patch(&path, json!({"done": done})).await;
+            assert!(matches!(ticked.status, 200 | 404), "{}", ticked.text);
+        }
+        return;
+    }
+    let (Act::SayIn { fork, .. }
+    | Act::AskIn { fork }
+    | Act::Rename { fork }
+    | Act::Resolve { fork, .. }
+    | Act::EditDraft { fork, .. }
+    | Act::Publish { fork, .. }
+    | Act::Reopen { fork }
+    | Act::Abandon { fork }) = act
+    else {
+        return;
+    };
+    let Some(fork) = pick(&world.forks, *fork).cloned() else {
+        return;
+    };
+    let path = format!("/v1/forks/{fork}");
+    let reply = match act {
+        Act::SayIn { who, .. } => person(*who).try_say_in(&fork, words).await,
+        Act::AskIn { .. } => t.ada.try_say_in(&fork, &format!("@vibe {words}")).await,
+        Act::Rename { .. } => t.bo.patch(&path, json!({"title": words})).await,
+        Act::Resolve { who, publish, .. } => {
+            let wish = json!({"publish": publish, "replace_draft": publish});
+            person(*who).try_resolve(&fork, wish).await
+        }
+        Act::EditDraft { who, .. } => {
+            let read = t.ada.get(&format!("{path}/resolution")).await;
+            let revision = if read.status == 200 {
+                number(&read.json(), "/revision")
+            } else {
+                0
+            };
+            let content =
+                json!({"headline": words, "action_items": [{"text": words, "owner_id": t.bo.id}]});
+            person(*who).edit_draft(&fork, revision, content).await
+        }
+        Act::Publish { who, .. } => {
+            let content = json!({"resolution": {"headline": words}});
+            person(*who).try_publish(&fork, content).await
+        }
+        Act::Reopen { .. } => t.bo.act(&format!("{path}/reopen")).await,
+        _ => t.ada.act(&format!("{path}/abandon")).await,
+    };
+    assert!(
+        matches!(reply.status, 200..=202 | 409 | 422),
+        "{act:?}: {}",
+        reply.text
+    );
+    if reply.status > 202 {
+        return;
+    }
+    let done = reply.json();
+    match act {
+        Act::SayIn { who, .. } => world.messages.push((text(&done, "/message/id"), *who)),
+        Act::AskIn { .. } => {
+            world.messages.push((text(&done, "/message/id"), true));
+            world.tasks.push(text(&done, "/tasks/0/id"));
+        }
+        Act::Resolve { .. } => world.tasks.push(text(&done, "/task/id")),
+        Act::Publish { .. } => {
+            let by_ada = done["message"]["author"]["id"] == t.ada.id.as_str();
+            let by_bo = done["message"]["author"]["id"] == t.bo.id.as_str();
+            if by_ada || by_bo {
+                world.messages.push((text(&done, "/message/id"), by_ada));
+            }
+            let items = done["resolution"]["action_items"].as_array().unwrap();
+            world.items.extend(items.iter().map(id));
+        }
+        _ => {}
+    }
+}
+
+/// What is stored of dives, for one who loads everything anew.
+struct Fresh {
+    forks: BTreeMap<String, Value>,
+    open: Vec<Value>,
+    /// Drafts and newest results.
+    results: Vec<Value>,
+    decisions: Vec<Value>,
+}
+
+async fn fresh(t: &Team, world: &World) -> Fresh {
+    let mut fresh = Fresh {
+        forks: BTreeMap::new(),
+        open: list(&t.ada.get("/v1/snapshot").await.ok(), "/open_forks"),
+        results: Vec::new(),
+        decisions: list(&t.ada.get("/v1/decisions?limit=100").await.ok(), "/data"),
+    };
+    for fork in &world.forks {
+        fresh.forks.insert(fork.clone(), t.ada.fork(fork).await);
+        let newest = t.ada.get(&format!("/v1/forks/{fork}/resolution")).await;
+        if newest.status == 200 {
+            fresh.results.push(newest.json());
+        }
+    }
+    fresh
+}
+
+impl Client {
+    /// Everything about dives is as one would load it.
+    fn compare(&self, fresh: &Fresh) {
+        assert_eq!(self.forks, fresh.forks);
+        let active: Vec<&Value> = self
+            .forks
+            .values()
+            .filter(|fork| fork["status"] == "active")
+            .collect();
+        assert_eq!(active, fresh.open.iter().collect::<Vec<_>>());
+        for result in fresh.results.iter().chain(&fresh.decisions) {
+            let mut known = self.results[&id(result)].clone();
+            // A title is the dive's, and told of with that.
+            known["fork_title"] = self.forks[&text(result, "/fork_id")]["title"].clone();
+            let is_told_later =
+                result["status"] == "draft" && known["revision"] != result["revision"];
+            if is_told_later {
+                assert!(number(&known, "/revision") < number(result, "/revision"));
+            } else {
+                assert_eq!(known, *result);
+            }
+        }
+        let published: BTreeSet<String> = self
+            .results
+            .values()
+            .filter(|result| result["status"] == "published")
+            .map(id)
+            .collect();
+        assert_eq!(published, fresh.decisions.iter().map(id).collect());
     }
 }
 
@@ -236,6 +477,8 @@ async fn run(acts: &[Act]) {
             cursor: number(&snapshot, "/seq"),
             epoch: text(&snapshot, "/epoch"),
             messages: BTreeMap::new(),
+            forks: BTreeMap::new(),
+            results: BTreeMap::new(),
         })
         .into();
     let mut world = World::default();
@@ -251,6 +494,13 @@ async fn run(acts: &[Act]) {
             stored.insert((thread.clone(), number(&message, "/seq")), message);
         }
     }
+    for fork in &world.forks {
+        for message in t.ada.messages_in(fork).await {
+            let place = (text(&message, "/thread_id"), number(&message, "/seq"));
+            stored.insert(place, message);
+        }
+    }
+    let fresh = fresh(&t, &world).await;
     let head = number(&t.ada.get("/v1/snapshot").await.ok(), "/seq");
     for client in &mut clients {
         client.read_through(head).await;
@@ -265,6 +515,7 @@ async fn run(acts: &[Act]) {
             .map(|(_, m)| id(m))
             .collect();
         assert!(surplus.is_empty(), "{surplus:?}");
+        client.compare(&fresh);
     }
 }
 
@@ -287,7 +538,7 @@ proptest! {
 
     #[test]
     fn any_order_of_acts_drops_and_resumes_leaves_every_client_equal_to_a_fresh_load(
-        acts in prop::collection::vec(act(), 20..60)
+        acts in prop::collection::vec(act(), 30..90)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(&acts));

@@ -64,6 +64,38 @@ async fn a_replayed_event_is_the_frame_that_was_sent_live() {
 }
 
 #[tokio::test]
+async fn replayed_events_of_a_dive_are_the_frames_that_were_sent_live() {
+    let t = team().await;
+    let mut live = t.bo.socket().await;
+    let start = live.cursor;
+    let (dive, published) = t.resolved("Monday it is").await;
+    t.bo.reopen(&dive.fork).await;
+    let task = t.bo.ask_in(&dive.fork, "@vibe and now? 👋").await;
+    t.bo.completed(&task).await;
+    t.bo.resolve(&dive.fork).await;
+    let items = json!([{"text": "Book the room"}]);
+    let again = t
+        .ada
+        .publish_as(
+            &dive.fork,
+            json!({"headline": "Tuesday", "action_items": items}),
+        )
+        .await;
+    assert_ne!(again["message"]["id"], published["message"]["id"]);
+    let item = text(&again, "/resolution/action_items/0/id");
+    t.bo.patch(&format!("/v1/action-items/{item}"), json!({"done": true}))
+        .await
+        .is(200);
+    let is_last = |f: &Value| f["type"] == "action_item.updated";
+    let seen = live.events_through("live", is_last).await;
+    let mut again = Socket::resume(&t.bo, start, &live.epoch()).await;
+    assert_eq!(seen, again.events_through("replayed", is_last).await);
+    let snapshot = t.bo.get("/v1/snapshot").await.ok();
+    assert_eq!(snapshot["open_forks"], json!([]));
+    assert_eq!(number(&snapshot, "/seq"), again.cursor);
+}
+
+#[tokio::test]
 async fn ahead_of_the_head_or_of_another_epoch_a_client_loads_anew() {
     let t = team().await;
     let head = number(&t.bo.get("/v1/snapshot").await.ok(), "/seq");

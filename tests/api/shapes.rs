@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Answer, Gate, id, team, text, unknown_id, visitor};
+use crate::support::{Answer, Gate, drafting, id, team, text, unknown_id, visitor};
 
 /// Names ids and times by their first appearance, so that two runs look the same.
 #[derive(Default)]
@@ -158,6 +158,165 @@ async fn one_of_each_durable_frame() {
         first.entry(kind).or_insert(frame);
     }
     insta::assert_json_snapshot!("durable_frames", first);
+}
+
+#[tokio::test]
+async fn one_of_each_frame_of_a_dive() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let said = t.bo.tell_in(&dive.fork, "Let's ship on Monday.").await;
+    let draft = json!({"headline": "Ship on Monday", "conclusion": "Bo wants it.",
+        "key_points": [{"text": "Monday is quiet", "sources": [said]}],
+        "action_items": [{"text": "Book the room", "owner_id": t.bo.id, "due": "2026-12-01", "sources": [dive.root]}],
+        "open_questions": [{"text": "Who pays?"}], "deferred_items": [{"text": "The banner"}]});
+    t.ada.begin_draft(&dive.fork, draft).await;
+    let published = t.ada.publish(&dive.fork).await;
+    let item = text(&published, "/resolution/action_items/0/id");
+    t.bo.patch(&format!("/v1/action-items/{item}"), json!({"done": true}))
+        .await
+        .is(200);
+    t.bo.reopen(&dive.fork).await;
+    t.bo.publish_as(&dive.fork, json!({"headline": "Ship on Tuesday"}))
+        .await;
+    let other = t.dive().await;
+    t.ada.say_in(&other.fork, "Whatever.").await;
+    t.model().script(
+        "resolver",
+        [drafting(
+            &json!({"headline": "Whatever", "conclusion": "Whatever.",
+            "key_points": [{"text": "Whatever", "sources": ["m2"]}]}),
+        )],
+    );
+    let task = t.ada.resolve(&other.fork).await;
+    t.ada.completed(&task).await;
+
+    let mut names = Names::default();
+    let mut first: BTreeMap<String, Value> = BTreeMap::new();
+    for event in t.ada.events().await {
+        let kind = text(&event, "/type");
+        let frame = names.redact(&event);
+        let status = event["data"]["task"]["status"].as_str();
+        let kind = match (kind.as_str(), status, event["fork_id"].is_string()) {
+            ("task.status_changed", Some(status), _) => format!("task {status}"),
+            ("message.created", _, false) if event["data"]["message"]["kind"] == "resolution" => {
+                "card".to_owned()
+            }
+            (_, _, true) => kind,
+            _ => continue,
+        };
+        first.entry(kind).or_insert(frame);
+    }
+    insta::assert_json_snapshot!("dive_frames", first);
+}
+
+#[tokio::test]
+async fn objects_of_a_dive_as_they_are_answered() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Friday or Monday?").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&t
+        .ada
+        .start_dive(&thread, &root, json!({"description": "Which day?"}))
+        .await);
+    let reply = t.bo.ask_in(&fork, "Monday suits all.").await;
+    t.bo.completed(&reply).await;
+    let source = id(&t.ada.messages_in(&fork).await[0]);
+    let content = json!({"headline": "Ship on Monday", "conclusion": "Bo wants it.",
+        "key_points": [{"text": "Monday is quiet", "sources": [source]}],
+        "action_items": [{"text": "Book the room", "owner_id": t.bo.id, "due": "2026-12-01"}, {"text": "Bake", "owner_name": "May"}],
+        "open_questions": [{"text": "Who pays?"}], "deferred_items": [{"text": "The banner"}]});
+    let draft = t.ada.begin_draft(&fork, content).await;
+    let before = t.ada.fork(&fork).await;
+    let published = t.ada.publish(&fork).await;
+    let mut names = Names::default();
+    let mut objects: BTreeMap<&str, Value> = BTreeMap::new();
+    for (name, value) in [
+        ("dive", before),
+        (
+            "dives",
+            t.ada.get(&format!("/v1/threads/{thread}/forks")).await.ok(),
+        ),
+        (
+            "messages",
+            t.ada.get(&format!("/v1/forks/{fork}/messages")).await.ok(),
+        ),
+        ("task", t.ada.task(&reply).await),
+        ("draft", draft),
+        ("published", published),
+        (
+            "versions",
+            t.ada
+                .get(&format!("/v1/forks/{fork}/resolutions"))
+                .await
+                .ok(),
+        ),
+        ("decisions", t.ada.get("/v1/decisions").await.ok()),
+        ("action items", t.ada.get("/v1/action-items").await.ok()),
+    ] {
+        objects.insert(name, names.redact(&value));
+    }
+    insta::assert_json_snapshot!("dive_objects", objects);
+}
+
+#[tokio::test]
+async fn refusals_of_a_dive_as_they_are_worded() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let none = format!("/v1/forks/{}/resolution", dive.fork);
+    let sibling = id(&t
+        .ada
+        .start_dive(&dive.thread, &dive.root, json!({"agent_id": null}))
+        .await);
+    let elsewhere = t.ada.tell_in(&sibling, "There").await;
+    let mut replies = vec![
+        t.ada.try_dive(&dive.thread, &elsewhere, json!({})).await,
+        t.ada
+            .get(&format!("/v1/forks/{}", unknown_id("fork")))
+            .await,
+        t.ada.try_resolve(&dive.fork, json!({})).await,
+        t.ada.get(&none).await,
+        t.ada.try_publish(&dive.fork, json!({})).await,
+        t.ada.patch(&none, json!({})).await,
+    ];
+    t.ada
+        .begin_draft(&dive.fork, json!({"headline": "Monday"}))
+        .await;
+    t.ada.say_in(&dive.fork, "Said").await;
+    let edit = async |form: Value| t.ada.edit_draft(&dive.fork, 1, form).await;
+    replies.extend([
+        t.ada.edit_draft(&dive.fork, 0, json!({})).await,
+        t.ada.try_resolve(&dive.fork, json!({})).await,
+        edit(json!({"headline": "x".repeat(121)})).await,
+        edit(json!({"headline": null})).await,
+        edit(json!({"key_points": [{"text": "x", "sources": [elsewhere]}]})).await,
+        edit(json!({"open_questions": [{"text": " "}]})).await,
+        edit(json!({"action_items": [{"text": "x", "owner_id": unknown_id("user")}]})).await,
+        edit(json!({"action_items": [{"text": "x", "id": unknown_id("item")}]})).await,
+        edit(json!({"action_items": [{"text": "x", "due": "soon"}]})).await,
+        t.ada
+            .try_publish(&dive.fork, json!({"resolution": {"headline": " "}}))
+            .await,
+        t.ada
+            .patch(
+                &format!("/v1/action-items/{}", unknown_id("item")),
+                json!({"done": true}),
+            )
+            .await,
+        t.ada.get("/v1/decisions?cursor=nonsense").await,
+        t.ada.get("/v1/action-items?owner=nonsense").await,
+    ]);
+    t.ada.abandon(&dive.fork).await;
+    replies.push(t.ada.try_say_in(&dive.fork, "x").await);
+    for _ in 0..6 {
+        t.ada.start_dive(&dive.thread, &dive.root, json!({})).await;
+    }
+    replies.push(t.ada.try_dive(&dive.thread, &dive.root, json!({})).await);
+    let mut names = Names::default();
+    let errors: Vec<Value> = replies
+        .iter()
+        .map(|reply| json!({"status": reply.status, "body": names.redact(&reply.json())}))
+        .collect();
+    insta::assert_json_snapshot!("dive_refusals", errors);
 }
 
 #[tokio::test]
