@@ -104,10 +104,7 @@ impl Thread {
 
     /// As it stands now.
     fn key(&self, sentence: usize, value: usize) -> &str {
-        let sentence = &self.sentences[sentence];
-        let value = &sentence.values[value];
-        let edit = sentence.edits.iter().find(|edit| edit.from == value.from);
-        edit.map_or(&value.key, |edit| &edit.key)
+        self.sentences[sentence].key(value)
     }
 
     /// "Friday, sorry, Monday": both in one sentence.
@@ -124,7 +121,7 @@ impl Thread {
                     && hit.end <= b.from
                     && !is_any(text, "moved moves move pushed doch mais lieber besser")
             });
-            if same_sort(&a.sort, &b.sort) && a.key != b.key && is_between {
+            if a.sort.replaces(&b.sort) && a.key != b.key && is_between {
                 found = Some((old, new));
             }
         }
@@ -198,8 +195,11 @@ lower switch")
         // What is taken on now has a day of its own.
         let fits = |(said, old): &(usize, usize)| {
             let other = &self.sentences[*said].values[*old];
-            same_sort(&other.sort, &value.sort) && self.key(*said, *old) != value.key
+            other.sort.replaces(&value.sort) && self.key(*said, *old) != value.key
         };
+        if let Some(spoken_of) = self.spoken_of(at, value).filter(|_| is_strong) {
+            return Some(spoken_of);
+        }
         let mut best: Option<(usize, (usize, usize))> = None;
         let mut nearest = None;
         let mut held = None;
@@ -208,7 +208,7 @@ lower switch")
             if said.person.is_none() {
                 continue;
             }
-            let common = said.shared(&sentence.topic);
+            let common = said.shared(&sentence.topic) + said.near(&said.values[found.1], sentence);
             if common > best.map_or(0, |(common, _)| common) {
                 best = Some((common, found));
             }
@@ -231,6 +231,28 @@ lower switch")
             }),
             None => None,
         }
+    }
+
+    /// "On the 19th we are away. Let's make it the 24th": what stands with the value that was just named.
+    fn spoken_of(&self, at: usize, value: &Value) -> Option<(usize, usize)> {
+        let line = self.sentences[at].line;
+        let named = self
+            .seen(at)
+            .take_while(|(said, _)| line - self.sentences[*said].line <= 2);
+        named
+            .filter(|(said, named)| {
+                let other = &self.sentences[*said].values[*named];
+                let is_told = self.sentences[*said].person.is_some() && !self.is_held(*said);
+                let is_clear = !matches!(&other.sort, Sort::Amount(unit) if unit.is_empty());
+                is_told && is_clear && other.sort == value.sort && other.key != value.key
+            })
+            .take(6)
+            .find_map(|(said, named)| {
+                let key = self.key(said, named);
+                self.seen(at).find(|(held, value)| {
+                    *held != said && self.key(*held, *value) == key && self.is_held(*held)
+                })
+            })
     }
 
     /// Whether a sentence puts something forward or promises it.
@@ -328,8 +350,8 @@ lower switch")
             .seen(new)
             .filter(|(said, value)| {
                 let sentence = &self.sentences[*said];
-                let is_same = self.key(*said, *value) == key
-                    && same_sort(&sentence.values[*value].sort, &sort);
+                let is_same =
+                    self.key(*said, *value) == key && sentence.values[*value].sort.replaces(&sort);
                 let is_later = *said > old && !is_about_other(sentence);
                 let is_related = sentence.shared(&about) > 0;
                 let from = sentence.values[*value].from;
@@ -519,7 +541,7 @@ las dem l'",
             token.kind == Kind::Mark
                 || is_any(
                     token.word.text.as_str(),
-                    "actually instead let's lets sorry no then rather the a we should agreed to ok \
+                    "actually also then so instead let's lets sorry no then rather the a we should agreed to ok \
 doch lieber lasst uns wir stattdessen eigentlich mejor vamos en realidad el la \
 plutôt finalement on le der die das wait shall sollten sollen yes please \
 decided i meant",
@@ -590,20 +612,8 @@ decided i meant",
     }
 }
 
-/// Amounts of different things do not replace each other.
-fn same_sort(a: &Sort, b: &Sort) -> bool {
-    match (a, b) {
-        (Sort::Amount(a), Sort::Amount(b)) => a == b || a.is_empty() || b.is_empty(),
-        (Sort::Day | Sort::Month, Sort::Day | Sort::Month) => true,
-        (Sort::Version, Sort::Amount(unit)) | (Sort::Amount(unit), Sort::Version) => {
-            unit.is_empty()
-        }
-        (a, b) => a == b,
-    }
-}
-
 fn sentence_sort(sentence: &Sentence, a: usize, b: usize) -> bool {
-    same_sort(&sentence.values[a].sort, &sentence.values[b].sort)
+    sentence.values[a].sort.replaces(&sentence.values[b].sort)
 }
 
 fn surface(sentence: &Sentence, value: &Value) -> String {

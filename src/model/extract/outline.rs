@@ -542,15 +542,11 @@ impl Maker<'_> {
             return false;
         }
         let lower = text.to_lowercase();
+        let is_edge =
+            |c: char| !c.is_alphanumeric() && !matches!(c, '€' | '$' | '£' | '%' | '+' | '#');
         let words: Vec<&str> = lower
-            .split(|c: char| {
-                c.is_whitespace()
-                    || matches!(
-                        c,
-                        ',' | ';' | '?' | '!' | '(' | ')' | '“' | '”' | '"' | '«' | '»'
-                    )
-            })
-            .map(|word| word.trim_end_matches(['.', ':']))
+            .split_whitespace()
+            .map(|word| word.trim_matches(is_edge))
             .filter(|word| !word.is_empty())
             .collect();
         (0..words.len()).any(|at| {

@@ -132,6 +132,35 @@ impl Sentence {
         shared(&self.topic, topic)
     }
 
+    /// As a value reads now.
+    pub(crate) fn key(&self, value: usize) -> &str {
+        let value = &self.values[value];
+        let edit = self.edits.iter().find(|edit| edit.from == value.from);
+        edit.map_or(&value.key, |edit| &edit.key)
+    }
+
+    /// Which of these values another one takes the place of, said with `other`: none if it stands here already;
+    /// of several the one that is about the same.
+    pub(crate) fn counterpart(&self, value: &Value, other: &Self) -> Option<usize> {
+        let is_kept = |at: &usize| other.values.iter().any(|said| said.key == self.key(*at));
+        if (0..self.values.len()).any(|at| self.key(at) == value.key) {
+            return None;
+        }
+        let fits = (0..self.values.len())
+            .filter(|at| self.values[*at].sort.replaces(&value.sort) && !is_kept(at));
+        fits.max_by_key(|at| (self.near(&self.values[*at], other), *at))
+    }
+
+    /// How many subjects close to a value another sentence has, too.
+    pub(crate) fn near(&self, value: &Value, other: &Self) -> usize {
+        let close = value.from.saturating_sub(3)..(value.to + 4).min(self.tokens.len());
+        self.tokens[close]
+            .iter()
+            .filter_map(|token| token.word.stem)
+            .filter(|stem| other.topic.binary_search(stem).is_ok())
+            .count()
+    }
+
     /// Where the clause that holds `at` begins.
     pub(crate) fn clause_start(&self, at: usize) -> usize {
         (0..at)

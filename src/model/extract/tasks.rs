@@ -269,6 +269,9 @@ impl Finder<'_> {
     }
 
     fn request(&self, at: usize) -> Option<Draft> {
+        if self.sentence.all(Cue::Rhetorical).any(|hit| hit.at == at) {
+            return None;
+        }
         // "@bo send …", "Bo: please send …"
         if let Some(draft) = self.vocative(at) {
             return Some(draft);

@@ -568,13 +568,18 @@ preguntar vérifier demander voir ver , her him them",
             && !sentence.has(Cue::NoAnswer)
             && !sentence.begins(Cue::Refuse)
             && !sentence.has(Cue::Cannot);
+        // "So we go with the blue one?"
+        let is_asked = sentence.is_question
+            && sentence.has(Cue::Decision)
+            && !sentence.begins(Cue::Asks)
+            && !sentence.has(Cue::Reported);
         let (from, is_preference) = match (head, favour) {
             (Some(head), _) => {
                 let is_kept = keeps_head(sentence, head.at);
                 (if is_kept { head.at } else { head.end }, false)
             }
             (None, Some(favour)) => (favour.end, true),
-            _ if is_elliptic => (sentence.start(), false),
+            _ if is_elliptic || is_asked => (sentence.start(), false),
             _ if is_reply => (sentence.start(), true),
             _ => return false,
         };
@@ -687,13 +692,10 @@ preguntar vérifier demander voir ver , her him them",
                 || new.has(Cue::HandOver)
                 || new.has(Cue::Correct)
                 || is_close && is_bare;
-            let pair = new.values.iter().enumerate().find_map(|(new_at, value)| {
-                let old_at = sentence
-                    .values
-                    .iter()
-                    .position(|other| other.sort == value.sort && other.key != value.key)?;
-                Some((old_at, new_at))
-            })?;
+            let pair =
+                new.values.iter().enumerate().find_map(|(new_at, value)| {
+                    Some((sentence.counterpart(value, new)?, new_at))
+                })?;
             is_same.then_some((old.sentence, pair.0, at, pair.1))
         });
         matter.changes = old;
@@ -860,15 +862,8 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
                 continue;
             }
             for (new_at, value) in new.values.iter().enumerate() {
-                if let Some(old_at) = old.values.iter().position(|other| other.sort == value.sort) {
-                    let edited = old
-                        .edits
-                        .iter()
-                        .find(|edit| edit.from == old.values[old_at].from);
-                    let key = edited.map_or(&old.values[old_at].key, |edit| &edit.key);
-                    if *key != value.key && !new.values.iter().any(|other| other.key == *key) {
-                        pairs.push((matter.sentence, old_at, at, new_at));
-                    }
+                if let Some(old_at) = old.counterpart(value, new) {
+                    pairs.push((matter.sentence, old_at, at, new_at));
                 }
             }
         }
@@ -1385,6 +1380,15 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
         }) || text.starts_with("olv")
             || text.starts_with("déja")
             || text.starts_with("deja");
+        // "Never mind, …", with nothing that it is about.
+        let is_whole = sentence.clause_start(hit.at) == hit.at
+            && sentence.is_mark(
+                sentence
+                    .all(Cue::Retract)
+                    .map(|hit| hit.end)
+                    .min()
+                    .unwrap_or(0),
+            );
         let score = |topic: &[u32]| shared(topic, &sentence.topic);
         let matter = self
             .matters
@@ -1418,7 +1422,9 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
             .max_by_key(|(score, line, index)| (*score, *line, *index));
         let near = |said: usize| line - said <= 2 * REPLY_REACH;
         let fits = |found: &(usize, usize, usize)| {
-            found.0 > 0 || (is_pointing && near(found.1) && sentence.topic.len() < 2)
+            found.0 > 0
+                || (is_pointing && near(found.1) && sentence.topic.len() < 2)
+                || (is_whole && near(found.1))
         };
         let matter = matter.filter(fits);
         let task = task.filter(fits);
@@ -1479,6 +1485,16 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
             let asked = &self.sentences[question.sentence];
             if asked.line + ANSWER_REACH < sentence.line {
                 break;
+            }
+            let is_replaced = question.matter.is_some()
+                && sentence.line > asked.line
+                && sentence.line - asked.line <= 2
+                && sentence
+                    .values
+                    .iter()
+                    .any(|value| asked.counterpart(value, sentence).is_some());
+            if is_replaced {
+                question.is_open = false;
             }
             if !question.is_open
                 || asked.person == sentence.person
@@ -1817,6 +1833,13 @@ cuesta quand combien which long time teuer")
                 .any(|at| sentence.all(Cue::It).any(|hit| hit.at == *at));
         if !is_pointing || draft.sort != Sort::Promise {
             return None;
+        }
+        let own = at.checked_sub(1).filter(|before| {
+            let said = &self.sentences[*before];
+            said.line == sentence.line && said.topic.len() > 1 && !said.is_question
+        });
+        if own.is_some() {
+            return own;
         }
         (self.first_of_line[sentence.line.saturating_sub(2)]..at)
             .rev()

@@ -18,6 +18,20 @@ pub(crate) enum Sort {
     Amount(String),
 }
 
+impl Sort {
+    /// Amounts of different things do not replace each other.
+    pub(crate) fn replaces(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Amount(a), Self::Amount(b)) => a == b || a.is_empty() || b.is_empty(),
+            (Self::Day | Self::Month, Self::Day | Self::Month) => true,
+            (Self::Version, Self::Amount(unit)) | (Self::Amount(unit), Self::Version) => {
+                unit.is_empty()
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) sort: Sort,

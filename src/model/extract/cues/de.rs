@@ -168,7 +168,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Hedge,
-            "vielleicht|wahrscheinlich|eventuell|evtl|vermutlich|womöglich|möglicherweise|mal sehen|\
+            "wohl|vielleicht|wahrscheinlich|eventuell|evtl|vermutlich|womöglich|möglicherweise|mal sehen|\
              irgendwann|hoffentlich",
         ),
         (
@@ -182,7 +182,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Rhetorical,
-            "oder ?|nicht wahr|wer weiß|wie geht's|wie geht es|was soll's|echt ?|wirklich ?|ok ?|okay ?|\
+            "kannst du dir das vorstellen|kannst du dir vorstellen|oder ?|nicht wahr|wer weiß|wie geht's|wie geht es|was soll's|echt ?|wirklich ?|ok ?|okay ?|\
              ne ?|einverstanden ?|passt das ?|alles klar ?|was meint ihr|was meinst du|was denkt ihr|\
              meinungen ?|stimmt's|gell ?|was sonst|einwände ?|was ?|warum ?",
         ),
@@ -253,7 +253,7 @@ pub(crate) const WORDS: Words = Words {
         zusammenfassen zusammenstellen nachfragen nachsehen weiterleiten fertigmachen aufbauen:baue:baut \
         abklären verhandeln:verhandle:verhandelt starten:starte:startet moderieren:moderiere:moderiert \
         streichen:streiche:streicht malen:male:malt betreuen:betreue:betreut kopieren:kopiere:kopiert",
-    idle: "sein haben denken glauben finden warten bleiben kommen wissen sehen vermissen gehen überlegen da",
+    idle: "sein haben denken glauben finden warten bleiben kommen wissen sehen vermissen gehen überlegen schlafen da",
     days: [
         "montag|montags|mo",
         "dienstag|dienstags",

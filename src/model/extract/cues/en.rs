@@ -48,7 +48,7 @@ pub(crate) const WORDS: Words = Words {
              my vote :|my vote is|i'd go with|i'd go for|i would go with|i would go for|i'd say|i'd vote for|\
              i'd choose|i'd pick|i like|i'd like|i'd stick with|i'd stay with|i'd keep|i'd use|\
              i still prefer|i think|i believe|i lean towards|i'm leaning towards|i'm with|i want|\
-             team|for me it's|in my opinion|imo|i'd take|i would use|i would keep|i would take",
+             for me it's|in my opinion|imo|i'd take|i would use|i would keep|i would take",
         ),
         (
             Cue::Agree,
@@ -240,7 +240,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Rhetorical,
-            "right ?|isn't it|aren't we|don't you think|who knows|you know ?|really ?|huh ?|ok ?|okay ?|\
+            "can you believe|can you imagine|could you imagine|would you look at|would you believe|right ?|isn't it|aren't we|don't you think|who knows|you know ?|really ?|huh ?|ok ?|okay ?|\
              what could go wrong|who cares|how are you|how's it going|how is it going|what's up|\
              why not ?|anyone ?|guess what|how cool is|who would have thought|no ?|yes ?|see ?|\
              remember ?|make sense ?|sounds good ?|deal ?|isn't that|wasn't it|what else is new|\

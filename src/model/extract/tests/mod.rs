@@ -6,6 +6,7 @@ mod french;
 mod german;
 mod others;
 mod properties;
+mod second;
 mod spanish;
 
 use chrono::NaiveDate;
