@@ -164,11 +164,15 @@ impl Client {
             }
             "action_item.updated" => {
                 let item = &data["action_item"];
-                let result = self.results.get_mut(&text(item, "/resolution_id")).unwrap();
-                let items = result["action_items"].as_array_mut().unwrap();
-                let known = items.iter_mut().find(|i| i["id"] == item["id"]).unwrap();
-                for field in ["done", "owner_id", "owner_name", "due"] {
-                    known[field] = item[field].clone();
+                let result = self.results.get_mut(&text(item, "/resolution_id"));
+                let items = result.and_then(|result| result["action_items"].as_array_mut());
+                let known =
+                    items.and_then(|items| items.iter_mut().find(|i| i["id"] == item["id"]));
+                // In a replay the items of a result whose card was deleted since are gone.
+                if let Some(known) = known {
+                    for field in ["done", "owner_id", "owner_name", "due"] {
+                        known[field] = item[field].clone();
+                    }
                 }
             }
             "reaction.added" | "reaction.removed" => {
