@@ -67,6 +67,9 @@ pub struct MessageMetadata {
     /// Of a card: the result that it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<crate::ids::ResolutionId>,
+    /// Of a card: the deep dive that it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_id: Option<ForkId>,
     /// Of a card: who is told of it, as if mentioned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,

@@ -56,11 +56,13 @@ pub async fn edit(
         }));
     }
     let content = form.apply(c, &fork, &base).await?;
-    match current.filter(|known| known.status == "draft") {
-        Some(draft) if content == base => Ok(draft),
-        Some(draft) => replace(c, &draft, caller.user, &content, audience).await,
-        None => {
-            let draft = begin(c, &fork, caller.user, &content).await?;
+    match current {
+        Some(draft) if draft.status == "draft" && content == base => Ok(draft),
+        Some(draft) if draft.status == "draft" => {
+            replace(c, &draft, caller.user, &content, audience).await
+        }
+        published => {
+            let draft = begin(c, &fork, caller.user, published.as_ref(), &content).await?;
             let draft = resolution::find(c, draft)
                 .await?
                 .ok_or(ForkError::DraftGone)?;
@@ -71,11 +73,12 @@ pub async fn edit(
     }
 }
 
-/// A draft written by hand. It covers what was said so far.
+/// A draft written by hand, from the published result if there is one. It covers what was said so far.
 pub(super) async fn begin(
     c: &mut Conn,
     fork: &Fork,
     by: UserId,
+    published: Option<&Resolution>,
     content: &Content,
 ) -> Result<ResolutionId, ForkError> {
     let last_seq: i64 = c
@@ -83,9 +86,13 @@ pub(super) async fn begin(
         .bind(fork.id)
         .value()
         .await?;
+    let mut edited_by = published.map_or_else(Vec::new, |known| known.edited_by.clone());
+    if !edited_by.contains(&by) {
+        edited_by.push(by);
+    }
     let new = NewDraft {
-        generated_by: None,
-        edited_by: vec![by],
+        generated_by: published.and_then(|known| known.generated_by.clone()),
+        edited_by,
         covers_seq: last_seq,
         replaces_revision: 0,
     };

@@ -98,7 +98,7 @@ pub async fn publish(
             let published = find_published(c, id).await?;
             let base = published.as_ref().map(Content::from).unwrap_or_default();
             let content = form.apply(c, &fork, &base).await?;
-            edit::begin(c, &fork, caller.user, &content).await?
+            edit::begin(c, &fork, caller.user, published.as_ref(), &content).await?
         }
         (None, None) => return Err(ForkError::NoDraft),
     };
@@ -234,6 +234,7 @@ async fn insert_card(
     let notify_user_ids = told(c, fork, draft, author).await?;
     let mut metadata = MessageMetadata {
         resolution_id: Some(draft.id),
+        fork_id: Some(fork.id),
         notify_user_ids: notify_user_ids.clone(),
         ..MessageMetadata::default()
     };

@@ -1932,6 +1932,7 @@ export interface components {
             truncated?: boolean;
             api_key_id?: components["schemas"]["ApiKeyId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
+            fork_id?: components["schemas"]["ForkId"] | null;
             /** @description Of a card: who is told of it, as if mentioned. */
             notify_user_ids?: components["schemas"]["UserId"][];
         };

@@ -61,25 +61,20 @@ export class Outcomes {
   newest(fork: string): Resolution | undefined {
     return this.of(fork).findLast((r) => r.status === 'published');
   }
-  /** Asked for once, for a card on screen. A card does not name its dive, but the message that the dive began at. */
+  /** Asked for once, for a card on screen. */
   want(card: Message): void {
-    const id = card.metadata.resolution_id;
-    if (!id || this.results.has(id) || this.#asked.has(card.id)) return;
+    const { resolution_id: id, fork_id: fork } = card.metadata;
+    if (!id || !fork || this.results.has(id) || this.#asked.has(card.id)) return;
     this.#asked.add(card.id);
     this.failed.delete(card.id);
-    void this.#find(card);
+    void this.#find(card, fork);
   }
-  async #find(card: Message): Promise<void> {
+  /** The result, and the dive itself: whether it went on since. */
+  async #find(card: Message, fork: string): Promise<void> {
     const { forks, dives } = this.#home;
-    const candidates = () =>
-      forks.inThread(card.thread_id).filter((f) => f.message_id === card.parent_id && f.resolution_id);
+    const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
     try {
-      if (!candidates().some((f) => f.resolution_id === card.metadata.resolution_id))
-        await dives.list(card.thread_id);
-      for (const fork of candidates()) {
-        if (this.results.has(card.metadata.resolution_id!)) return;
-        await this.load(fork.id);
-      }
+      await Promise.all([isKnown ? null : dives.list(card.thread_id), this.load(fork)]);
     } catch {
       this.#asked.delete(card.id);
       this.failed.set(card.id, 'The parts of this result could not be loaded.');

@@ -84,8 +84,9 @@ test('a new version drops items, keeps those that stay, and leaves the old card 
   expect(o.now(o.results.get('res_1')!, v1.action_items[0]!).done).toBe(false);
   expect(o.newest('fork_1')?.id).toBe('res_2');
 });
-test('a card finds its result by the message that the dive began at, and asks again after a failure', async () => {
-  const card = message({ id: 'msg_card', parent_id: 'msg_1', metadata: { resolution_id: 'res_1' } });
+test('a card finds its result and its dive, and asks again after a failure', async () => {
+  const metadata = { resolution_id: 'res_1', fork_id: 'fork_1' };
+  const card = message({ id: 'msg_card', parent_id: 'msg_1', metadata });
   refuse = true;
   o.want(card);
   await expect.poll(() => o.failed.has('msg_card')).toBe(true);
