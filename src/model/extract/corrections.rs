@@ -1,7 +1,7 @@
 //! Values that take the place of earlier ones.
 
 use super::{
-    Superseded,
+    Owner, Superseded,
     cues::Cue,
     sentence::{Edit, Sentence, is_any},
     thread::{Matter, REPLY_REACH, Standing, Thread, add},
@@ -67,8 +67,15 @@ impl Thread {
                         && from - hit.end <= 2
                 })
             };
-            let is_strong =
-                sentence.has(Cue::Correct) || said.first().is_some_and(|value| is_sudden(*value));
+            // "It's 9 April" right behind another date.
+            let is_contradiction = sentence.has(Cue::Restate)
+                && sentence.topic.is_empty()
+                && said
+                    .first()
+                    .is_some_and(|value| self.contradicts(at, *value));
+            let is_strong = is_contradiction
+                || sentence.has(Cue::Correct)
+                || said.first().is_some_and(|value| is_sudden(*value));
             let is_weak = sentence.has(Cue::Restate);
             if is_strong || is_weak {
                 for new in said.into_iter().take(4) {
@@ -231,6 +238,18 @@ lower switch")
             }),
             None => None,
         }
+    }
+
+    /// Whether somebody else stated another value right before.
+    fn contradicts(&self, at: usize, value: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let value = &sentence.values[value];
+        let last = self.seen(at).next();
+        last.is_some_and(|(said, other)| {
+            let said = &self.sentences[said];
+            let is_near = sentence.line == said.line + 1 && said.person != sentence.person;
+            is_near && !said.is_question && said.values[other].sort.replaces(&value.sort)
+        })
     }
 
     /// "On the 19th we are away. Let's make it the 24th": what stands with the value that was just named.
@@ -471,11 +490,28 @@ lower switch")
                 self.sentences[said].is_hidden |= !is_kept;
             }
         }
+        if is_found && let Some(owners) = self.people_named(&old, &new) {
+            let task = self.tasks.iter_mut().rev().take(60);
+            let mut owned = task.filter(|task| task.owner.as_ref() == Some(&owners.0));
+            if let Some(task) = owned.next() {
+                task.owner = Some(owners.1);
+                task.is_confirmed = false;
+                add(&mut task.sources, line);
+            }
+            self.sentences[at].is_hidden = true;
+            return true;
+        }
         if is_found {
             self.bury(&old.join(" "), &new, line);
             self.sentences[at].is_hidden = true;
         }
         is_found
+    }
+
+    /// Both, if both are members.
+    fn people_named(&self, old: &[String], new: &str) -> Option<(Owner, Owner)> {
+        let old = self.people.find(&old.join(" "))?;
+        Some((old, self.people.find(&new.to_lowercase())?))
     }
 
     /// Old words in lower case, new words as written.

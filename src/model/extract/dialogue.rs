@@ -7,7 +7,7 @@ use super::{
     cues::{Cue, LEXICON},
     outline::{open_questions, shortened_to},
     sentence::Sentence,
-    tasks::Sort,
+    tasks::TaskSort,
     thread::Standing,
     tokens::{self, is_unspaced, stem},
 };
@@ -90,7 +90,7 @@ impl Reading {
         let live = thread
             .tasks
             .iter()
-            .filter(|task| task.is_live && task.sort != Sort::WhoAsks);
+            .filter(|task| task.is_live && task.sort != TaskSort::WhoAsks);
         let mut found: Vec<Promise> = live
             .filter_map(|task| {
                 let owner = match task.owner.as_ref()? {
@@ -101,7 +101,7 @@ impl Reading {
                 Some(Promise {
                     owner,
                     quote,
-                    is_own_word: task.sort == Sort::Promise || task.sort == Sort::Offer,
+                    is_own_word: task.sort == TaskSort::Promise || task.sort == TaskSort::Offer,
                 })
             })
             .collect();

@@ -7,7 +7,7 @@ use super::{
     cues::{Cue, Language},
     phrases::{Phrases, phrases},
     sentence::{Sentence, shared},
-    tasks::Sort,
+    tasks::TaskSort,
     thread::{Matter, Question, Standing, Task, Thread, add},
 };
 
@@ -401,7 +401,7 @@ impl Maker<'_> {
             .thread
             .tasks
             .iter()
-            .filter(|task| task.is_live && task.sort != Sort::WhoAsks);
+            .filter(|task| task.is_live && task.sort != TaskSort::WhoAsks);
         let mut items: Vec<Item> = live.filter_map(|task| self.item(task)).collect();
         items.drain(..items.len().saturating_sub(ITEMS_MAX));
         items
@@ -440,6 +440,13 @@ impl Maker<'_> {
             return Some(format!("{}: {open}{text}{close}", self.phrases.take_care));
         }
         let middle = sentence.rendered(draft.from, draft.to, |at| draft.drops.contains(&at));
+        let middle = match sentence.person {
+            // "Send me the figures": to the one who asks.
+            Some(asker) if matches!(draft.sort, TaskSort::Request) => {
+                middle.replace(" me ", &format!(" {} ", self.thread.people.name(asker)))
+            }
+            _ => middle,
+        };
         let middle = without_receiver(&middle, &draft.lead);
         let text = format!("{} {middle} {}", draft.lead, draft.tail);
         let mut text = capitalised(

@@ -80,6 +80,11 @@ impl People {
         self.names.get(at).map_or("", String::as_str)
     }
 
+    /// The member of that name, in lower case.
+    pub(crate) fn find(&self, name: &str) -> Option<Owner> {
+        self.by_word.get(name).copied().flatten().map(Owner::Person)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }

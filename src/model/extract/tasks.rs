@@ -9,7 +9,7 @@ use super::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum TaskSort {
     /// The owner's own word.
     Promise,
     /// Counts once somebody accepts.
@@ -25,7 +25,7 @@ pub(crate) enum Sort {
 /// A task as its sentence words it.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
-    pub(crate) sort: Sort,
+    pub(crate) sort: TaskSort,
     pub(crate) owner: Option<Owner>,
     /// Tokens that say what is to be done.
     pub(crate) from: usize,
@@ -86,7 +86,7 @@ pub(crate) fn drafts(sentence: &Sentence, people: &People, hearers: Hearers<'_>)
 }
 
 impl Draft {
-    fn new(sort: Sort, owner: Option<Owner>, from: usize) -> Self {
+    fn new(sort: TaskSort, owner: Option<Owner>, from: usize) -> Self {
         Self {
             sort,
             owner,
@@ -215,7 +215,7 @@ impl Finder<'_> {
         if self.sentence.is_question || (is_fragment && !is_alone) || !self.ends(hit.end) {
             return None;
         }
-        let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
+        let mut draft = Draft::new(TaskSort::Promise, self.speaker(), hit.end);
         draft.is_anaphoric = true;
         Some(draft)
     }
@@ -232,7 +232,7 @@ impl Finder<'_> {
         }
         let verb = self.skip_fillers(hit.end);
         if self.sentence.language == Language::German {
-            return self.german_infinitive(verb, Sort::Promise, self.speaker());
+            return self.german_infinitive(verb, TaskSort::Promise, self.speaker());
         }
         if self.sentence.is_mark(verb) || self.is_idle_phrase(verb) {
             return None;
@@ -240,7 +240,7 @@ impl Finder<'_> {
         let is_work =
             self.work(verb, Form::Infinitive).is_some() || self.infinitive_of(verb).is_some();
         let is_certain = !needs_start && self.sentence.language == Language::English;
-        (is_certain || is_work).then(|| Draft::new(Sort::Promise, self.speaker(), verb))
+        (is_certain || is_work).then(|| Draft::new(TaskSort::Promise, self.speaker(), verb))
     }
 
     /// "be there", "have lunch", "get there": promises nothing.
@@ -283,7 +283,7 @@ impl Finder<'_> {
             return None;
         }
         let verb = self.skip_marks(self.skip_fillers(to));
-        let mut draft = Draft::new(Sort::Request, owner.flatten(), verb);
+        let mut draft = Draft::new(TaskSort::Request, owner.flatten(), verb);
         if self.ends(verb) {
             return None;
         }
@@ -494,7 +494,7 @@ impl Finder<'_> {
         if Some(&owner) == self.speaker().as_ref() || !(is_mention || skip == 1) {
             return None;
         }
-        let mut draft = Draft::new(Sort::Request, Some(owner), verb);
+        let mut draft = Draft::new(TaskSort::Request, Some(owner), verb);
         match sentence.language {
             Language::English => {
                 let is_work = self.work(verb, Form::Infinitive).is_some()
@@ -532,7 +532,7 @@ impl Finder<'_> {
             return None;
         }
         let verb = self.skip_fillers(hit.end);
-        let mut draft = Draft::new(Sort::WhoAsks, None, verb);
+        let mut draft = Draft::new(TaskSort::WhoAsks, None, verb);
         let bare = hit.end - hit.at == 1;
         match self.sentence.language {
             Language::English => {
@@ -594,7 +594,7 @@ impl Finder<'_> {
             return None;
         }
         let verb = self.skip_fillers(hit.end);
-        let mut draft = Draft::new(Sort::Offer, self.speaker(), verb);
+        let mut draft = Draft::new(TaskSort::Offer, self.speaker(), verb);
         let fits = match self.sentence.language {
             Language::German => self.shape_german(&mut draft, None),
             Language::English => self.work(verb, Form::Infinitive).is_some(),
@@ -611,7 +611,7 @@ impl Finder<'_> {
         if self.text(at) == "you" && at > 0 && self.sentence.clause_start(at) == at {
             let owner = Owner::Person(self.hearers.before?);
             let is_work = self.work(at + 1, Form::Infinitive).is_some() && !self.ends(at + 2);
-            return is_work.then(|| Draft::new(Sort::Assigned, Some(owner), at + 1));
+            return is_work.then(|| Draft::new(TaskSort::Assigned, Some(owner), at + 1));
         }
         let hit = self.hit(at, Cue::CanDo)?;
         let phrase: Vec<&str> = (hit.at..hit.end).map(|at| self.text(at)).collect();
@@ -626,13 +626,13 @@ impl Finder<'_> {
             ["i", "can"] | ["ill"] => (self.speaker(), true),
             ["gonna" | "can"] | ["going", "to"] => (self.speaker(), is_start),
             ["i", "take"] => {
-                let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
+                let mut draft = Draft::new(TaskSort::Promise, self.speaker(), hit.end);
                 "take".clone_into(&mut draft.lead);
                 let is_object = matches!(self.text(hit.end), "the" | "care" | "over");
                 return (is_start && is_object).then_some(draft);
             }
             ["i'm", "taking"] => {
-                let mut draft = Draft::new(Sort::Promise, self.speaker(), hit.end);
+                let mut draft = Draft::new(TaskSort::Promise, self.speaker(), hit.end);
                 "take".clone_into(&mut draft.lead);
                 return matches!(self.text(hit.end), "the" | "care" | "over").then_some(draft);
             }
@@ -651,7 +651,7 @@ impl Finder<'_> {
             _ => return None,
         };
         let is_work = self.work(verb, Form::Infinitive).is_some() && !self.is_idle_phrase(verb);
-        let sort = Sort::Promise;
+        let sort = TaskSort::Promise;
         (is_meant && is_work).then(|| Draft::new(sort, owner, verb))
     }
 
@@ -665,7 +665,12 @@ impl Finder<'_> {
             .unwrap_or(self.sentence.tokens.len())
     }
 
-    fn german_infinitive(&self, from: usize, sort: Sort, owner: Option<Owner>) -> Option<Draft> {
+    fn german_infinitive(
+        &self,
+        from: usize,
+        sort: TaskSort,
+        owner: Option<Owner>,
+    ) -> Option<Draft> {
         let mut draft = Draft::new(sort, owner, from);
         self.shape_german(&mut draft, None).then_some(draft)
     }
@@ -745,7 +750,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         if self.text(at) == "ich" {
             let next = self.text(at + 1);
             if is_modal(next) && next != "könnte" {
-                let draft = self.german_infinitive(at + 2, Sort::Promise, self.speaker())?;
+                let draft = self.german_infinitive(at + 2, TaskSort::Promise, self.speaker())?;
                 let end = self.clause_end(draft.from);
                 let is_work = (draft.from..end).any(|at| {
                     self.work(at, Form::Infinitive).is_some() || (next == "werde" && at + 1 == end)
@@ -764,7 +769,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         if self.text(at + 1) == "ich" {
             if is_modal(self.text(at)) && self.text(at) != "könnte" && at > start {
                 return self
-                    .german_infinitive(at + 2, Sort::Promise, self.speaker())
+                    .german_infinitive(at + 2, TaskSort::Promise, self.speaker())
                     .map(|mut draft| {
                         draft.from = start;
                         draft.drops.extend([at, at + 1]);
@@ -788,7 +793,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
     }
 
     fn german_present(&self, from: usize, infinitive: &str) -> Option<Draft> {
-        let mut draft = Draft::new(Sort::Promise, self.speaker(), from);
+        let mut draft = Draft::new(TaskSort::Promise, self.speaker(), from);
         let end = self.clause_end(from);
         for at in from..end.min(from + 2) {
             if self.text(at) == "mich" && infinitive == "kümmern" {
@@ -830,12 +835,12 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
             let is_work =
                 self.work(verb, Form::Infinitive).is_some() || self.text(verb).ends_with("lo");
             return (is_work && self.infinitive_of(verb).is_some())
-                .then(|| Draft::new(Sort::Promise, self.speaker(), verb));
+                .then(|| Draft::new(TaskSort::Promise, self.speaker(), verb));
         }
         let before = at.checked_sub(1).map_or("", |at| self.text(at));
         let is_object = matches!(before, "lo" | "la" | "los" | "las");
         if let Some(infinitive) = self.spanish_future(at, 'é') {
-            let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
+            let mut draft = Draft::new(TaskSort::Promise, self.speaker(), at + 1);
             draft.is_anaphoric = is_object && self.ends(at + 1);
             draft.lead = infinitive;
             return (before != "no").then_some(draft);
@@ -848,7 +853,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         if !is_start || (is_object && !self.ends(at + 1)) || (self.ends(at + 1) && !is_object) {
             return None;
         }
-        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
+        let mut draft = Draft::new(TaskSort::Promise, self.speaker(), at + 1);
         draft.is_anaphoric = is_object;
         infinitive.clone_into(&mut draft.lead);
         Some(draft)
@@ -884,7 +889,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         if !is_any(joint, "de del du des d'") {
             return None;
         }
-        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 2);
+        let mut draft = Draft::new(TaskSort::Promise, self.speaker(), at + 2);
         draft.is_anaphoric =
             matches!(self.text(at + 2), "eso" | "ello" | "ça" | "cela") && self.ends(at + 3);
         draft.lead = format!("{verb} {joint}");
@@ -922,7 +927,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
                 verb += 1;
             }
             return (self.work(verb, Form::Infinitive).is_some() && self.text(at + 1) != "pas")
-                .then(|| Draft::new(Sort::Promise, self.speaker(), verb));
+                .then(|| Draft::new(TaskSort::Promise, self.speaker(), verb));
         }
         let infinitive =
             french_future(text, "ai").or_else(|| self.work(at, Form::First).map(str::to_owned))?;
@@ -933,7 +938,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         {
             return None;
         }
-        let mut draft = Draft::new(Sort::Promise, self.speaker(), at + 1);
+        let mut draft = Draft::new(TaskSort::Promise, self.speaker(), at + 1);
         draft.is_anaphoric = is_object;
         draft.lead = infinitive;
         Some(draft)
@@ -957,7 +962,7 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
         let is_member = member_is_person(&owner);
         let joint = at + length;
         let hit = self.hit(joint, Cue::WillDo);
-        let mut draft = Draft::new(Sort::Assigned, Some(owner), joint);
+        let mut draft = Draft::new(TaskSort::Assigned, Some(owner), joint);
         let first = self.text(joint);
         if !is_member && !is_any(first, "will 'll is wird übernimmt kümmert va se s' to") {
             return None;
@@ -1217,7 +1222,7 @@ preguntar vérifier demander her",
             let before = at.checked_sub(1).map_or("", |at| self.text(at));
             let is_called = sentence.tokens[at].kind == Kind::Mention
                 && self.people.named(&sentence.tokens[at]) == Some(draft.owner.clone())
-                && draft.sort == Sort::Request;
+                && draft.sort == TaskSort::Request;
             if is_called
                 || (before == ","
                     && at + 1 == draft.to

@@ -9,8 +9,8 @@ use super::{
     cues::{Cue, Language},
     people::People,
     sentence::{Hit, Sentence, is_any, shared},
-    tasks::{self, Draft, Sort},
-    values::Value,
+    tasks::{self, Draft, TaskSort},
+    values::{Sort, Value},
 };
 
 /// How many lines later somebody can still agree, or answer.
@@ -60,7 +60,7 @@ pub(crate) struct Matter {
 pub(crate) struct Task {
     pub(crate) sentence: usize,
     pub(crate) draft: Draft,
-    pub(crate) sort: Sort,
+    pub(crate) sort: TaskSort,
     pub(crate) owner: Option<Owner>,
     pub(crate) is_live: bool,
     /// The owner said so.
@@ -179,7 +179,7 @@ impl Thread {
         if !is_question && self.sentences[at].has(Cue::Cannot) {
             self.decline(at);
         }
-        if !is_question && self.sentences[at].has(Cue::Done) && self.sentences[at].words() <= 4 {
+        if !is_question && self.sentences[at].has(Cue::Done) {
             self.finish(at);
         }
         let is_agreed = !is_retracted && self.agree(at);
@@ -539,7 +539,8 @@ preguntar vérifier demander voir ver , her him them",
             .copied();
         let is_elliptic = sentence.is_question
             && !sentence.values.is_empty()
-            && sentence.words() <= 7
+            && (sentence.words() <= 7
+                || sentence.words() <= 10 && sentence.tokens.iter().any(|token| token.is(":")))
             && !sentence.begins(Cue::Asks)
             && !sentence.tokens.iter().any(|token| {
                 is_any(
@@ -698,7 +699,27 @@ preguntar vérifier demander voir ver , her him them",
                 })?;
             is_same.then_some((old.sentence, pair.0, at, pair.1))
         });
-        matter.changes = old;
+        matter.changes = old.or_else(|| self.find_due(at));
+    }
+
+    /// The due date of a task close before that a proposal would change.
+    fn find_due(&self, at: usize) -> Option<(usize, usize, usize, usize)> {
+        let new = &self.sentences[at];
+        if !new.topic.is_empty() {
+            return None;
+        }
+        let close = self.tasks.iter().rev().take(8).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            task.is_live && task.due.is_some() && new.line - said.min(new.line) <= 2
+        })?;
+        let (sentence, due) = close.due?;
+        let old = &self.sentences[sentence];
+        let value = new.values.iter().position(|value| {
+            value.date.is_some()
+                && value.key != old.key(due)
+                && value.sort.replaces(&old.values[due].sort)
+        })?;
+        Some((sentence, due, at, value))
     }
 
     /// Whether a matter or a choice close before has one of the words.
@@ -794,7 +815,8 @@ preguntar vérifier demander voir ver , her him them",
         let is_closed = matches!(words.as_slice(), [.., "it", "is"])
             || is_then(words.last())
             || (words.len() <= 5 && is_then(words.first()));
-        is_closed && (self.is_spoken_of(at) || !sentence.values.is_empty())
+        let is_value = !sentence.values.is_empty() && sentence.topic.is_empty();
+        is_closed && (is_value || self.is_spoken_of(at))
     }
 
     /// The question that a decision closes, whoever asked it.
@@ -913,13 +935,19 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
         let opening = line_start && sentence.begins(Cue::Agree);
         let words = sentence.words();
         let is_short = words <= 14;
+        let is_proposing = sentence.all(Cue::Proposal).any(|hit| {
+            !is_any(
+                &sentence.tokens[hit.at].word.text,
+                "is does would ist passt geht ça",
+            )
+        });
         let works = is_short
             && sentence.has(Cue::Works)
-            && !sentence.has(Cue::Proposal)
-                | sentence
+            && (!is_proposing
+                || sentence
                     .tokens
                     .iter()
-                    .any(|t| t.is("let's") || t.is("lets"));
+                    .any(|token| token.is("let's") || token.is("lets")));
         let named = self.named_agent_line(at).filter(|_| {
             sentence.has(Cue::Works)
                 || sentence.has(Cue::Agree)
@@ -1008,9 +1036,9 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
                 is_other
                     && !task.is_confirmed
                     && match task.sort {
-                        Sort::Request | Sort::Assigned => is_mine,
-                        Sort::Offer => true,
-                        Sort::Promise | Sort::WhoAsks => false,
+                        TaskSort::Request | TaskSort::Assigned => is_mine,
+                        TaskSort::Offer => true,
+                        TaskSort::Promise | TaskSort::WhoAsks => false,
                     }
             })
             .map(|task| self.sentences[task.sentence].line)
@@ -1143,7 +1171,13 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
                 .iter()
                 .rev()
                 .take(RECENT)
-                .any(|matter| matter.sentence == old && matter.standing == Standing::Accepted);
+                .any(|matter| matter.sentence == old && matter.standing == Standing::Accepted)
+                || self
+                    .tasks
+                    .iter()
+                    .rev()
+                    .take(RECENT)
+                    .any(|task| task.sentence == old);
             self.replace(old, old_at, new, new_at);
             if is_known {
                 self.matters[index].standing = Standing::Dropped;
@@ -1207,12 +1241,12 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
             let sentence = &self.sentences[task.sentence];
             if sentence.line != said
                 || sentence.person == me
-                || matches!(task.sort, Sort::Promise | Sort::WhoAsks)
+                || matches!(task.sort, TaskSort::Promise | TaskSort::WhoAsks)
                 || task.is_confirmed
             {
                 continue;
             }
-            if task.sort == Sort::Offer {
+            if task.sort == TaskSort::Offer {
                 task.is_live = true;
                 task.is_confirmed = true;
                 add(&mut task.sources, line);
@@ -1268,9 +1302,9 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
                 !task.is_confirmed
                     && self.sentences[task.sentence].person != me
                     && (task.owner == me.map(Owner::Person)
-                        || (task.owner.is_none() && task.sort == Sort::Request)
-                        || task.sort == Sort::Offer)
-                    && task.sort != Sort::WhoAsks
+                        || (task.owner.is_none() && task.sort == TaskSort::Request)
+                        || task.sort == TaskSort::Offer)
+                    && task.sort != TaskSort::WhoAsks
             })
             .map(|task| self.sentences[task.sentence].line)
             .filter(|said| in_reach(*said, REPLY_REACH))
@@ -1323,7 +1357,7 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
                         && !task.is_confirmed
                         && task.owner.as_ref().is_none_or(|owner| {
                             Some(owner) == me.map(Owner::Person).as_ref()
-                                || task.sort == Sort::Offer
+                                || task.sort == TaskSort::Offer
                         })
                     {
                         task.is_live = false;
@@ -1481,6 +1515,12 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
         }
         let is_agent = sentence.person.is_none();
         let line_words = self.words_of_line[sentence.line];
+        let mut asked_at: BTreeMap<usize, usize> = BTreeMap::new();
+        for question in self.questions.iter().rev().take(RECENT) {
+            *asked_at
+                .entry(self.sentences[question.sentence].line)
+                .or_default() += usize::from(question.is_open && question.matter.is_none());
+        }
         for question in self.questions.iter_mut().rev().take(RECENT) {
             let asked = &self.sentences[question.sentence];
             if asked.line + ANSWER_REACH < sentence.line {
@@ -1506,21 +1546,18 @@ dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien
             }
             let distance = sentence.line - asked.line;
             let common = asked.shared(&sentence.topic);
+            let is_one_of_many = asked_at.get(&asked.line).is_some_and(|count| *count > 1);
             let is_next = distance == 1
+                && (!is_one_of_many || common > 0)
+                && asked.is_question
                 && line_words <= ANSWER_WORDS_MAX
                 && !is_agent
                 && !sentence.has(Cue::Correct);
             let is_pointing =
                 asked.topic.len() < 2 && asked.has(Cue::It) && distance == 1 && !is_agent;
-            let is_about = is_pointing || common > 0 && distance <= 3;
+            let is_about = asked.is_question && (is_pointing || common > 0 && distance <= 3);
             let is_surely = common > 1;
-            let is_valued = distance <= 2
-                && !sentence.values.is_empty()
-                && asked.values.is_empty()
-                && asked.tokens.iter().any(|token| {
-                    is_any(token.word.text.as_str(), "when cost costs kostet coûte much many wann viel viele cuándo cuánto cuántos \
-cuesta quand combien which long time teuer")
-                });
+            let is_valued = distance <= 2 && asks_for_value(asked, sentence);
             if is_next || is_about || is_surely || is_valued {
                 question.is_open = false;
             }
@@ -1654,7 +1691,7 @@ cuesta quand combien which long time teuer")
         let mut has_task = false;
         for draft in drafts.into_iter().take(6) {
             let sentence = &self.sentences[at];
-            let is_promise = matches!(draft.sort, Sort::Promise | Sort::Assigned);
+            let is_promise = matches!(draft.sort, TaskSort::Promise | TaskSort::Assigned);
             let clause = sentence.clause_start(draft.from.saturating_sub(1));
             let is_told = sentence
                 .all(Cue::Reported)
@@ -1663,13 +1700,13 @@ cuesta quand combien which long time teuer")
                 && sentence
                     .all(Cue::Hedge)
                     .any(|hit| hit.at + 6 >= clause && hit.at < draft.to + 2);
-            let is_conditional = draft.sort != Sort::WhoAsks
+            let is_conditional = draft.sort != TaskSort::WhoAsks
                 && self.is_conditional(at, draft.from)
-                && !(draft.sort == Sort::Request && sentence.is_question);
+                && !(draft.sort == TaskSort::Request && sentence.is_question);
             let is_negated = sentence.tokens.get(draft.from).is_some_and(|token| {
                 matches!(token.word.text.as_str(), "not" | "never" | "nicht" | "pas")
             });
-            let is_past = draft.sort == Sort::Promise
+            let is_past = draft.sort == TaskSort::Promise
                 && sentence.has(Cue::Done)
                 && sentence
                     .all(Cue::Done)
@@ -1722,7 +1759,7 @@ cuesta quand combien which long time teuer")
         let sentence = &self.sentences[at];
         let line = sentence.line;
         let me = sentence.person.map(Owner::Person);
-        let is_own = draft.sort == Sort::Promise;
+        let is_own = draft.sort == TaskSort::Promise;
         let due = draft.due.map(|due| (at, due));
         if draft.is_anaphoric {
             return self.take_over(at, &draft, due);
@@ -1745,9 +1782,9 @@ cuesta quand combien which long time teuer")
                 is_close
                     && is_near
                     && (is_same_owner
-                        || is_free && draft.sort != Sort::WhoAsks
+                        || is_free && draft.sort != TaskSort::WhoAsks
                         || is_handed
-                        || draft.sort == Sort::Assigned)
+                        || draft.sort == TaskSort::Assigned)
             })
             .map(|(index, _)| index);
         if let Some(index) = same {
@@ -1757,21 +1794,21 @@ cuesta quand combien which long time teuer")
                 && task.is_confirmed
                 && task.owner != draft.owner
                 && !is_handed
-                && draft.sort != Sort::Assigned;
-            if is_weaker || matches!(draft.sort, Sort::Offer | Sort::WhoAsks) {
+                && draft.sort != TaskSort::Assigned;
+            if is_weaker || matches!(draft.sort, TaskSort::Offer | TaskSort::WhoAsks) {
                 return true;
             }
-            if task.sort == Sort::WhoAsks || draft.owner.is_some() {
+            if task.sort == TaskSort::WhoAsks || draft.owner.is_some() {
                 task.owner.clone_from(&draft.owner);
             }
-            task.is_live = draft.sort != Sort::Request || draft.owner.is_some();
+            task.is_live = draft.sort != TaskSort::Request || draft.owner.is_some();
             task.is_confirmed |= is_own;
             add(&mut task.sources, line);
             if due.is_some() {
                 task.due = due;
             }
             // The words of the owner, if they say at least as much.
-            if topic.len() >= task.topic.len() && (is_own || task.sort == Sort::WhoAsks) {
+            if topic.len() >= task.topic.len() && (is_own || task.sort == TaskSort::WhoAsks) {
                 task.draft = draft.clone();
                 task.sentence = at;
                 task.topic = topic;
@@ -1782,9 +1819,9 @@ cuesta quand combien which long time teuer")
         }
         let is_question = sentence.is_question;
         let is_live = match draft.sort {
-            Sort::Promise | Sort::Assigned => true,
-            Sort::Request => draft.owner.is_some() && draft.owner != me,
-            Sort::Offer | Sort::WhoAsks => false,
+            TaskSort::Promise | TaskSort::Assigned => true,
+            TaskSort::Request => draft.owner.is_some() && draft.owner != me,
+            TaskSort::Offer | TaskSort::WhoAsks => false,
         };
         let sort = draft.sort;
         let about = self.about(at, &draft);
@@ -1805,7 +1842,9 @@ cuesta quand combien which long time teuer")
             draft,
         });
         let index = self.tasks.len() - 1;
-        if matches!(sort, Sort::WhoAsks) || (sort == Sort::Request && is_question && !is_live) {
+        if matches!(sort, TaskSort::WhoAsks)
+            || (sort == TaskSort::Request && is_question && !is_live)
+        {
             self.questions.push(Question {
                 sentence: at,
                 is_open: true,
@@ -1831,7 +1870,7 @@ cuesta quand combien which long time teuer")
                 .iter()
                 .skip(1)
                 .any(|at| sentence.all(Cue::It).any(|hit| hit.at == *at));
-        if !is_pointing || draft.sort != Sort::Promise {
+        if !is_pointing || draft.sort != TaskSort::Promise {
             return None;
         }
         let own = at.checked_sub(1).filter(|before| {
@@ -1857,7 +1896,7 @@ cuesta quand combien which long time teuer")
         let (task, before) = self.antecedent(at, draft.owner.as_ref());
         let task_line = task.map(|task| self.sentences[self.tasks[task].sentence].line);
         let before_line = before.map(|before| self.sentences[before].line);
-        let is_own = draft.sort == Sort::Promise;
+        let is_own = draft.sort == TaskSort::Promise;
         // "ok, will do" has taken it already.
         let taken = self.tasks.iter_mut().rev().take(8).find(|task| {
             task.is_live
@@ -1905,7 +1944,7 @@ cuesta quand combien which long time teuer")
         self.tasks.push(Task {
             sentence: at,
             draft: draft.clone(),
-            sort: Sort::Promise,
+            sort: TaskSort::Promise,
             owner: draft.owner.clone(),
             is_live: true,
             is_confirmed: true,
@@ -1936,16 +1975,23 @@ cuesta quand combien which long time teuer")
         topic
     }
 
-    /// "Already done!": what the speaker was just asked for, or promised, is no task any more.
+    /// "Already done!": what was just asked for or promised is no task any more.
     fn finish(&mut self, at: usize) {
         let sentence = &self.sentences[at];
         let me = sentence.person.map(Owner::Person);
         let line = sentence.line;
-        let own = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+        let is_short = sentence.words() <= 4;
+        let is_already = sentence
+            .tokens
+            .iter()
+            .any(|token| is_any(&token.word.text, "already schon bereits ya déjà"));
+        let done = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
             let said = task.sources.last().copied().unwrap_or_default();
-            task.is_live && task.owner == me && line - said.min(line) <= REPLY_REACH
+            let is_same = shared(&task.topic, &sentence.topic) > 0;
+            let is_meant = task.owner == me && is_short || is_already && is_same;
+            task.is_live && is_meant && line - said.min(line) <= REPLY_REACH
         });
-        if let Some(task) = own {
+        if let Some(task) = done {
             task.is_live = false;
             task.is_confirmed = true;
         }
@@ -1967,7 +2013,7 @@ cuesta quand combien which long time teuer")
             .filter(|(_, task)| {
                 task.is_live && task.owner.as_ref() == Some(&me)
                     || (task.owner.is_none()
-                        && task.sort == Sort::Request
+                        && task.sort == TaskSort::Request
                         && self.sentences[task.sentence].person != sentence.person)
             })
             .map(|(index, task)| {
@@ -1993,6 +2039,23 @@ cuesta quand combien which long time teuer")
             add(&mut task.sources, line);
         }
     }
+}
+
+/// "When …?" and a day, "How many …?" and a number.
+fn asks_for_value(asked: &Sentence, said: &Sentence) -> bool {
+    let asks = |words: &str| {
+        asked
+            .tokens
+            .iter()
+            .any(|token| is_any(&token.word.text, words))
+    };
+    let gives = |fits: fn(&Sort) -> bool| said.values.iter().any(|value| fits(&value.sort));
+    let is_when = asks("when wann cuándo quand time uhr date")
+        && gives(|sort| !matches!(sort, Sort::Amount(_) | Sort::Version));
+    let is_much = asks(
+        "much many cost costs long kostet viel viele teuer lange cuánto cuántos cuesta combien coûte",
+    ) && gives(|sort| matches!(sort, Sort::Amount(_)));
+    asked.values.is_empty() && (is_when || is_much)
 }
 
 fn keeps_head(sentence: &Sentence, at: usize) -> bool {

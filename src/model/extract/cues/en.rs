@@ -9,7 +9,7 @@ pub(crate) const WORDS: Words = Words {
             "we agreed|we've agreed|we have agreed|agreed to|agreed on|agreed :|we all agreed|decided|\
              decision :|the decision is|we'll go with|we go with|we will go with|going with|we settled|\
              settled on|settled :|it's settled|that's settled|so it's decided|final answer|final decision|\
-             we chose|approved|we're going with|we are going with|we'll use|we will use|we'll ship|\
+             we chose|we approved|was approved|got approved|approved :|we're going with|we are going with|we'll use|we will use|we'll ship|\
              we will ship|we'll release|we will release|we'll move|we will move|we'll keep|we will keep|\
              we'll meet|we will meet|we'll start|we will start|we'll launch|we will launch|we'll take|\
              we will take|we'll do|we will do|we'll hire|we will hire|we'll hold|we will hold|we'll stay|\
@@ -43,7 +43,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Favour,
-            "i'd prefer|i would prefer|i prefer|i'd rather have|i'd rather|i would rather|i favour|i favor|\
+            "i'd|i'd prefer|i would prefer|i prefer|i'd rather have|i'd rather|i would rather|i favour|i favor|\
              i'm for|i am for|i'm in favour of|i'm in favor of|i vote for|my vote is for|my vote goes to|\
              my vote :|my vote is|i'd go with|i'd go for|i would go with|i would go for|i'd say|i'd vote for|\
              i'd choose|i'd pick|i like|i'd like|i'd stick with|i'd stay with|i'd keep|i'd use|\

@@ -8,6 +8,7 @@ mod others;
 mod properties;
 mod second;
 mod spanish;
+mod third;
 
 use chrono::NaiveDate;
 

@@ -25,7 +25,7 @@ dialogues! {
         bo: What salary did we say? 72k?
         mia: 75k, the band was raised in January.
         ada: I'll tell Elias myself.",
-        { decisions: &["noor"], items: &[("mia", "draft", "2026-03-12"), ("ada", "tell elias", "-")] }
+        { decisions: &["hire noor"], items: &[("mia", "draft", "2026-03-12"), ("ada", "tell elias", "-")] }
 
     office_party_food: "
         cy: party is on the 27th. pizza or tapas?
