@@ -1,91 +1,12 @@
-//! Days, times, amounts and versions in a sentence: what can be due, and what a correction replaces.
+//! Days and months, as dates where they are clear.
 
 use chrono::{Datelike, Days, Months, NaiveDate, Weekday};
 
-use super::{
-    cues::Language,
-    tokens::{Kind, Token},
-};
-
-/// Values of one sort replace each other.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Sort {
-    Day,
-    Month,
-    Time,
-    Version,
-    /// A number of something: the unit, or nothing.
-    Amount(String),
-}
-
-impl Sort {
-    /// Amounts of different things do not replace each other.
-    pub(crate) fn replaces(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Amount(a), Self::Amount(b)) => a == b || a.is_empty() || b.is_empty(),
-            (Self::Day | Self::Month, Self::Day | Self::Month) => true,
-            (Self::Version, Self::Amount(unit)) | (Self::Amount(unit), Self::Version) => {
-                unit.is_empty()
-            }
-            (a, b) => a == b,
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Value {
-    pub(crate) sort: Sort,
-    /// Equal for the same value, however it is written.
-    pub(crate) key: String,
-    /// Tokens; of an amount the number alone.
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    /// Where the words before it that go with it begin: "by the".
-    pub(crate) lead: usize,
-    pub(crate) date: Option<NaiveDate>,
-    /// "tomorrow" stands without "on".
-    pub(crate) is_bare: bool,
-    /// "by Friday" and the like.
-    pub(crate) is_deadline: bool,
-}
-
-/// All values of a sentence that was written on `day`.
-pub(crate) fn values(tokens: &[Token], language: Language, day: NaiveDate) -> Vec<Value> {
-    let mut found: Vec<Value> = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        let value = Reader {
-            tokens,
-            language,
-            day,
-        }
-        .value(at);
-        if let Some(value) = value {
-            at = value.to.max(at + 1);
-            found.push(value);
-        } else {
-            at += 1;
-        }
-    }
-    found
-}
-
-struct Reader<'a> {
-    tokens: &'a [Token],
-    language: Language,
-    day: NaiveDate,
-}
+use super::super::{cues::Language, tokens::Kind};
+use super::{Found, Reader, Sort};
 
 impl Reader<'_> {
-    fn text(&self, at: usize) -> &str {
-        self.tokens.get(at).map_or("", |token| &token.word.text)
-    }
-
-    fn before(&self, at: usize, back: usize) -> &str {
-        at.checked_sub(back).map_or("", |at| self.text(at))
-    }
-
-    fn weekday(&self, at: usize) -> Option<u8> {
+    pub(super) fn weekday(&self, at: usize) -> Option<u8> {
         let token = self.tokens.get(at)?;
         let entry = token.word.known?;
         let short = token.word.text.len() <= 3;
@@ -94,11 +15,11 @@ impl Reader<'_> {
             .iter()
             .find(|(language, _)| *language == self.language)
             .or_else(|| entry.day.first().filter(|_| !short))?;
-        let is_clear = !short || self.is_capital(at) || self.is_before_date(at.wrapping_sub(1));
+        let is_clear = !short || at == 0 || self.is_before_date(at.wrapping_sub(1));
         is_clear.then_some(*day)
     }
 
-    fn month(&self, at: usize) -> Option<u8> {
+    pub(super) fn month(&self, at: usize) -> Option<u8> {
         let token = self.tokens.get(at)?;
         let entry = token.word.known?;
         let (_, month) = entry
@@ -109,77 +30,8 @@ impl Reader<'_> {
         Some(*month)
     }
 
-    fn is_capital(&self, at: usize) -> bool {
-        let _ = self.tokens.get(at);
-        // The text is lower case here; only a word before a date tells.
-        at == 0
-    }
-
-    fn is_before_date(&self, at: usize) -> bool {
-        let token = self.tokens.get(at);
-        token
-            .and_then(|token| token.word.known)
-            .is_some_and(|entry| entry.before_date.contains(&self.language))
-    }
-
-    fn value(&self, at: usize) -> Option<Value> {
-        let (sort, key, from, to, date) = self
-            .relative(at)
-            .or_else(|| self.named_day(at))
-            .or_else(|| self.range(at))
-            .or_else(|| self.written_date(at))
-            .or_else(|| self.time(at))
-            .or_else(|| self.number(at))?;
-        let mut lead = from;
-        while lead > 0
-            && from - lead < 4
-            && self.is_before_date(lead - 1)
-            && !self.tokens[lead - 1].is_quoted
-        {
-            lead -= 1;
-        }
-        let is_deadline = (lead..from).any(|at| {
-            matches!(
-                self.text(at),
-                "by" | "until"
-                    | "till"
-                    | "before"
-                    | "due"
-                    | "bis"
-                    | "spätestens"
-                    | "vor"
-                    | "para"
-                    | "antes"
-                    | "hasta"
-                    | "avant"
-                    | "pour"
-                    | "ici"
-                    | "jusqu'"
-            )
-        });
-        let date = match (&sort, date) {
-            // "by Friday" on a Friday is that day, "on Friday" the next one.
-            (Sort::Day, Some(date))
-                if is_deadline && key.starts_with('w') && date == self.day + Days::new(7) =>
-            {
-                Some(self.day)
-            }
-            (_, date) => date,
-        };
-        Some(Value {
-            is_bare: key.starts_with('r'),
-            sort,
-            key,
-            from,
-            to,
-            lead,
-            date,
-            is_deadline,
-        })
-    }
-
     /// "tomorrow", "next week", "in two weeks", "the end of the month".
-    fn relative(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
+    pub(super) fn relative(&self, at: usize) -> Option<Found> {
         let two = [self.text(at), self.text(at + 1)];
         let three = [two[0], two[1], self.text(at + 2)];
         let day = |to: usize, name: &str, date: Option<NaiveDate>| {
@@ -328,7 +180,7 @@ impl Reader<'_> {
         None
     }
 
-    fn count(&self, at: usize) -> Option<u64> {
+    pub(super) fn count(&self, at: usize) -> Option<u64> {
         let token = self.tokens.get(at)?;
         if let Some(number) = token.word.known.and_then(|entry| entry.number) {
             return Some(u64::from(number));
@@ -340,14 +192,14 @@ impl Reader<'_> {
     }
 
     /// The next such day after the one of the message.
-    fn next(&self, weekday: u8) -> NaiveDate {
+    pub(super) fn next(&self, weekday: u8) -> NaiveDate {
         let today = u8::try_from(self.day.weekday().num_days_from_monday()).unwrap_or(0);
         let ahead = (weekday + 7 - today) % 7;
         self.day + Days::new(u64::from(if ahead == 0 { 7 } else { ahead }))
     }
 
     /// The Friday of the week; of a weekend its Sunday.
-    fn end_of_week(&self) -> NaiveDate {
+    pub(super) fn end_of_week(&self) -> NaiveDate {
         match self.day.weekday() {
             Weekday::Fri | Weekday::Sun => self.day,
             Weekday::Sat => self.day + Days::new(1),
@@ -356,7 +208,7 @@ impl Reader<'_> {
     }
 
     /// "Friday", "next Friday", "Friday 14 March".
-    fn named_day(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
+    pub(super) fn named_day(&self, at: usize) -> Option<Found> {
         let first = self.text(at);
         let is_next = matches!(first, "next" | "nächsten" | "nächster");
         let is_coming = is_next
@@ -410,7 +262,7 @@ impl Reader<'_> {
     }
 
     /// "4 to 6 June", "11.–13. Mai", "del 4 al 6 de junio": some days, due on none.
-    fn range(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
+    pub(super) fn range(&self, at: usize) -> Option<Found> {
         let first = self.day_number(at)?;
         let mut next = at + 1;
         while matches!(
@@ -441,7 +293,7 @@ impl Reader<'_> {
     }
 
     /// "14 March", "March 14th", "the 14th", "14.3.", "2026-03-14", "14/3" if it is clear.
-    fn written_date(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
+    pub(super) fn written_date(&self, at: usize) -> Option<Found> {
         let token = self.tokens.get(at)?;
         let dated = |from: usize, to: usize, date: Option<NaiveDate>| {
             let date = date?;
@@ -552,7 +404,7 @@ impl Reader<'_> {
             .flatten()
     }
 
-    fn year(&self, at: usize) -> (usize, Option<i32>) {
+    pub(super) fn year(&self, at: usize) -> (usize, Option<i32>) {
         let skip = usize::from(matches!(self.text(at), "," | "de"));
         match self.text(at + skip).parse::<i32>() {
             Ok(year) if (2000..2100).contains(&year) => (at + skip + 1, Some(year)),
@@ -560,7 +412,7 @@ impl Reader<'_> {
         }
     }
 
-    fn day_number(&self, at: usize) -> Option<u32> {
+    pub(super) fn day_number(&self, at: usize) -> Option<u32> {
         let text = self.text(at);
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let suffix = &text[digits.len()..];
@@ -572,7 +424,7 @@ impl Reader<'_> {
     }
 
     /// In the year that brings it nearest ahead.
-    fn on(&self, day: u32, month: u8, year: Option<i32>) -> Option<NaiveDate> {
+    pub(super) fn on(&self, day: u32, month: u8, year: Option<i32>) -> Option<NaiveDate> {
         let month = u32::from(month);
         if let Some(year) = year {
             return NaiveDate::from_ymd_opt(year, month, day);
@@ -585,153 +437,9 @@ impl Reader<'_> {
     }
 
     /// The next such day of a month.
-    fn on_day(&self, day: u32) -> Option<NaiveDate> {
+    pub(super) fn on_day(&self, day: u32) -> Option<NaiveDate> {
         let this = self.day.with_day(day).filter(|date| *date >= self.day);
         this.or_else(|| self.day.checked_add_months(Months::new(1))?.with_day(day))
-    }
-
-    fn time(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
-        let token = self.tokens.get(at)?;
-        let text = token.word.text.as_str();
-        let next = self.text(at + 1);
-        let time =
-            |minutes: u32, to: usize| Some((Sort::Time, format!("t{minutes}"), at, to, None));
-        if matches!(text, "noon" | "midday" | "mittag" | "mediodía" | "midi")
-            && token.kind == Kind::Word
-        {
-            return time(720, at + 1);
-        }
-        let (hours, minutes, suffix) = clock(text)?;
-        let is_later = |suffix: &str| suffix.starts_with('p') && hours < 12;
-        let total = |suffix: &str| {
-            (hours + if is_later(suffix) { 12 } else { 0 }) * 60 + minutes.unwrap_or(0)
-        };
-        match suffix {
-            "am" | "pm" | "a.m" | "p.m" => time(total(suffix), at + 1),
-            "h" if self.language == Language::French => time(total(""), at + 1),
-            "" => {
-                if matches!(next, "am" | "pm") && self.language == Language::English {
-                    return time(total(next), at + 2);
-                }
-                if matches!(next, "uhr" | "heures" | "h" | "o'clock") {
-                    return time(total(""), at + 2);
-                }
-                let previous = self.before(at, 1);
-                let is_at = (matches!(previous, "at") && self.language == Language::English)
-                    || (previous == "um" && self.language == Language::German)
-                    || (matches!(previous, "las") && self.language == Language::Spanish);
-                (minutes.is_some() || (is_at && hours <= 24))
-                    .then(|| time(total(""), at + 1))
-                    .flatten()
-            }
-            _ => None,
-        }
-    }
-
-    fn number(&self, at: usize) -> Option<(Sort, String, usize, usize, Option<NaiveDate>)> {
-        let token = self.tokens.get(at)?;
-        let text = token.word.text.as_str();
-        if token.kind == Kind::Number {
-            let is_version = text.starts_with('v')
-                || text.matches('.').count() >= 2
-                || matches!(
-                    self.before(at, 1),
-                    "version"
-                        | "release"
-                        | "versión"
-                        | "postgres"
-                        | "node"
-                        | "python"
-                        | "java"
-                        | "ruby"
-                        | "go"
-                        | "rust"
-                );
-            if is_version {
-                return Some((
-                    Sort::Version,
-                    format!("v{}", text.trim_start_matches('v')),
-                    at,
-                    at + 1,
-                    None,
-                ));
-            }
-            let digits: String = text
-                .chars()
-                .filter(|c| c.is_ascii_digit() || *c == '.')
-                .collect();
-            let suffix = text.trim_start_matches(|c: char| {
-                c.is_ascii_digit() || matches!(c, '.' | ',' | ':' | '/' | '-')
-            });
-            let unit = if suffix.is_empty() {
-                self.unit(at)
-            } else {
-                suffix.to_owned()
-            };
-            let key = if suffix.is_empty() {
-                digits
-            } else {
-                text.to_owned()
-            };
-            return Some((Sort::Amount(unit), format!("n{key}"), at, at + 1, None));
-        }
-        let number = token.word.known?.number?;
-        let is_ours =
-            token.kind == Kind::Word && self.language != Language::Other && !token.is_quoted;
-        is_ours.then(|| {
-            (
-                Sort::Amount(self.unit(at)),
-                format!("n{number}"),
-                at,
-                at + 1,
-                None,
-            )
-        })
-    }
-
-    /// Of what the number counts: the word or sign beside it.
-    fn unit(&self, at: usize) -> String {
-        let sign = |text: &str| {
-            let name = match text {
-                "€" | "euro" | "euros" | "eur" => "€",
-                "$" | "dollar" | "dollars" | "dólares" | "usd" => "$",
-                "£" | "pound" | "pounds" => "£",
-                "%" | "percent" | "prozent" => "%",
-                _ => return None,
-            };
-            Some(name.to_owned())
-        };
-        if let Some(sign) = sign(self.before(at, 1)).or_else(|| sign(self.text(at + 1))) {
-            return sign;
-        }
-        let next = self.tokens.get(at + 1);
-        let word = next.filter(|token| token.kind == Kind::Word && token.word.stem.is_some());
-        word.map_or(String::new(), |token| {
-            let text = &token.word.text;
-            text.trim_end_matches('s').to_owned()
-        })
-    }
-}
-
-/// `10`, `10:30`, `5pm`, `10h30`: hours, minutes, what follows.
-fn clock(text: &str) -> Option<(u32, Option<u32>, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let hours: u32 = text[..end].parse().ok().filter(|hours| *hours <= 24)?;
-    let rest = &text[end..];
-    let minutes = rest
-        .strip_prefix([':', 'h', '.'])
-        .filter(|rest| rest.len() >= 2 && rest.is_char_boundary(2));
-    match minutes.and_then(|rest| {
-        Some((
-            rest[..2].parse::<u32>().ok().filter(|m| *m < 60)?,
-            &rest[2..],
-        ))
-    }) {
-        Some((_, _)) if rest.starts_with('.') && !rest.ends_with('m') => None,
-        Some((minutes, suffix)) => Some((hours, Some(minutes), suffix)),
-        None => Some((hours, None, rest)),
     }
 }
 

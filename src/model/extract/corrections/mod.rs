@@ -1,0 +1,304 @@
+//! Values that take the place of earlier ones.
+
+mod names;
+mod replace;
+
+use super::{
+    cues::Cue, sentence::Edit, sentence::Sentence, sentence::is_any, thread::REPLY_REACH,
+    thread::Standing, thread::Thread, values::Sort, values::Value,
+};
+
+/// How many of the newest values a correction can be about.
+const VALUES_REACH: usize = 300;
+/// How many of the newest sentences are searched for a corrected name.
+const NAMES_REACH: usize = 40;
+
+impl Thread {
+    /// Finds what a sentence corrects, and corrects it; whether it did.
+    pub(crate) fn correct(&mut self, at: usize) -> bool {
+        let within = self.correct_within(at);
+        let sentence = &self.sentences[at];
+        let is_counter = sentence.has(Cue::Favour) || sentence.is_question;
+        if is_counter {
+            return false;
+        }
+        let denied: Vec<usize> = self.denied(at);
+        let said: Vec<usize> = (0..sentence.values.len())
+            .filter(|value| {
+                !denied.contains(value)
+                    && !sentence
+                        .edits
+                        .iter()
+                        .any(|edit| edit.from == sentence.values[*value].from)
+            })
+            .collect();
+        let mut is_corrected = false;
+        for old in &denied {
+            let Some(new) = said
+                .iter()
+                .copied()
+                .find(|new| sentence_sort(&self.sentences[at], *new, *old))
+            else {
+                continue;
+            };
+            let key = self.sentences[at].values[*old].key.clone();
+            let found = self
+                .seen(at)
+                .find(|(sentence, value)| self.key(*sentence, *value) == key);
+            if let Some((sentence, value)) = found {
+                is_corrected |= self.change(sentence, value, at, new);
+            } else {
+                let surface = surface(&self.sentences[at], &self.sentences[at].values[*old]);
+                let new = surface_of(&self.sentences[at], new);
+                self.bury(&surface, &new, self.sentences[at].line);
+            }
+            self.sentences[at].is_hidden = true;
+        }
+        if denied.is_empty() {
+            let sentence = &self.sentences[at];
+            // "sorry, the 14th"
+            let is_sudden = |value: usize| {
+                let from = sentence.values[value].lead;
+                sentence.all(Cue::Restate).any(|hit| {
+                    let text = sentence.tokens[hit.at].word.text.as_str();
+                    is_any(text, "sorry wait moment hold hang update warte")
+                        && hit.end <= from
+                        && from - hit.end <= 2
+                })
+            };
+            // "It's 9 April" right behind another date.
+            let is_contradiction = sentence.has(Cue::Restate)
+                && sentence.topic.is_empty()
+                && said
+                    .first()
+                    .is_some_and(|value| self.contradicts(at, *value));
+            let is_strong = is_contradiction
+                || sentence.has(Cue::Correct)
+                || said.first().is_some_and(|value| is_sudden(*value));
+            let is_weak = sentence.has(Cue::Restate);
+            if is_strong || is_weak {
+                for new in said.into_iter().take(4) {
+                    if let Some((sentence, value)) = self.corrected_by(at, new, is_strong) {
+                        is_corrected |= self.change(sentence, value, at, new);
+                    }
+                }
+            }
+        }
+        if !is_corrected && !within {
+            is_corrected = self.correct_name(at);
+        }
+        if is_corrected && self.is_bare_correction(at) {
+            self.sentences[at].is_hidden = true;
+        }
+        is_corrected
+    }
+
+    fn is_bare_correction(&self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        sentence.topic.len() <= 2
+    }
+
+    /// Newest first, of people's sentences before this one.
+    fn seen(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
+        self.values_seen
+            .iter()
+            .rev()
+            .take(VALUES_REACH)
+            .copied()
+            .filter(move |(sentence, _)| *sentence < at)
+    }
+
+    /// As it stands now.
+    fn key(&self, sentence: usize, value: usize) -> &str {
+        self.sentences[sentence].key(value)
+    }
+
+    /// "Friday, sorry, Monday": both in one sentence.
+    fn correct_within(&mut self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let mut found = None;
+        for (old, new) in (0..sentence.values.len()).zip(1..sentence.values.len()) {
+            let (a, b) = (&sentence.values[old], &sentence.values[new]);
+            let is_between = sentence.hits.iter().any(|hit| {
+                let text = sentence.tokens[hit.at].word.text.as_str();
+                (matches!(hit.cue, Cue::Correct | Cue::Object)
+                    || (hit.cue == Cue::Restate && is_any(text, "sorry wait moment hold hang")))
+                    && hit.at >= a.to
+                    && hit.end <= b.from
+                    && !is_any(text, "moved moves move pushed doch mais lieber besser")
+            });
+            if a.sort.replaces(&b.sort) && a.key != b.key && is_between {
+                found = Some((old, new));
+            }
+        }
+        let Some((old, new)) = found else {
+            return false;
+        };
+        let (a, b) = (&sentence.values[old], &sentence.values[new]);
+        let edit = Edit {
+            from: a.from,
+            to: b.to,
+            text: surface(sentence, b),
+            key: b.key.clone(),
+            date: b.date,
+            line: sentence.line,
+            sentence: at,
+            is_bare: b.is_bare,
+        };
+        let old = surface(sentence, a);
+        let text = edit.text.clone();
+        let line = sentence.line;
+        self.sentences[at].edits.push(edit);
+        self.bury(&old, &text, line);
+        true
+    }
+
+    /// Values that the sentence says do not hold: "not Friday", "instead of Friday", "from Friday to Monday".
+    fn denied(&self, at: usize) -> Vec<usize> {
+        let sentence = &self.sentences[at];
+        if sentence.values.len() < 2 {
+            return Vec::new();
+        }
+        let before = |value: &Value, cue: Cue| {
+            sentence.all(cue).any(|hit| {
+                let is_near =
+                    hit.end <= value.from && value.from - hit.end <= 2 && hit.end + 2 >= value.lead;
+                let gap_is_plain = (hit.end..value.from).all(|at| {
+                    sentence.tokens[at]
+                        .word
+                        .known
+                        .is_some_and(|entry| entry.is_stop)
+                });
+                let first = sentence.tokens[hit.at].word.text.as_str();
+                let is_from = is_any(first, "from von vom de del du");
+                let is_moved = !is_from
+                    || sentence.values.iter().any(|other| {
+                        other.from > value.from
+                            && (value.to..other.from).any(|at| {
+                                is_any(sentence.tokens[at].word.text.as_str(), "to auf a al à au zu")
+                            })
+                    }) && (sentence.has(Cue::Correct)
+                        || sentence.tokens.iter().any(|token| {
+                            is_any(token.word.text.as_str(), "moved move moving change changed shift verschoben verschieben ändern geändert \
+pasamos movemos cambiamos cambiar pasa décale décalé passe reporte raise raised \
+lower switch")
+                        }));
+                (is_near && gap_is_plain || hit.end == value.from) && is_moved
+            })
+        };
+        (0..sentence.values.len())
+            .filter(|value| {
+                before(&sentence.values[*value], Cue::Not)
+                    || before(&sentence.values[*value], Cue::InsteadOf)
+            })
+            .collect()
+    }
+
+    /// The earlier value that a new one is about.
+    fn corrected_by(&self, at: usize, new: usize, is_strong: bool) -> Option<(usize, usize)> {
+        let sentence = &self.sentences[at];
+        let value = &sentence.values[new];
+        // What is taken on now has a day of its own.
+        let fits = |(said, old): &(usize, usize)| {
+            let other = &self.sentences[*said].values[*old];
+            other.sort.replaces(&value.sort) && self.key(*said, *old) != value.key
+        };
+        if let Some(spoken_of) = self.spoken_of(at, value).filter(|_| is_strong) {
+            return Some(spoken_of);
+        }
+        let mut best: Option<(usize, (usize, usize))> = None;
+        let mut nearest = None;
+        let mut held = None;
+        for found in self.seen(at).filter(fits) {
+            let said = &self.sentences[found.0];
+            if said.person.is_none() {
+                continue;
+            }
+            let common = said.shared(&sentence.topic) + said.near(&said.values[found.1], sentence);
+            if common > best.map_or(0, |(common, _)| common) {
+                best = Some((common, found));
+            }
+            if sentence.line - said.line <= REPLY_REACH + 2 {
+                // What was put forward or promised before what was merely told.
+                if nearest.is_none() {
+                    nearest = Some(found);
+                }
+                if held.is_none() && self.is_held(found.0) {
+                    held = Some(found);
+                }
+            }
+        }
+        // The same unit before none.
+        match best {
+            Some((_, found)) => Some(found),
+            None if is_strong => held.or(nearest).filter(|(said, _)| {
+                // Another subject of its own is another matter.
+                sentence.topic.len() <= 3 || self.sentences[*said].topic.is_empty()
+            }),
+            None => None,
+        }
+    }
+
+    /// Whether somebody else stated another value right before.
+    fn contradicts(&self, at: usize, value: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let value = &sentence.values[value];
+        let last = self.seen(at).next();
+        last.is_some_and(|(said, other)| {
+            let said = &self.sentences[said];
+            let is_near = sentence.line == said.line + 1 && said.person != sentence.person;
+            is_near && !said.is_question && said.values[other].sort.replaces(&value.sort)
+        })
+    }
+
+    /// "On the 19th we are away. Let's make it the 24th": what stands with the value that was just named.
+    fn spoken_of(&self, at: usize, value: &Value) -> Option<(usize, usize)> {
+        let line = self.sentences[at].line;
+        let named = self
+            .seen(at)
+            .take_while(|(said, _)| line - self.sentences[*said].line <= 2);
+        named
+            .filter(|(said, named)| {
+                let other = &self.sentences[*said].values[*named];
+                let is_told = self.sentences[*said].person.is_some() && !self.is_held(*said);
+                let is_clear = !matches!(&other.sort, Sort::Amount(unit) if unit.is_empty());
+                is_told && is_clear && other.sort == value.sort && other.key != value.key
+            })
+            .take(6)
+            .find_map(|(said, named)| {
+                let key = self.key(said, named);
+                self.seen(at).find(|(held, value)| {
+                    *held != said && self.key(*held, *value) == key && self.is_held(*held)
+                })
+            })
+    }
+
+    /// Whether a sentence puts something forward or promises it.
+    fn is_held(&self, at: usize) -> bool {
+        let is_matter = self
+            .matters
+            .iter()
+            .rev()
+            .take(60)
+            .any(|matter| matter.sentence == at && matter.standing != Standing::Dropped);
+        is_matter
+            || self
+                .tasks
+                .iter()
+                .rev()
+                .take(60)
+                .any(|task| task.sentence == at)
+    }
+}
+
+fn sentence_sort(sentence: &Sentence, a: usize, b: usize) -> bool {
+    sentence.values[a].sort.replaces(&sentence.values[b].sort)
+}
+
+fn surface(sentence: &Sentence, value: &Value) -> String {
+    sentence.text[sentence.tokens[value.from].from..sentence.tokens[value.to - 1].to].to_owned()
+}
+
+fn surface_of(sentence: &Sentence, value: usize) -> String {
+    surface(sentence, &sentence.values[value])
+}

@@ -1,0 +1,232 @@
+//! Objections and what is taken back.
+
+use super::super::{Owner, cues::Cue, sentence::is_any, sentence::shared, tasks::TaskSort};
+use super::{RECENT, REPLY_REACH, Standing, Thread};
+
+impl Thread {
+    /// "No", "wait", "I disagree"; whether it struck something.
+    pub(super) fn object(&mut self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        if sentence.is_question && sentence.words() < 3 {
+            return false;
+        }
+        let line_start = self.first_of_line[sentence.line] == at;
+        let is_refusal = line_start && sentence.begins(Cue::Refuse);
+        let objection = sentence.all(Cue::Object).next();
+        if !is_refusal && objection.is_none() {
+            return false;
+        }
+        let me = sentence.person;
+        let line = sentence.line;
+        let in_reach = |said: usize, reach: usize| said < line && line - said <= reach;
+        let newest_question = self
+            .questions
+            .iter()
+            .rev()
+            .take(RECENT)
+            .filter(|question| {
+                question.is_open
+                    && question.matter.is_none()
+                    && self.sentences[question.sentence].person != me
+            })
+            .map(|question| self.sentences[question.sentence].line)
+            .filter(|said| in_reach(*said, REPLY_REACH))
+            .max();
+        let newest_request = self
+            .tasks
+            .iter()
+            .rev()
+            .take(RECENT)
+            .filter(|task| {
+                !task.is_confirmed
+                    && self.sentences[task.sentence].person != me
+                    && (task.owner == me.map(Owner::Person)
+                        || (task.owner.is_none() && task.sort == TaskSort::Request)
+                        || task.sort == TaskSort::Offer)
+                    && task.sort != TaskSort::WhoAsks
+            })
+            .map(|task| self.sentences[task.sentence].line)
+            .filter(|said| in_reach(*said, REPLY_REACH))
+            .max();
+        let reach = if objection.is_some() {
+            3 * REPLY_REACH
+        } else {
+            REPLY_REACH
+        };
+        let candidates: Vec<(usize, usize, usize)> = self
+            .matters
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, matter)| {
+                matches!(
+                    matter.standing,
+                    Standing::Open | Standing::Accepted | Standing::Contested
+                )
+            })
+            .filter(|(_, matter)| objection.is_some() || matter.by != me)
+            .map(|(index, matter)| {
+                let said = *matter.sources.last().unwrap_or(&0);
+                let own = self.sentences[matter.sentence].line;
+                (
+                    index,
+                    said.max(own),
+                    self.sentences[matter.sentence].shared(&sentence.topic),
+                )
+            })
+            .filter(|(_, said, _)| in_reach(*said, reach))
+            .collect();
+        let best = candidates
+            .iter()
+            .filter(|(_, _, common)| *common > 0)
+            .max_by_key(|(index, ..)| *index)
+            .or_else(|| {
+                candidates
+                    .iter()
+                    .max_by_key(|(index, said, _)| (*said, *index))
+            })
+            .copied();
+        let newest_matter = best.map(|(_, said, _)| said);
+        if newest_request > newest_matter && newest_request >= newest_question {
+            if is_refusal {
+                let said = newest_request.unwrap_or_default();
+                for task in self.tasks.iter_mut().rev().take(RECENT) {
+                    if self.sentences[task.sentence].line == said
+                        && !task.is_confirmed
+                        && task.owner.as_ref().is_none_or(|owner| {
+                            Some(owner) == me.map(Owner::Person).as_ref()
+                                || task.sort == TaskSort::Offer
+                        })
+                    {
+                        task.is_live = false;
+                        task.owner = None;
+                    }
+                }
+            }
+            return is_refusal;
+        }
+        if newest_question > newest_matter {
+            if is_refusal && !self.sentences[at].has(Cue::NoAnswer) {
+                self.close_line(newest_question.unwrap_or_default());
+            }
+            return false;
+        }
+        let Some((index, said, _)) = best else {
+            return false;
+        };
+        let proposal_line = self.sentences[self.matters[index].sentence].line;
+        let is_late = line - said > REPLY_REACH && self.sentences[at].topic.is_empty();
+        if is_late {
+            return false;
+        }
+        let first = self.matters.len().saturating_sub(RECENT);
+        for matter in &mut self.matters[first..] {
+            if self.sentences[matter.sentence].line == proposal_line
+                && matter.standing != Standing::Dropped
+            {
+                matter.standing = Standing::Contested;
+                matter.contested_by = me;
+            }
+        }
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            if self.sentences[question.sentence].line == proposal_line {
+                question.is_open = false;
+            }
+        }
+        true
+    }
+
+    /// Takes back what was said last, or what shares its subject.
+    pub(super) fn retract(&mut self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let Some(hit) = sentence.all(Cue::Retract).next() else {
+            return false;
+        };
+        let line = sentence.line;
+        let text = sentence.tokens[hit.at].word.text.as_str();
+        let is_pointing = sentence.tokens[hit.at..].iter().any(|token| {
+            is_any(
+                token.word.text.as_str(),
+                "that it this das es eso ça mind nevermind nvm doch all lo",
+            )
+        }) || text.starts_with("olv")
+            || text.starts_with("déja")
+            || text.starts_with("deja");
+        // "Never mind, …", with nothing that it is about.
+        let is_whole = sentence.clause_start(hit.at) == hit.at
+            && sentence.is_mark(
+                sentence
+                    .all(Cue::Retract)
+                    .map(|hit| hit.end)
+                    .min()
+                    .unwrap_or(0),
+            );
+        let score = |topic: &[u32]| shared(topic, &sentence.topic);
+        let matter = self
+            .matters
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, matter)| matter.standing != Standing::Dropped)
+            .map(|(index, matter)| {
+                (
+                    score(&self.sentences[matter.sentence].topic),
+                    self.sentences[matter.sentence].line,
+                    index,
+                )
+            })
+            .max_by_key(|(score, line, index)| (*score, *line, *index));
+        let task = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, task)| task.is_live)
+            .map(|(index, task)| {
+                (
+                    score(&task.topic),
+                    *task.sources.last().unwrap_or(&0),
+                    index,
+                )
+            })
+            .max_by_key(|(score, line, index)| (*score, *line, *index));
+        let near = |said: usize| line - said <= 2 * REPLY_REACH;
+        let fits = |found: &(usize, usize, usize)| {
+            found.0 > 0
+                || (is_pointing && near(found.1) && sentence.topic.len() < 2)
+                || (is_whole && near(found.1))
+        };
+        let matter = matter.filter(fits);
+        let task = task.filter(fits);
+        match (matter, task) {
+            (Some(matter), Some(task)) if (task.0, task.1) > (matter.0, matter.1) => {
+                self.tasks[task.2].is_live = false;
+            }
+            (Some(matter), _) => {
+                self.matters[matter.2].standing = Standing::Dropped;
+                let gone = self.matters[matter.2].sentence;
+                self.sentences[gone].is_hidden = true;
+                // What was to be done for it goes with it.
+                if let Some(task) = task.filter(|task| task.0 > 0) {
+                    self.tasks[task.2].is_live = false;
+                }
+            }
+            (None, Some(task)) => {
+                self.tasks[task.2].is_live = false;
+                let gone = self.tasks[task.2].sentence;
+                self.sentences[gone].is_hidden = true;
+            }
+            (None, None) => return false,
+        }
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            let asked = &self.sentences[question.sentence];
+            if asked.shared(&self.sentences[at].topic) > 0 {
+                question.is_open = false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,272 @@
+//! Decisions: said as such, or by closing words.
+
+use super::super::{cues::Cue, sentence::Hit, sentence::is_any};
+use super::{Matter, RECENT, REPLY_REACH, Standing, Thread};
+
+impl Thread {
+    pub(super) fn matter(&self, at: usize, standing: Standing) -> Matter {
+        let sentence = &self.sentences[at];
+        Matter {
+            sentence: at,
+            from: 0,
+            to: sentence.tokens.len(),
+            standing,
+            by: sentence.person,
+            contested_by: None,
+            sources: vec![sentence.line],
+            reworded: None,
+            changes: None,
+            answers: None,
+            is_alternative: false,
+            is_preference: false,
+        }
+    }
+
+    pub(super) fn decide(&mut self, at: usize, has_task: bool) -> bool {
+        let sentence = &self.sentences[at];
+        let closing = self.is_closing(at).then_some(Hit {
+            cue: Cue::Decision,
+            at: sentence.start(),
+            end: sentence.start(),
+        });
+        let Some(hit) = sentence.all(Cue::Decision).next().copied().or(closing) else {
+            return false;
+        };
+        let is_plain = !sentence.is_question
+            && !sentence.has(Cue::Undecided)
+            && !sentence.has(Cue::Hedge)
+            && !self.is_conditional(at, hit.at)
+            && !sentence
+                .all(Cue::Reported)
+                .any(|reported| reported.at < hit.at)
+            && !sentence.all(Cue::Not).any(|not| {
+                not.end == hit.at
+                    || (not.at >= hit.at
+                        && not.end <= hit.end + 1
+                        && sentence.tokens[not.at].is("not"))
+            });
+        // "Agreed." alone agrees to what was said before.
+        let content =
+            closing.is_some() || sentence.words() > hit.end - hit.at + 1 || sentence.words() > 4;
+        let is_future = has_task
+            && is_any(
+                sentence.tokens[hit.at].word.text.as_str(),
+                "we'll we wir on vamos",
+            );
+        if !is_plain || !content || is_future {
+            return false;
+        }
+        let clause = sentence.clause_start(hit.at);
+        // What was said before the clause ("Ok, …") is no part of it.
+        let from = if clause > 0
+            && clause < 5
+            && sentence.tokens[..clause]
+                .iter()
+                .all(|t| t.word.known.is_some())
+        {
+            clause
+        } else {
+            0
+        };
+        let mut matter = self.matter(at, Standing::Accepted);
+        matter.from = from;
+        matter.to = self.matter_end(at, from);
+        if closing.is_some() {
+            matter.from = matter.from.max(self.content_start(at));
+            matter.to = self.phrase_end(at, matter.from, matter.to);
+            matter.answers = self.chosen(at);
+            self.find_change(&mut matter, at);
+            if let Some((old, old_at, new, new_at)) = matter.changes.take() {
+                self.replace(old, old_at, new, new_at);
+            }
+        }
+        self.supersede_same(at);
+        self.close_questions(at);
+        self.matters.push(matter);
+        true
+    }
+
+    /// Where a task or the rest begins that is no part of a matter.
+    pub(super) fn matter_end(&self, at: usize, from: usize) -> usize {
+        let sentence = &self.sentences[at];
+        let cut = sentence
+            .all(Cue::Promise)
+            .chain(sentence.all(Cue::InsteadOf))
+            .map(|hit| {
+                if hit.cue == Cue::Promise {
+                    sentence.clause_start(hit.at)
+                } else {
+                    hit.at
+                }
+            })
+            .filter(|cut| *cut > from + 1)
+            .min();
+        let mut to = cut.unwrap_or(sentence.tokens.len());
+        while to > from
+            && (sentence.is_mark(to - 1)
+                || is_any(
+                    sentence.tokens[to - 1].word.text.as_str(),
+                    "and und y et but so",
+                ))
+            && cut.is_some()
+        {
+            to -= 1;
+        }
+        to
+    }
+
+    pub(super) fn is_conditional(&self, at: usize, before: usize) -> bool {
+        let sentence = &self.sentences[at];
+        sentence.all(Cue::If).any(|hit| {
+            let previous = hit
+                .at
+                .checked_sub(1)
+                .map_or("", |at| sentence.tokens[at].word.text.as_str());
+            let is_whether = is_any(
+                previous,
+                "check ask see find out test know verify prüfen fragen wonder comprobar \
+preguntar vérifier demander voir ver , her him them",
+            ) && hit.at > before
+                && previous != ",";
+            let is_courtesy = sentence.tokens.get(hit.at + 1).is_some_and(|token| {
+                is_any(
+                    token.word.text.as_str(),
+                    "possible necessary needed not möglich nötig posible possible,",
+                )
+            });
+            !is_whether && !is_courtesy
+        })
+    }
+
+    /// A later decision on the same subject with another value replaces the earlier one without saying so.
+    pub(super) fn supersede_same(&mut self, at: usize) {
+        let mut pairs = Vec::new();
+        let new = &self.sentences[at];
+        for matter in self.matters.iter().rev().take(RECENT) {
+            let old = &self.sentences[matter.sentence];
+            if matter.standing == Standing::Dropped || matter.sentence == at {
+                continue;
+            }
+            let common = old.shared(&new.topic);
+            let is_bare = old.topic.is_empty() || new.topic.is_empty();
+            let is_close = is_bare && new.line - old.line <= 2 * REPLY_REACH;
+            let is_related = common > 0 && common * 2 >= old.topic.len().min(new.topic.len());
+            if !is_related && !is_close {
+                continue;
+            }
+            for (new_at, value) in new.values.iter().enumerate() {
+                if let Some(old_at) = old.counterpart(value, new) {
+                    pairs.push((matter.sentence, old_at, at, new_at));
+                }
+            }
+        }
+        for (old, old_at, new, new_at) in pairs {
+            self.replace(old, old_at, new, new_at);
+        }
+        // The same said again stands once.
+        let new = &self.sentences[at];
+        for matter in self.matters.iter_mut().rev().take(RECENT) {
+            let old = &self.sentences[matter.sentence];
+            let common = old.shared(&new.topic);
+            let same_values = old.values.iter().all(|value| {
+                let key = old
+                    .edits
+                    .iter()
+                    .find(|edit| edit.from == value.from)
+                    .map_or(&value.key, |edit| &edit.key);
+                new.values.iter().any(|other| other.key == *key)
+            });
+            let is_bare = old.topic.is_empty() || new.topic.is_empty();
+            let is_close =
+                is_bare && !old.values.is_empty() && new.line - old.line <= 2 * REPLY_REACH;
+            let is_related = common > 0 && common * 2 > old.topic.len().min(new.topic.len());
+            if (is_related || is_close) && same_values {
+                matter.standing = Standing::Dropped;
+            }
+        }
+    }
+
+    pub(super) fn close_questions(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            let asked = &self.sentences[question.sentence];
+            let common = asked.shared(&sentence.topic);
+            if common > 0 && common * 2 >= asked.topic.len() {
+                question.is_open = false;
+            }
+        }
+    }
+
+    /// Where a reason or an aside begins behind a preference; words such as "too" at its end are left out.
+    pub(super) fn phrase_end(&self, at: usize, from: usize, to: usize) -> usize {
+        let sentence = &self.sentences[at];
+        let mut end = (from + 1..to)
+            .find(|at| sentence.all(Cue::Aside).any(|hit| hit.at == *at))
+            .unwrap_or(to);
+        let is_filler = |at: usize| {
+            let entry = sentence.tokens[at].known();
+            sentence.is_mark(at)
+                || entry.is_some_and(|entry| entry.fillers.contains(&sentence.language))
+        };
+        while end > from + 1 && is_filler(end - 1) {
+            end -= 1;
+        }
+        end
+    }
+
+    /// Behind "ok," or "great, then".
+    pub(super) fn content_start(&self, at: usize) -> usize {
+        let sentence = &self.sentences[at];
+        let is_opening = |at: usize| {
+            sentence.is_mark(at)
+                || is_any(
+                    sentence.tokens[at].word.text.as_str(),
+                    "so then also dann alors entonces",
+                )
+        };
+        let mut from = sentence.start();
+        while let Some(end) = sentence
+            .all(Cue::Agree)
+            .filter(|hit| hit.at == from)
+            .map(|hit| hit.end)
+            .max()
+        {
+            from = end;
+            while from + 1 < sentence.tokens.len() && is_opening(from) {
+                from += 1;
+            }
+        }
+        if from + 1 >= sentence.tokens.len() && sentence.is_mark(from) {
+            return sentence.start();
+        }
+        from
+    }
+
+    /// "Svelte it is", "Granada then": closes what was spoken of.
+    pub(super) fn is_closing(&self, at: usize) -> bool {
+        const THEN: [&str; 4] = ["then", "entonces", "alors", "dann"];
+        let sentence = &self.sentences[at];
+        let mut from = sentence.start();
+        while let Some(hit) = sentence.all(Cue::Agree).find(|hit| hit.at == from) {
+            from = hit.end;
+            while from < sentence.tokens.len() && sentence.is_mark(from) {
+                from += 1;
+            }
+        }
+        let words: Vec<&str> = sentence.tokens[from..]
+            .iter()
+            .map(|token| token.word.text.as_str())
+            .filter(|text| text.chars().any(char::is_alphanumeric))
+            .collect();
+        let is_open = sentence.is_question || sentence.has(Cue::If) || sentence.has(Cue::Undecided);
+        if is_open || words.len() > 9 {
+            return false;
+        }
+        let is_then = |word: Option<&&str>| word.is_some_and(|word| THEN.contains(word));
+        let is_closed = matches!(words.as_slice(), [.., "it", "is"])
+            || is_then(words.last())
+            || (words.len() <= 5 && is_then(words.first()));
+        let is_value = !sentence.values.is_empty() && sentence.topic.is_empty();
+        is_closed && (is_value || self.is_spoken_of(at))
+    }
+}

@@ -1,0 +1,386 @@
+//! Tasks: who took them on, handed them over, gave them back or finished them.
+
+use super::super::{
+    Owner, cues::Cue, sentence::is_any, sentence::shared, tasks, tasks::Draft, tasks::TaskSort,
+};
+use super::{POINTING_REACH, Question, RECENT, REPLY_REACH, Task, Thread, add};
+
+impl Thread {
+    pub(super) fn find_tasks(&mut self, at: usize) -> bool {
+        let addressed = self.addressed.clone();
+        let me = self.sentences[at].person;
+        let line = self.sentences[at].line;
+        let before = (self.first_of_line[line.saturating_sub(2)]..at)
+            .rev()
+            .take(POINTING_REACH)
+            .find_map(|before| {
+                self.sentences[before]
+                    .person
+                    .filter(|person| Some(*person) != me)
+            });
+        let hearers = tasks::Hearers {
+            addressed: addressed.as_ref(),
+            before,
+        };
+        let drafts = tasks::drafts(&self.sentences[at], &self.people, hearers);
+        let mut has_task = false;
+        for draft in drafts.into_iter().take(6) {
+            let sentence = &self.sentences[at];
+            let is_promise = matches!(draft.sort, TaskSort::Promise | TaskSort::Assigned);
+            let clause = sentence.clause_start(draft.from.saturating_sub(1));
+            let is_told = sentence
+                .all(Cue::Reported)
+                .any(|hit| hit.at < draft.from && sentence.tokens[hit.at..draft.from].len() < 8);
+            let is_hedged = is_promise
+                && sentence
+                    .all(Cue::Hedge)
+                    .any(|hit| hit.at + 6 >= clause && hit.at < draft.to + 2);
+            let is_conditional = draft.sort != TaskSort::WhoAsks
+                && self.is_conditional(at, draft.from)
+                && !(draft.sort == TaskSort::Request && sentence.is_question);
+            let is_negated = sentence.tokens.get(draft.from).is_some_and(|token| {
+                matches!(token.word.text.as_str(), "not" | "never" | "nicht" | "pas")
+            });
+            let is_past = draft.sort == TaskSort::Promise
+                && sentence.has(Cue::Done)
+                && sentence
+                    .all(Cue::Done)
+                    .any(|hit| hit.at < draft.from && hit.end + 3 > draft.from);
+            if is_told || is_hedged || is_conditional || is_negated || is_past {
+                has_task |= is_conditional || is_hedged;
+                continue;
+            }
+            has_task |= self.take(at, draft);
+        }
+        has_task
+    }
+
+    /// The task or sentence that "it" stands for.
+    pub(super) fn antecedent(
+        &self,
+        at: usize,
+        owner: Option<&Owner>,
+    ) -> (Option<usize>, Option<usize>) {
+        let sentence = &self.sentences[at];
+        let line = sentence.line;
+        let task = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, task)| {
+                line - task.sources.last().copied().unwrap_or(line).min(line) <= REPLY_REACH
+            })
+            .filter(|(_, task)| task.owner.as_ref() != owner || !task.is_confirmed)
+            // What is still nobody's comes first.
+            .max_by_key(|(index, task)| (!task.is_live || !task.is_confirmed, *index))
+            .map(|(index, _)| index);
+        let before = (self.first_of_line[line.saturating_sub(3)]..at)
+            .rev()
+            .take(POINTING_REACH)
+            .find(|before| {
+                let said = &self.sentences[*before];
+                said.person.is_some()
+                    && said.person != sentence.person
+                    && said.words() > 2
+                    && !said.is_hidden
+            });
+        let task = task.filter(|task| {
+            let own = &self.tasks[*task];
+            let is_free = !own.is_live || !own.is_confirmed;
+            is_free || self.sentences[at].has(Cue::HandOver)
+        });
+        (task, before)
+    }
+
+    pub(super) fn take(&mut self, at: usize, draft: Draft) -> bool {
+        let sentence = &self.sentences[at];
+        let line = sentence.line;
+        let me = sentence.person.map(Owner::Person);
+        let is_own = draft.sort == TaskSort::Promise;
+        let due = draft.due.map(|due| (at, due));
+        if draft.is_anaphoric {
+            return self.take_over(at, &draft, due);
+        }
+        let topic = self.topic_of(at, &draft);
+        let is_handed = sentence.has(Cue::HandOver);
+        let same = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .find(|(_, task)| {
+                let common = shared(&task.topic, &topic);
+                let is_close = common > 0 && common * 2 > task.topic.len().min(topic.len());
+                let is_near = line - task.sources.last().copied().unwrap_or(line).min(line)
+                    <= 4 * REPLY_REACH;
+                let is_same_owner = task.owner == draft.owner;
+                let is_free = !task.is_live || !task.is_confirmed;
+                is_close
+                    && is_near
+                    && (is_same_owner
+                        || is_free && draft.sort != TaskSort::WhoAsks
+                        || is_handed
+                        || draft.sort == TaskSort::Assigned)
+            })
+            .map(|(index, _)| index);
+        if let Some(index) = same {
+            let task = &mut self.tasks[index];
+            let is_weaker = !is_own
+                && task.is_live
+                && task.is_confirmed
+                && task.owner != draft.owner
+                && !is_handed
+                && draft.sort != TaskSort::Assigned;
+            if is_weaker || matches!(draft.sort, TaskSort::Offer | TaskSort::WhoAsks) {
+                return true;
+            }
+            if task.sort == TaskSort::WhoAsks || draft.owner.is_some() {
+                task.owner.clone_from(&draft.owner);
+            }
+            task.is_live = draft.sort != TaskSort::Request || draft.owner.is_some();
+            task.is_confirmed |= is_own;
+            add(&mut task.sources, line);
+            if due.is_some() {
+                task.due = due;
+            }
+            // The words of the owner, if they say at least as much.
+            if topic.len() >= task.topic.len() && (is_own || task.sort == TaskSort::WhoAsks) {
+                task.draft = draft.clone();
+                task.sentence = at;
+                task.topic = topic;
+            }
+            task.sort = draft.sort;
+            self.close_task_questions(index);
+            return true;
+        }
+        let is_question = sentence.is_question;
+        let is_live = match draft.sort {
+            TaskSort::Promise | TaskSort::Assigned => true,
+            TaskSort::Request => draft.owner.is_some() && draft.owner != me,
+            TaskSort::Offer | TaskSort::WhoAsks => false,
+        };
+        let sort = draft.sort;
+        let about = self.about(at, &draft);
+        let mut sources = vec![line];
+        if let Some(about) = about {
+            add(&mut sources, self.sentences[about].line);
+        }
+        self.tasks.push(Task {
+            sentence: at,
+            sort,
+            owner: draft.owner.clone(),
+            is_live,
+            is_confirmed: is_own,
+            sources,
+            due,
+            topic,
+            about,
+            draft,
+        });
+        let index = self.tasks.len() - 1;
+        if matches!(sort, TaskSort::WhoAsks)
+            || (sort == TaskSort::Request && is_question && !is_live)
+        {
+            self.questions.push(Question {
+                sentence: at,
+                is_open: true,
+                task: Some(index),
+                matter: None,
+            });
+        }
+        true
+    }
+
+    /// "Check it": the sentence of somebody else that "it" stands for.
+    pub(super) fn about(&self, at: usize, draft: &Draft) -> Option<usize> {
+        let sentence = &self.sentences[at];
+        let words: Vec<usize> = (draft.from..draft.to)
+            .filter(|at| !draft.drops.contains(at) && !sentence.is_mark(*at))
+            .collect();
+        let is_pointing = words.len() <= 3
+            && words.iter().skip(1).all(|at| {
+                sentence.all(Cue::It).any(|hit| hit.at == *at)
+                    || sentence.tokens[*at].word.stem.is_none()
+            })
+            && words
+                .iter()
+                .skip(1)
+                .any(|at| sentence.all(Cue::It).any(|hit| hit.at == *at));
+        if !is_pointing || draft.sort != TaskSort::Promise {
+            return None;
+        }
+        let own = at.checked_sub(1).filter(|before| {
+            let said = &self.sentences[*before];
+            said.line == sentence.line && said.topic.len() > 1 && !said.is_question
+        });
+        if own.is_some() {
+            return own;
+        }
+        (self.first_of_line[sentence.line.saturating_sub(2)]..at)
+            .rev()
+            .take(POINTING_REACH)
+            .find(|before| {
+                self.sentences[*before].person.is_some()
+                    && self.sentences[*before].line < sentence.line
+                    && self.sentences[*before].words() > 2
+            })
+    }
+
+    /// "I'll do it", "Bo takes over": an earlier task gets this owner.
+    pub(super) fn take_over(
+        &mut self,
+        at: usize,
+        draft: &Draft,
+        due: Option<(usize, usize)>,
+    ) -> bool {
+        let line = self.sentences[at].line;
+        let (task, before) = self.antecedent(at, draft.owner.as_ref());
+        let task_line = task.map(|task| self.sentences[self.tasks[task].sentence].line);
+        let before_line = before.map(|before| self.sentences[before].line);
+        let is_own = draft.sort == TaskSort::Promise;
+        // "ok, will do" has taken it already.
+        let taken = self.tasks.iter_mut().rev().take(8).find(|task| {
+            task.is_live
+                && task.is_confirmed
+                && task.owner == draft.owner
+                && task.sources.last() == Some(&line)
+        });
+        if is_own && let Some(task) = taken {
+            task.due = task.due.or(due);
+            return true;
+        }
+        if let Some(index) = task
+            && (before_line.is_none_or(|before| line - before <= REPLY_REACH)
+                || task_line.is_some())
+        {
+            let task = &mut self.tasks[index];
+            task.owner.clone_from(&draft.owner);
+            task.is_live = true;
+            task.is_confirmed = is_own;
+            task.sort = draft.sort;
+            add(&mut task.sources, line);
+            if due.is_some() {
+                task.due = due;
+            }
+            self.close_task_questions(index);
+            return true;
+        }
+        if !is_own || self.sentences[at].has(Cue::HandOver) {
+            return false;
+        }
+        let Some(before) = before.filter(|before| line - self.sentences[*before].line <= 2) else {
+            return false;
+        };
+        let is_short = self.sentences[at].words() <= 2
+            && self.sentences[at]
+                .tokens
+                .first()
+                .is_some_and(|token| is_any(token.word.text.as_str(), "me mine yo moi ich i i'll"));
+        if is_short {
+            return false;
+        }
+        let mut sources = vec![line];
+        add(&mut sources, self.sentences[before].line);
+        let topic = self.sentences[before].topic.clone();
+        self.tasks.push(Task {
+            sentence: at,
+            draft: draft.clone(),
+            sort: TaskSort::Promise,
+            owner: draft.owner.clone(),
+            is_live: true,
+            is_confirmed: true,
+            sources,
+            due,
+            topic,
+            about: Some(before),
+        });
+        true
+    }
+
+    pub(super) fn close_task_questions(&mut self, index: usize) {
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            if question.task == Some(index) {
+                question.is_open = false;
+            }
+        }
+    }
+
+    pub(super) fn topic_of(&self, at: usize, draft: &Draft) -> Vec<u32> {
+        let sentence = &self.sentences[at];
+        let mut topic: Vec<u32> = (draft.from..draft.to)
+            .filter(|at| !draft.drops.contains(at))
+            .filter_map(|at| sentence.tokens[at].word.stem)
+            .collect();
+        topic.sort_unstable();
+        topic.dedup();
+        topic
+    }
+
+    /// "Already done!": what was just asked for or promised is no task any more.
+    pub(super) fn finish(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let me = sentence.person.map(Owner::Person);
+        let line = sentence.line;
+        let is_short = sentence.words() <= 4;
+        let is_already = sentence
+            .tokens
+            .iter()
+            .any(|token| is_any(&token.word.text, "already schon bereits ya déjà"));
+        let done = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            let is_same = shared(&task.topic, &sentence.topic) > 0;
+            let is_meant = task.owner == me && is_short || is_already && is_same;
+            task.is_live && is_meant && line - said.min(line) <= REPLY_REACH
+        });
+        if let Some(task) = done {
+            task.is_live = false;
+            task.is_confirmed = true;
+        }
+    }
+
+    /// "I can't do it after all": the speaker's task goes.
+    pub(super) fn decline(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let Some(me) = sentence.person.map(Owner::Person) else {
+            return;
+        };
+        let line = sentence.line;
+        let mine = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, task)| {
+                task.is_live && task.owner.as_ref() == Some(&me)
+                    || (task.owner.is_none()
+                        && task.sort == TaskSort::Request
+                        && self.sentences[task.sentence].person != sentence.person)
+            })
+            .map(|(index, task)| {
+                let said = task.sources.last().copied().unwrap_or_default();
+                (shared(&task.topic, &sentence.topic), said, index)
+            })
+            .max();
+        let Some((common, said, index)) = mine else {
+            return;
+        };
+        let is_pointing = sentence.has(Cue::It) || sentence.topic.len() < 3;
+        let is_asked = line - said <= 3 && !self.tasks[index].is_confirmed;
+        if common > 0
+            || (is_pointing
+                && line - said <= 4 * REPLY_REACH
+                && !sentence.values.iter().any(|value| value.date.is_some()))
+            || is_asked
+        {
+            let task = &mut self.tasks[index];
+            task.is_live = false;
+            task.is_confirmed = false;
+            // So that "it" finds it.
+            add(&mut task.sources, line);
+        }
+    }
+}

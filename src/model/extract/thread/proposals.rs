@@ -1,0 +1,333 @@
+//! What is put forward, and by whom.
+
+use super::super::{cues::Cue, sentence::Sentence, sentence::is_any};
+use super::{Matter, Question, RECENT, REPLY_REACH, Standing, Thread};
+
+impl Thread {
+    /// Puts something forward; whether it did.
+    pub(super) fn propose(&mut self, at: usize, is_agreed: bool) -> bool {
+        let sentence = &self.sentences[at];
+        let person = sentence.person;
+        if (sentence.has(Cue::Rhetorical)
+            && sentence.values.is_empty()
+            && sentence.is_question
+            && sentence.words() < 7)
+            || sentence.has(Cue::Undecided) && !sentence.is_question
+        {
+            return false;
+        }
+        let head = sentence
+            .all(Cue::Proposal)
+            .filter(|hit| sentence.clause_start(hit.at) == hit.at || hit.at <= sentence.start())
+            .find(|hit| {
+                let first = sentence.tokens[hit.at].word.text.as_str();
+                match first {
+                    "is" | "does" | "would" | "ist" | "passt" | "geht" | "how"
+                        if hit.end - hit.at <= 1
+                            || first == "how" && sentence.tokens[hit.end - 1].is("does") =>
+                    {
+                        sentence.is_question
+                            && !sentence.values.is_empty()
+                            && sentence.has(Cue::Works)
+                            || (sentence.is_question
+                                && !sentence.values.is_empty()
+                                && sentence.words() <= 6
+                                && matches!(first, "passt" | "geht" | "does"))
+                    }
+                    "can" | "können" | "podemos" => sentence.is_question,
+                    _ => true,
+                }
+            })
+            .copied();
+        let favour = sentence
+            .all(Cue::Favour)
+            .filter(|hit| {
+                !sentence.is_question
+                    && sentence.clause_start(hit.at) + 1 >= hit.at
+                    && !self.is_conditional(at, 0)
+            })
+            .max_by_key(|hit| hit.end)
+            .copied();
+        let is_elliptic = sentence.is_question
+            && !sentence.values.is_empty()
+            && (sentence.words() <= 7
+                || sentence.words() <= 10 && sentence.tokens.iter().any(|token| token.is(":")))
+            && !sentence.begins(Cue::Asks)
+            && !sentence.tokens.iter().any(|token| {
+                is_any(
+                    token.word.text.as_str(),
+                    "is are was did why ist war has have es est",
+                )
+            });
+        let is_taken_up = sentence.is_question
+            && sentence.words() <= 4
+            && !sentence.topic.is_empty()
+            && !sentence.begins(Cue::Asks)
+            && !sentence.has(Cue::Rhetorical)
+            && self.is_spoken_of(at);
+        let is_elliptic = is_elliptic || is_taken_up;
+        // "Blue!", "Monday works for me": an answer to a question is put forward.
+        let answers = self.asked_before(at);
+        let is_reply = !sentence.is_question
+            && !is_agreed
+            && answers.is_some()
+            && sentence.is_first
+            && !(sentence.topic.is_empty() && sentence.values.is_empty())
+            && (sentence.words() <= 5
+                || sentence.words() <= 8
+                    && answers
+                        .is_some_and(|asked| self.sentences[asked].shared(&sentence.topic) > 0))
+            && !sentence.has(Cue::NoAnswer)
+            && !sentence.begins(Cue::Refuse)
+            && !sentence.has(Cue::Cannot);
+        // "So we go with the blue one?"
+        let is_asked = sentence.is_question
+            && sentence.has(Cue::Decision)
+            && !sentence.begins(Cue::Asks)
+            && !sentence.has(Cue::Reported);
+        let (from, is_preference) = match (head, favour) {
+            (Some(head), _) => {
+                let is_kept = keeps_head(sentence, head.at);
+                (if is_kept { head.at } else { head.end }, false)
+            }
+            (None, Some(favour)) => (favour.end, true),
+            _ if is_elliptic || is_asked => (sentence.start(), false),
+            _ if is_reply => (sentence.start(), true),
+            _ => return false,
+        };
+        let is_negative = sentence.all(Cue::Not).any(|hit| hit.at == from);
+        if from >= sentence.tokens.len()
+            || sentence.words() < 1
+            || (from + 1 >= sentence.tokens.len() && sentence.is_mark(from))
+        {
+            return false;
+        }
+        let is_pointing = (from..sentence.tokens.len()).all(|at| {
+            sentence.is_mark(at)
+                || sentence.all(Cue::It).any(|hit| hit.at == at)
+                || is_any(
+                    sentence.tokens[at].word.text.as_str(),
+                    "do try go for with then",
+                )
+        });
+        let is_mere = sentence.values.is_empty()
+            && sentence.is_question
+            && head.is_some()
+            && (from..sentence.tokens.len())
+                .filter(|at| !sentence.is_mark(*at))
+                .count()
+                < 2;
+        if is_pointing || is_mere || is_negative && from == 0 {
+            return false;
+        }
+        let is_alternative = sentence.is_question
+            && sentence
+                .tokens
+                .iter()
+                .any(|token| matches!(token.word.text.as_str(), "or" | "oder" | "o" | "ou"))
+            && !sentence.values.iter().any(|value| {
+                sentence
+                    .tokens
+                    .get(value.to)
+                    .is_some_and(|token| token.is("or"))
+                    && sentence
+                        .tokens
+                        .get(value.to + 1)
+                        .is_some_and(|token| token.is("so"))
+            });
+        let is_question = sentence.is_question;
+        let mut matter = self.matter(at, Standing::Open);
+        matter.from = from;
+        matter.to = self.matter_end(at, from);
+        matter.answers = answers;
+        matter.is_alternative = is_alternative;
+        matter.is_preference = is_preference;
+        if let Some(person) = person {
+            self.stances.insert(person, (at, from));
+        }
+        // "Yes, let's do Monday" repeats what was agreed.
+        if is_agreed
+            && let Some(agreed) = self
+                .matters
+                .iter_mut()
+                .rev()
+                .take(RECENT)
+                .find(|matter| matter.standing == Standing::Accepted)
+        {
+            let old = &self.sentences[agreed.sentence];
+            let new = &self.sentences[at];
+            let has_other = new.values.iter().any(|value| {
+                old.values
+                    .iter()
+                    .any(|other| other.sort == value.sort && other.key != value.key)
+            });
+            if !has_other
+                && (old.shared(&new.topic) > 0
+                    || new
+                        .values
+                        .iter()
+                        .any(|value| old.values.iter().any(|other| other.key == value.key)))
+            {
+                return true;
+            }
+        }
+        if is_question {
+            let matter_at = self.matters.len();
+            self.questions.push(Question {
+                sentence: at,
+                is_open: true,
+                task: None,
+                matter: (!is_alternative).then_some(matter_at),
+            });
+        }
+        if !is_preference {
+            self.find_change(&mut matter, at);
+        }
+        if is_preference {
+            matter.to = self.phrase_end(at, from, matter.to);
+        }
+        self.matters.push(matter);
+        true
+    }
+
+    /// A proposal of another value than something agreed has: it changes that once it is accepted.
+    pub(super) fn find_change(&self, matter: &mut Matter, at: usize) {
+        let new = &self.sentences[at];
+        let old = self.matters.iter().rev().take(RECENT).find_map(|old| {
+            if !matches!(old.standing, Standing::Accepted | Standing::Open) || old.sentence == at {
+                return None;
+            }
+            let sentence = &self.sentences[old.sentence];
+            let is_close = new.line - sentence.line <= 2 * REPLY_REACH;
+            let is_bare = new.topic.is_empty() || sentence.topic.is_empty();
+            let is_same = sentence.shared(&new.topic) > 0
+                || new.has(Cue::HandOver)
+                || new.has(Cue::Correct)
+                || is_close && is_bare;
+            let pair =
+                new.values.iter().enumerate().find_map(|(new_at, value)| {
+                    Some((sentence.counterpart(value, new)?, new_at))
+                })?;
+            is_same.then_some((old.sentence, pair.0, at, pair.1))
+        });
+        matter.changes = old.or_else(|| self.find_due(at));
+    }
+
+    /// The due date of a task close before that a proposal would change.
+    pub(super) fn find_due(&self, at: usize) -> Option<(usize, usize, usize, usize)> {
+        let new = &self.sentences[at];
+        if !new.topic.is_empty() {
+            return None;
+        }
+        let close = self.tasks.iter().rev().take(8).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            task.is_live && task.due.is_some() && new.line - said.min(new.line) <= 2
+        })?;
+        let (sentence, due) = close.due?;
+        let old = &self.sentences[sentence];
+        let value = new.values.iter().position(|value| {
+            value.date.is_some()
+                && value.key != old.key(due)
+                && value.sort.replaces(&old.values[due].sort)
+        })?;
+        Some((sentence, due, at, value))
+    }
+
+    /// Whether a matter or a choice close before has one of the words.
+    pub(super) fn is_spoken_of(&self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let is_close = |other: usize| {
+            let said = &self.sentences[other];
+            other < at
+                && sentence.line - said.line <= 2 * REPLY_REACH
+                && said.shared(&sentence.topic) > 0
+        };
+        let matters = self
+            .matters
+            .iter()
+            .rev()
+            .take(RECENT)
+            .map(|matter| matter.sentence);
+        let questions = self
+            .questions
+            .iter()
+            .rev()
+            .take(4)
+            .map(|question| question.sentence);
+        matters.chain(questions).any(is_close)
+    }
+
+    /// The question that a decision closes, whoever asked it.
+    pub(super) fn chosen(&mut self, at: usize) -> Option<usize> {
+        let asked = self.choice_before(at, |_| true)?;
+        for question in self.questions.iter_mut().rev().take(RECENT) {
+            if question.sentence == asked {
+                question.is_open = false;
+            }
+        }
+        Some(asked)
+    }
+
+    /// A question of somebody else right before, that asks for a choice.
+    pub(super) fn asked_before(&self, at: usize) -> Option<usize> {
+        let person = self.sentences[at].person;
+        self.choice_before(at, |asker| asker != person)
+    }
+
+    pub(super) fn choice_before(
+        &self,
+        at: usize,
+        fits: impl Fn(Option<usize>) -> bool,
+    ) -> Option<usize> {
+        let sentence = &self.sentences[at];
+        self.questions
+            .iter()
+            .rev()
+            .take(4)
+            .map(|question| question.sentence)
+            .find(|asked| {
+                let asked_sentence = &self.sentences[*asked];
+                let is_choice = asked_sentence.tokens.iter().any(|token| {
+                    is_any(token.word.text.as_str(), "when which where or wann welche welcher welches welchen wo oder cuándo cuál \
+dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien")
+                }) && asked_sentence.tokens.iter().any(|token| {
+                    token.word.text.as_str() == "or"
+                        || token.known().is_some_and(|entry| {
+                            entry.phrases.iter().any(|phrase| phrase.cue == Cue::We)
+                        })
+                });
+                fits(asked_sentence.person)
+                    && sentence.line - asked_sentence.line <= REPLY_REACH
+                    && is_choice
+            })
+    }
+
+    pub(super) fn stance(&mut self, at: usize) {
+        if let Some(person) = self.sentences[at].person {
+            let start = self.sentences[at].start();
+            self.stances.insert(person, (at, start));
+        }
+    }
+}
+
+pub(super) fn keeps_head(sentence: &Sentence, at: usize) -> bool {
+    let first = sentence.tokens[at].word.text.as_str();
+    let second = sentence
+        .tokens
+        .get(at + 1)
+        .map_or("", |token| token.word.text.as_str());
+    match first {
+        "on" => !matches!(second, "devrait" | "pourrait" | "peut"),
+        _ => {
+            is_any(
+                first,
+                "machen nehmen treffen gehen passt bleiben fahren verschieben ist geht is does \
+would quedamos usemos hagamos vayamos quedemos pongamos dejemos nos os te les \
+lanzamos hacemos usamos faisons prenons partons utilisons gardons disons ça \
+einigen sagen we",
+            ) && second != "should"
+                && second != "could"
+                && second != "might"
+        }
+    }
+}
