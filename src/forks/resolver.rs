@@ -112,16 +112,23 @@ impl Handler for Resolver {
             let Some(task) = task else {
                 return Err(LeaseLost::Gone);
             };
-            // No fourth call of a model: the draft is extracted.
-            let done = match self.read(&task).await {
+            // No fourth call of a model: the draft is extracted. Where even that cannot be stored, the task fails.
+            let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
                     let drafted = extracted(&read, None);
                     self.store(&task, lease, read, drafted).await
                 }
-                Err(Abort::Db(e)) => return Err(LeaseLost::Db(e)),
-                Ok(None) | Err(_) => self.fail(lease).await,
+                Ok(None) => self.fail(lease).await,
+                Err(e) => Err(e),
             };
-            match done {
+            let ended = match stored {
+                Err(Abort::Db(e)) => {
+                    tracing::error!(task.id = %task.id, error = %e, "a draft could not be stored");
+                    self.fail(lease).await
+                }
+                other => other,
+            };
+            match ended {
                 Ok(()) => Ok(()),
                 Err(Abort::Db(e)) => Err(LeaseLost::Db(e)),
                 Err(_) => Err(LeaseLost::Gone),
@@ -353,7 +360,7 @@ async fn publish_if_open(
     hub: &Hub,
 ) -> Result<Option<crate::ids::MessageId>, LeaseLost> {
     let open: Vec<(i64,)> = c
-        .q("select 1 from threads t join channels ch on ch.id = t.channel_id where t.id = $1 and t.status = 'open' \
+        .q("select t.last_seq from threads t join channels ch on ch.id = t.channel_id where t.id = $1 and t.status = 'open' \
             and ch.archived_at is null")
         .bind(draft.thread_id)
         .all()
