@@ -590,6 +590,32 @@ async fn a_draft_stays_when_its_dive_is_abandoned_and_reopened() {
         .await;
 }
 
+#[tokio::test]
+async fn what_was_deleted_may_stay_a_source_and_who_drafted_stays_known() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let said = t.bo.tell_in(&dive.fork, "Let's ship on Monday.").await;
+    let drafted = t.ada.drafted(&dive.fork).await;
+    assert_eq!(drafted["generated_by"], "builtin");
+    let cited = json!({"key_points": [{"text": "Bo wants Monday", "sources": [said]}]});
+    t.ada.change_draft(&dive.fork, cited.clone()).await;
+    t.bo.delete(&format!("/v1/messages/{said}")).await.is(200);
+    let mut whole = t.ada.resolution(&dive.fork).await;
+    whole["conclusion"] = json!("Bo took it back.");
+    let changed = t.ada.change_draft(&dive.fork, whole).await;
+    assert_eq!(changed["key_points"], cited["key_points"]);
+    assert_eq!(
+        (&changed["generated_by"], &changed["edited_by"]),
+        (&json!("builtin"), &json!([t.ada.id]))
+    );
+    t.ada.publish(&dive.fork).await;
+    t.ada.reopen(&dive.fork).await;
+    let second =
+        t.bo.change_draft(&dive.fork, json!({"conclusion": "Again."}))
+            .await;
+    assert_eq!(second["key_points"], cited["key_points"]);
+}
+
 async fn type_words(editor: &Person, fork: &str, words: usize) {
     for n in 1..=words {
         let headline = format!("Word {n}");

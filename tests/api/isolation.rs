@@ -370,3 +370,68 @@ async fn mentions_find_only_people_and_agents_of_the_workspace() {
     assert_eq!(started["message"]["mentions"], json!([]));
     assert_eq!(started["tasks"], json!([]));
 }
+
+#[tokio::test]
+async fn who_is_in_both_workspaces_keeps_their_dives_apart() {
+    let w = two().await;
+    let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
+    w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();
+    let here = w.ada.in_workspace(&w.ada.workspace);
+    let there = w.ada.in_workspace(&w.bo.workspace);
+    assert_eq!(
+        there.get("/v1/decisions").await.ok()["data"][0]["headline"],
+        "Theirs"
+    );
+    assert_eq!(
+        there.get("/v1/action-items").await.ok()["data"][0]["text"],
+        "Theirs too"
+    );
+    for list in ["/v1/decisions", "/v1/action-items"] {
+        assert_eq!(here.get(list).await.ok()["data"], json!([]), "{list}");
+    }
+    for query in [
+        format!("/v1/decisions?channel_id={}", w.channel),
+        format!("/v1/action-items?channel_id={}", w.channel),
+        format!("/v1/action-items?after={}", w.item),
+        format!("/v1/action-items?before={}", w.item),
+    ] {
+        let reply = here.get(&query).await;
+        assert_eq!(reply.status, 404, "{query}: {}", reply.text);
+    }
+    drop(w.app);
+}
+
+#[tokio::test]
+async fn a_dive_starts_in_the_workspace_of_its_message() {
+    let w = two().await;
+    let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
+    w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();
+    let here = w.ada.in_workspace(&w.ada.workspace);
+    let own = here
+        .start(&id(&here.channel("general").await), "Mine")
+        .await;
+    let (thread, root) = (text(&own, "/thread/id"), text(&own, "/message/id"));
+    let foreign = here.try_dive(&thread, &w.message, json!({})).await;
+    assert_eq!(foreign.status, 404, "{}", foreign.text);
+    let foreign = here
+        .try_dive(&thread, &root, json!({"agent_id": w.agent}))
+        .await;
+    assert_eq!(foreign.status, 404, "{}", foreign.text);
+}
+
+#[tokio::test]
+async fn a_socket_of_one_workspace_knows_no_dives_of_ones_other() {
+    let w = two().await;
+    let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
+    w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();
+    w.bo.reopen(&w.fork).await;
+    let mut socket = w.ada.in_workspace(&w.ada.workspace).socket().await;
+    let subscribe = socket
+        .request(json!({"type": "subscribe", "fork_id": w.fork}))
+        .await;
+    assert_eq!(subscribe["error"]["type"], "not_found");
+    w.bo.say_in(&w.fork, "There").await;
+    let seen = socket.settle().await;
+    assert!(seen.iter().all(|f| f["data"].is_null()), "{seen:?}");
+    drop(w.app);
+}

@@ -474,3 +474,36 @@ async fn an_owner_who_left_keeps_no_claim_on_the_list() {
         .await
         .refused(404);
 }
+
+#[tokio::test]
+async fn work_goes_on_after_talk() {
+    let t = team().await;
+    let published = result(
+        &t,
+        json!({"headline": "Monday", "action_items": [{"text": "Book"}]}),
+    )
+    .await;
+    let thread = format!("/v1/threads/{}", text(&published, "/thread_id"));
+    t.ada
+        .patch(&thread, json!({"status": "archived"}))
+        .await
+        .is(200);
+    let path = format!("/v1/action-items/{}", id(&published["action_items"][0]));
+    t.bo.patch(&path, json!({"done": true})).await.is(200);
+    assert_eq!(headlines(&t.bo, "").await, ["Monday"]);
+}
+
+#[tokio::test]
+async fn an_owner_who_does_not_see_the_channel_does_not_see_the_item() {
+    let t = team().await;
+    let board = t.ada.private_channel("board", &[]).await;
+    let content =
+        json!({"headline": "Secret", "action_items": [{"text": "Hush", "owner_id": t.bo.id}]});
+    let mut socket = t.bo.socket().await;
+    result_in(&t, &board, content).await;
+    assert!(items(&t.bo, "?owner=me").await.is_empty());
+    let seen = socket.settle().await;
+    assert!(seen.iter().all(|f| f["data"].is_null()), "{seen:?}");
+    let snapshot = t.bo.get("/v1/snapshot").await.ok();
+    assert!(!snapshot.to_string().contains(&board));
+}

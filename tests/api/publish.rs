@@ -656,3 +656,114 @@ async fn versions_are_listed_page_by_page() {
         .refused(404);
     t.bo.get(&format!("{path}?after=x")).await.refused(400);
 }
+
+#[tokio::test]
+async fn who_left_is_not_told() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let channel = t.ada.private_channel("board", &[&t.bo, &cy]).await;
+    let started = t.ada.start(&channel, "Root").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&cy
+        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .await);
+    t.bo.say_in(&fork, "Monday").await;
+    t.ada
+        .delete(&format!("/v1/members/{}", cy.id))
+        .await
+        .is(204);
+    t.ada
+        .delete(&format!("/v1/channels/{channel}/members/{}", t.bo.id))
+        .await
+        .is(204);
+    let published = t.ada.publish_as(&fork, json!({"headline": "Monday"})).await;
+    let told = published["message"]["metadata"]
+        .get("notify_user_ids")
+        .cloned()
+        .unwrap_or_else(|| json!([]));
+    assert_eq!(told, json!([]), "neither sees the card");
+}
+
+/// Whatever many people do to one dive at the same time: what is acknowledged is there, and the pieces fit.
+#[tokio::test]
+async fn many_hands_on_one_dive_leave_it_whole() {
+    let t = team().await;
+    let dive = t.dive().await;
+    t.ada.say_in(&dive.fork, "Start").await;
+    let path = format!("/v1/forks/{}", dive.fork);
+    let mut tasks = Vec::new();
+    for round in 0..8 {
+        let content =
+            json!({"headline": format!("Round {round}"), "action_items": [{"text": "Book"}]});
+        let form = json!({"resolution": content});
+        let said = t.ada.try_say_in(&dive.fork, "More");
+        let resolved =
+            t.bo.try_resolve(&dive.fork, json!({"publish": round % 3 == 0}));
+        let edited = t.ada.edit_draft(&dive.fork, round, content.clone());
+        let published = async {
+            if round % 2 == 0 {
+                Some(t.bo.try_publish(&dive.fork, form).await)
+            } else {
+                None
+            }
+        };
+        let abandon = format!("{path}/abandon");
+        let abandoned = t.bo.act(&abandon);
+        let reopen = format!("{path}/reopen");
+        let reopened = t.ada.act(&reopen);
+        let (said, resolved, edited, published, abandoned, reopened) =
+            tokio::join!(said, resolved, edited, published, abandoned, reopened);
+        if resolved.status == 202 {
+            tasks.push(text(&resolved.json(), "/task/id"));
+        }
+        for reply in [said, resolved, edited, abandoned, reopened]
+            .into_iter()
+            .chain(published)
+        {
+            assert!(matches!(reply.status, 200..=202 | 409), "{}", reply.text);
+        }
+        t.ada.reopen(&dive.fork).await;
+    }
+    for task in &tasks {
+        t.ada.ended(task).await;
+    }
+    let messages = t.ada.messages(&dive.thread).await;
+    let cards: Vec<Value> = messages
+        .into_iter()
+        .filter(|m| m["kind"] == "resolution")
+        .collect();
+    let versions = t
+        .ada
+        .get(&format!("{path}/resolutions?limit=100"))
+        .await
+        .ok();
+    let versions = list(&versions, "/data");
+    let numbers: Vec<i64> = versions.iter().map(|v| number(v, "/version")).collect();
+    assert_eq!(
+        numbers,
+        (1..=i64::try_from(numbers.len()).unwrap()).collect::<Vec<_>>()
+    );
+    let shown: Vec<String> = versions.iter().map(|v| text(v, "/message_id")).collect();
+    assert_eq!(shown, cards.iter().map(id).collect::<Vec<_>>());
+    let current = versions.iter().filter(|v| v["status"] == "published");
+    assert_eq!(current.count(), versions.len().min(1));
+    let fork = t.ada.fork(&dive.fork).await;
+    let newest = versions.last().map_or(Value::Null, |v| v["id"].clone());
+    assert_eq!(fork["resolution_id"], newest);
+    let said = t.ada.messages_in(&dive.fork).await.len();
+    assert_eq!(
+        number(&fork, "/message_count"),
+        i64::try_from(said).unwrap()
+    );
+    let seqs: Vec<i64> = t
+        .ada
+        .events()
+        .await
+        .iter()
+        .map(|e| number(e, "/seq"))
+        .collect();
+    assert_eq!(
+        seqs,
+        (1..=i64::try_from(seqs.len()).unwrap()).collect::<Vec<_>>()
+    );
+}

@@ -667,6 +667,8 @@ async fn publish_true_posts_the_card_in_the_agents_name() {
         told.contains(&json!(t.ada.id)) && told.contains(&json!(t.bo.id)),
         "nobody of them published it: {told:?}"
     );
+    let channel = t.ada.get(&format!("/v1/channels/{}", t.general)).await.ok();
+    assert_eq!(number(&channel, "/mention_count"), 1, "she is told of it");
     let result = t.ada.resolution(&dive.fork).await;
     assert_eq!(
         (&result["status"], &result["version"], &result["message_id"]),
@@ -759,4 +761,78 @@ async fn without_any_result_there_is_none_to_read() {
         .await
         .ok();
     assert_eq!(versions["data"], json!([]));
+}
+
+#[tokio::test]
+async fn a_retry_never_overwrites_what_people_wrote_since() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    t.ada
+        .begin_draft(&dive.fork, json!({"headline": "First"}))
+        .await;
+    let gate = Gate::new();
+    t.model()
+        .script("resolver", [Answer::text("Fine.").held(&gate)]);
+    let form = json!({"replace_draft": true, "publish": true});
+    let task = text(
+        &t.ada.try_resolve(&dive.fork, form).await.is(202),
+        "/task/id",
+    );
+    gate.reached().await;
+    t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    let edited =
+        t.bo.change_draft(&dive.fork, json!({"headline": "Written since"}))
+            .await;
+    let again = t.ada.act(&format!("/v1/tasks/{task}/retry")).await.is(201);
+    t.ada.completed(&id(&again)).await;
+    assert_eq!(t.ada.resolution(&dive.fork).await, edited);
+    t.bo.abandon(&dive.fork).await;
+    let other = t.dive().await;
+    t.ada.say_in(&other.fork, "Said").await;
+    let (_gate, task) = held(&t, &other.fork).await;
+    t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    t.ada.abandon(&other.fork).await;
+    let closed = t.ada.act(&format!("/v1/tasks/{task}/retry")).await;
+    assert_eq!(closed.refused(409), "fork_closed");
+}
+
+#[tokio::test]
+async fn a_retry_while_another_resolve_runs_leaves_one_draft() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let (_gate, first) = held(&t, &dive.fork).await;
+    t.ada
+        .act(&format!("/v1/tasks/{first}/cancel"))
+        .await
+        .is(200);
+    let (gate, second) = held(&t, &dive.fork).await;
+    let retry = t.ada.act(&format!("/v1/tasks/{first}/retry")).await;
+    assert!(matches!(retry.status, 201 | 409), "{}", retry.text);
+    gate.open();
+    t.ada.completed(&second).await;
+    if retry.status == 201 {
+        t.ada.completed(&id(&retry.json())).await;
+    }
+    let draft = t.ada.resolution(&dive.fork).await;
+    assert_eq!(draft["id"], t.ada.fork(&dive.fork).await["draft_id"]);
+    assert_eq!(draft["version"], 1);
+}
+
+#[tokio::test]
+async fn a_resolve_goes_on_when_its_asker_leaves() {
+    let t = team().await;
+    let (dive, _) = settled(&t).await;
+    let gate = Gate::new();
+    t.model()
+        .script("resolver", [Answer::text("Fine.").held(&gate)]);
+    let task = t.bo.resolve(&dive.fork).await;
+    gate.reached().await;
+    t.ada
+        .delete(&format!("/v1/members/{}", t.bo.id))
+        .await
+        .is(204);
+    gate.open();
+    t.ada.completed(&task).await;
+    let draft = t.ada.resolution(&dive.fork).await;
+    assert_eq!(draft["status"], "draft");
 }
