@@ -150,16 +150,20 @@ pub struct ItemPatch {
     pub due: Option<Option<Day>>,
 }
 
-/// The item, if the person may see it.
+/// The item, if it is of this workspace and the person may see it.
 ///
 /// # Errors
 /// `ItemNotFound`, or what `reading` says.
 pub async fn visible(
     c: &mut Conn,
     caller: &Caller,
+    workspace: WorkspaceId,
     id: ActionItemId,
 ) -> Result<ActionItem, ForkError> {
     let item = get(c, id).await?;
+    if item.workspace_id != workspace {
+        return Err(ForkError::ItemNotFound);
+    }
     access::fork(c, caller, item.fork_id)
         .await
         .map_err(|_| ForkError::ItemNotFound)?

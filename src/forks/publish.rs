@@ -1,7 +1,5 @@
 //! Publishing: the draft becomes a card at the end of the thread, its items count, and the dive is closed.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use super::{
@@ -273,26 +271,33 @@ async fn insert_card(
     Ok(card)
 }
 
-/// Who is told of a result: the people of the dive and the owners of its items, without who publishes it.
+/// Who is told of a result: the people of the dive and the owners of its items who can see the card, without who publishes it.
 async fn told(
     c: &mut Conn,
     fork: &Fork,
     draft: &Resolution,
     author: Author,
 ) -> Result<Vec<UserId>, DbError> {
-    let wrote: Vec<(UserId,)> = c
-        .q("select m.user_id from members m where m.workspace_id = $1 and m.user_id in (select author_id from messages \
-            where fork_id = $2 and author_type = 'human' and deleted_at is null) order by m.user_id limit $3")
+    let there: Vec<(UserId,)> = c
+        .q("select m.user_id from members m where m.workspace_id = $1 \
+            and (m.user_id = $3 or m.user_id in (select author_id from messages \
+              where fork_id = $2 and author_type = 'human' and deleted_at is null) \
+              or m.user_id in (select owner_id from action_items where resolution_id = $4 and owner_id is not null)) \
+            and exists (select 1 from channels ch where ch.id = $5 and (ch.kind = 'public' \
+              or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = m.user_id))) \
+            order by m.user_id limit $6")
         .bind(fork.workspace_id)
         .bind(fork.id)
+        .bind(fork.created_by)
+        .bind(draft.id)
+        .bind(fork.channel_id)
         .bind(TOLD_MAX)
         .all()
         .await?;
-    let mut told: BTreeSet<UserId> = wrote.into_iter().map(|row| row.0).collect();
-    told.insert(fork.created_by);
-    told.extend(draft.action_items.iter().filter_map(|item| item.owner_id));
-    if let Author::Person(user) = author {
-        told.remove(&user);
-    }
-    Ok(told.into_iter().collect())
+    let publisher = match author {
+        Author::Person(user) => Some(user),
+        Author::Agent { .. } => None,
+    };
+    let told = there.into_iter().map(|row| row.0);
+    Ok(told.filter(|user| Some(*user) != publisher).collect())
 }

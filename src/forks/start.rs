@@ -14,7 +14,7 @@ use crate::{
         post, remove,
     },
     db::{Conn, DbError, now},
-    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId},
+    ids::{AgentId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{Audience, Hub, hub::Spot},
     tasks::{Task, queue},
 };
@@ -89,7 +89,7 @@ pub async fn start_fork(
         return Ok((forks::get_fork(c, ForkId(known)).await?, false));
     }
     let access = access.writing()?;
-    let origin = origin(c, caller, thread, new.message).await?;
+    let origin = origin(c, caller, (workspace, thread), new.message).await?;
     if count_active(c, thread).await? >= ACTIVE_FORKS_MAX {
         return Err(ForkError::TooManyForks);
     }
@@ -125,11 +125,14 @@ pub async fn start_fork(
 async fn origin(
     c: &mut Conn,
     caller: &Caller,
-    thread: ThreadId,
+    (workspace, thread): (WorkspaceId, ThreadId),
     id: MessageId,
 ) -> Result<Message, ForkError> {
     let standing = access::message(c, caller, id).await?;
     let message = messages::get_message(c, id).await?;
+    if message.workspace_id != workspace {
+        return Err(ChatError::MessageNotFound.into());
+    }
     let why = if standing.fork.is_some() {
         "a message of a deep dive cannot be explored further: dives are one level deep"
     } else if message.thread_id != thread {

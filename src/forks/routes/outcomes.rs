@@ -169,7 +169,7 @@ async fn list_action_items(
         visible_channel(&mut c, &caller, &actor, channel).await?;
     }
     if let Some(cursor) = page.after.or(page.before) {
-        items::visible(&mut c, &caller, cursor).await?;
+        items::visible(&mut c, &caller, actor.workspace, cursor).await?;
     }
     let cursors = (page.after, page.before);
     let rows = items::list(
