@@ -23,6 +23,8 @@ const NAME: &str = "builtin";
 const PIECE_DELAY: Duration = Duration::from_millis(12);
 /// A long answer is written faster, to stay below this.
 const ANSWER_DELAY_MAX: Duration = Duration::from_millis(1_200);
+/// Of a longer message only the beginning is read: little enough to be read between two pieces of other work.
+const UTTERANCE_CHARS_MAX: usize = 4_000;
 const QUOTES_MAX: usize = 4;
 const POINTS_MAX: usize = 8;
 
@@ -130,7 +132,7 @@ impl Talk {
             };
             // The prompt does not tell days, and no answer here names one that was not said.
             let day = NaiveDate::default();
-            let text = utterance.text.clone();
+            let text = utterance.text.chars().take(UTTERANCE_CHARS_MAX).collect();
             material.lines.push(Line { speaker, text, day });
         }
         Self {

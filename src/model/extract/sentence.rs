@@ -43,6 +43,8 @@ pub(crate) struct Sentence {
     pub(crate) language: Language,
     pub(crate) hits: Vec<Hit>,
     pub(crate) values: Vec<Value>,
+    /// Of these values the ones that it says do not hold.
+    pub(crate) denied: Vec<usize>,
     /// Stems, sorted, each once.
     pub(crate) topic: Vec<u32>,
     pub(crate) is_question: bool,
@@ -142,13 +144,19 @@ impl Sentence {
     /// Which of these values another one takes the place of, said with `other`: none if it stands here already;
     /// of several the one that is about the same.
     pub(crate) fn counterpart(&self, value: &Value, other: &Self) -> Option<usize> {
-        let is_kept = |at: &usize| other.values.iter().any(|said| said.key == self.key(*at));
+        let is_kept = |at: &usize| other.held().any(|(_, said)| said.key == self.key(*at));
         if (0..self.values.len()).any(|at| self.key(at) == value.key) {
             return None;
         }
         let fits = (0..self.values.len())
             .filter(|at| self.values[*at].sort.replaces(&value.sort) && !is_kept(at));
         fits.max_by_key(|at| (self.near(&self.values[*at], other), *at))
+    }
+
+    /// The values that it does not deny.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (usize, &Value)> {
+        let values = self.values.iter().enumerate();
+        values.filter(|(at, _)| !self.denied.contains(at))
     }
 
     /// How many subjects close to a value another sentence has, too.
@@ -385,11 +393,13 @@ pub(crate) fn read(
         language,
         hits,
         values,
+        denied: Vec::new(),
         topic,
         edits: Vec::new(),
         is_hidden: false,
     };
     sentence.is_question = is_question(&sentence);
+    sentence.denied = denied(&sentence);
     sentence
 }
 
@@ -421,4 +431,38 @@ fn is_question(sentence: &Sentence) -> bool {
 /// Whether a word is one of these, parted by spaces.
 pub(crate) fn is_any(word: &str, words: &str) -> bool {
     words.split_whitespace().any(|known| known == word)
+}
+
+/// Values that the sentence says do not hold: "not Friday", "instead of Friday", "from Friday to Monday".
+fn denied(sentence: &Sentence) -> Vec<usize> {
+    const MOVES: &str = "moved move moving change changed shift raise raised lower lowered switch \
+        verschoben verschieben ändern geändert pasamos movemos cambiamos cambiar pasa décale décalé passe reporte";
+    if sentence.values.len() < 2 {
+        return Vec::new();
+    }
+    let word = |at: usize| sentence.tokens[at].word.text.as_str();
+    let is_move =
+        sentence.has(Cue::Correct) || (0..sentence.tokens.len()).any(|at| is_any(word(at), MOVES));
+    let is_denied_by = |value: &Value, hit: &Hit| {
+        let is_near =
+            hit.end <= value.from && value.from - hit.end <= 2 && hit.end + 2 >= value.lead;
+        let is_plain = |at: usize| {
+            let entry = sentence.tokens[at].word.known;
+            entry.is_some_and(|entry| entry.is_stop) || is_any(word(at), "version versión release")
+        };
+        let reaches = hit.end == value.from || is_near && (hit.end..value.from).all(is_plain);
+        let is_from = is_any(word(hit.at), "from von vom de del du");
+        let is_left = |other: &Value| {
+            other.from > value.from
+                && (value.to..other.from).any(|at| is_any(word(at), "to auf a al à au zu"))
+        };
+        reaches && (!is_from || is_move && sentence.values.iter().any(is_left))
+    };
+    (0..sentence.values.len())
+        .filter(|at| {
+            let value = &sentence.values[*at];
+            let mut hits = sentence.all(Cue::Not).chain(sentence.all(Cue::InsteadOf));
+            hits.any(|hit| is_denied_by(value, hit))
+        })
+        .collect()
 }

@@ -22,7 +22,7 @@ impl Thread {
         if is_counter {
             return false;
         }
-        let denied: Vec<usize> = self.denied(at);
+        let denied: Vec<usize> = self.sentences[at].denied.clone();
         let said: Vec<usize> = (0..sentence.values.len())
             .filter(|value| {
                 !denied.contains(value)
@@ -67,8 +67,7 @@ impl Thread {
                 })
             };
             // "It's 9 April" right behind another date.
-            let is_contradiction = sentence.has(Cue::Restate)
-                && sentence.topic.is_empty()
+            let is_contradiction = sentence.topic.is_empty()
                 && said
                     .first()
                     .is_some_and(|value| self.contradicts(at, *value));
@@ -127,7 +126,11 @@ impl Thread {
                     && hit.end <= b.from
                     && !is_any(text, "moved moves move pushed doch mais lieber besser")
             });
-            if a.sort.replaces(&b.sort) && a.key != b.key && is_between {
+            if a.sort.replaces(&b.sort)
+                && a.key != b.key
+                && is_between
+                && !sentence.denied.contains(&new)
+            {
                 found = Some((old, new));
             }
         }
@@ -151,47 +154,6 @@ impl Thread {
         self.sentences[at].edits.push(edit);
         self.bury(&old, &text, line);
         true
-    }
-
-    /// Values that the sentence says do not hold: "not Friday", "instead of Friday", "from Friday to Monday".
-    fn denied(&self, at: usize) -> Vec<usize> {
-        let sentence = &self.sentences[at];
-        if sentence.values.len() < 2 {
-            return Vec::new();
-        }
-        let before = |value: &Value, cue: Cue| {
-            sentence.all(cue).any(|hit| {
-                let is_near =
-                    hit.end <= value.from && value.from - hit.end <= 2 && hit.end + 2 >= value.lead;
-                let gap_is_plain = (hit.end..value.from).all(|at| {
-                    sentence.tokens[at]
-                        .word
-                        .known
-                        .is_some_and(|entry| entry.is_stop)
-                });
-                let first = sentence.tokens[hit.at].word.text.as_str();
-                let is_from = is_any(first, "from von vom de del du");
-                let is_moved = !is_from
-                    || sentence.values.iter().any(|other| {
-                        other.from > value.from
-                            && (value.to..other.from).any(|at| {
-                                is_any(sentence.tokens[at].word.text.as_str(), "to auf a al à au zu")
-                            })
-                    }) && (sentence.has(Cue::Correct)
-                        || sentence.tokens.iter().any(|token| {
-                            is_any(token.word.text.as_str(), "moved move moving change changed shift verschoben verschieben ändern geändert \
-pasamos movemos cambiamos cambiar pasa décale décalé passe reporte raise raised \
-lower switch")
-                        }));
-                (is_near && gap_is_plain || hit.end == value.from) && is_moved
-            })
-        };
-        (0..sentence.values.len())
-            .filter(|value| {
-                before(&sentence.values[*value], Cue::Not)
-                    || before(&sentence.values[*value], Cue::InsteadOf)
-            })
-            .collect()
     }
 
     /// The earlier value that a new one is about.
@@ -243,16 +205,23 @@ lower switch")
     fn contradicts(&self, at: usize, value: usize) -> bool {
         let sentence = &self.sentences[at];
         let value = &sentence.values[value];
+        // "On the 19th we are away. So on the 24th."
+        let is_own_line = self.spoken_of(at, value).is_some()
+            && at > 0
+            && self.sentences[at - 1].line == sentence.line;
         let last = self.seen(at).next();
-        last.is_some_and(|(said, other)| {
-            let said = &self.sentences[said];
-            let is_near = sentence.line == said.line + 1 && said.person != sentence.person;
-            is_near && !said.is_question && said.values[other].sort.replaces(&value.sort)
-        })
+        is_own_line
+            || last.is_some_and(|(said, other)| {
+                let said = &self.sentences[said];
+                let is_near = sentence.line == said.line + 1
+                    && said.person != sentence.person
+                    && sentence.has(Cue::Restate);
+                is_near && !said.is_question && said.values[other].sort.replaces(&value.sort)
+            })
     }
 
     /// "On the 19th we are away. Let's make it the 24th": what stands with the value that was just named.
-    fn spoken_of(&self, at: usize, value: &Value) -> Option<(usize, usize)> {
+    pub(crate) fn spoken_of(&self, at: usize, value: &Value) -> Option<(usize, usize)> {
         let line = self.sentences[at].line;
         let named = self
             .seen(at)

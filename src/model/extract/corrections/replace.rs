@@ -66,6 +66,16 @@ impl Thread {
 
     /// From now on the old value reads as the new one, wherever it is about the same.
     pub(crate) fn replace(&mut self, old: usize, old_at: usize, new: usize, new_at: usize) {
+        let me = self.sentences[new].person;
+        for matter in self.matters.iter_mut().rev().take(60) {
+            // Who objected has said what suits them.
+            if matter.sentence == old
+                && matter.standing == Standing::Contested
+                && matter.contested_by == me
+            {
+                matter.standing = Standing::Accepted;
+            }
+        }
         let value = self.sentences[new].values[new_at].clone();
         let text = surface(&self.sentences[new], &value);
         let key = self.key(old, old_at).to_owned();

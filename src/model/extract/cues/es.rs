@@ -60,7 +60,7 @@ pub(crate) const WORDS: Words = Words {
             Cue::Correct,
             "mejor|corrección|corrección :|en realidad|finalmente|al final|quise decir|quería decir|perdón|\
              en lugar|en vez|cambiado a|cambia a|cambiamos a|se pasa al|pasa al|lo pasamos al|pasamos al|\
-             me equivoqué|me he equivocado|error mío|no ,|sino|aplazado al|se aplaza al|se mueve al|\
+             me equivoqué|me he equivocado|error mío|no ,|sino|aplazado al|aplazada al|pospuesto al|pospuesta al|se pospone al|trasladado al|trasladada al|se aplaza al|se mueve al|\
              lo movemos al|movemos al|moverlo al|disculpad|pensándolo bien|ahora es|ya no|que sean|pon|\
              rectifico|digo|cambio de planes|más bien|perdona|perdonad|volvemos a|sube a|baja a|adelantado al|\
              se adelanta al|lo adelantamos al",
@@ -194,7 +194,7 @@ pub(crate) const WORDS: Words = Words {
         en entre era es esa ese eso esta está están este esto fue ha hay la las le les lo los más me \
         mi muy ni no nos nosotros o para pero por porque qué que quién se ser si sí sin sobre son su \
         sus también te tiene todo tu tú un una unos y ya yo vale gracias hola ok hoy mejor podemos puedo \
-        puedes deberíamos podríamos vamos bien a os cuánto va voy hemos he has todos tal tenemos",
+        puedes deberíamos podríamos vamos bien entonces luego pues a os cuánto va voy hemos he has todos tal tenemos",
     common: "\
         mañana semana día días hora acuerdo equipo reunión hacer tener ahora favor bueno claro entonces \
         encargo tiempo nueva nuevo primera primero mes año perfecto todavía quizás antes después \

@@ -64,7 +64,8 @@ pub(crate) const WORDS: Words = Words {
         (
             Cue::Correct,
             "plutôt|finalement|en fait|au lieu|à la place|correction|correction :|je voulais dire|pardon|\
-             désolé|désolée|erreur de ma part|je me suis trompé|je me suis trompée|reporté au|repoussé au|\
+             désolé|désolée|erreur de ma part|je me suis trompé|je me suis trompée|reporté au|reportée au|reporté à|reportée à|repoussé au|repoussée au|repoussé à|repoussée à|déplacée au|déplacé à|\
+             déplacée à|décalée au|décalé à|décalée à|avancée au|\
              déplacé au|décalé au|on décale au|on reporte au|on repousse au|changement de plan|\
              passe à|passe au|mettons|mets|mettez|non ,|ce n' est plus|c' est maintenant|enfin|\
              je rectifie|rectification|avancé au|on revient à|on revient au|réflexion faite|changé pour|\

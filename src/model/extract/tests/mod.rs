@@ -8,6 +8,7 @@ mod others;
 mod properties;
 mod second;
 mod spanish;
+mod templates;
 mod third;
 
 use chrono::NaiveDate;

@@ -154,7 +154,7 @@ preguntar vérifier demander voir ver , her him them",
             if !is_related && !is_close {
                 continue;
             }
-            for (new_at, value) in new.values.iter().enumerate() {
+            for (new_at, value) in new.held() {
                 if let Some(old_at) = old.counterpart(value, new) {
                     pairs.push((matter.sentence, old_at, at, new_at));
                 }
@@ -246,7 +246,9 @@ preguntar vérifier demander voir ver , her him them",
     pub(super) fn is_closing(&self, at: usize) -> bool {
         const THEN: [&str; 4] = ["then", "entonces", "alors", "dann"];
         let sentence = &self.sentences[at];
-        let mut from = sentence.start();
+        let mut from = (0..sentence.tokens.len())
+            .find(|at| !sentence.is_mark(*at))
+            .unwrap_or_default();
         while let Some(hit) = sentence.all(Cue::Agree).find(|hit| hit.at == from) {
             from = hit.end;
             while from < sentence.tokens.len() && sentence.is_mark(from) {

@@ -193,6 +193,14 @@ impl Thread {
     /// A proposal of another value than something agreed has: it changes that once it is accepted.
     pub(super) fn find_change(&self, matter: &mut Matter, at: usize) {
         let new = &self.sentences[at];
+        let spoken_of = new.held().find_map(|(new_at, value)| {
+            let (old, old_at) = self.spoken_of(at, value)?;
+            Some((old, old_at, at, new_at))
+        });
+        if spoken_of.is_some() {
+            matter.changes = spoken_of;
+            return;
+        }
         let old = self.matters.iter().rev().take(RECENT).find_map(|old| {
             if !matches!(old.standing, Standing::Accepted | Standing::Open) || old.sentence == at {
                 return None;
@@ -204,10 +212,9 @@ impl Thread {
                 || new.has(Cue::HandOver)
                 || new.has(Cue::Correct)
                 || is_close && is_bare;
-            let pair =
-                new.values.iter().enumerate().find_map(|(new_at, value)| {
-                    Some((sentence.counterpart(value, new)?, new_at))
-                })?;
+            let pair = new
+                .held()
+                .find_map(|(new_at, value)| Some((sentence.counterpart(value, new)?, new_at)))?;
             is_same.then_some((old.sentence, pair.0, at, pair.1))
         });
         matter.changes = old.or_else(|| self.find_due(at));

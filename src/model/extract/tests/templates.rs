@@ -1,0 +1,225 @@
+//! Every way of saying something with every way of correcting it: the old value is told nowhere, the new one is.
+
+use super::{Owner, Reading, has_words, material, texts, told_of};
+
+/// Old and new of one sort.
+const VALUES: [(&str, &str); 7] = [
+    ("Friday", "Monday"),
+    ("14 March", "21 March"),
+    ("10:00", "11:30"),
+    ("12 chairs", "15 chairs"),
+    ("500 euros", "650 euros"),
+    ("version 4.1", "version 4.2"),
+    ("the end of the month", "20 March"),
+];
+
+/// What was agreed, by kind of value.
+fn said(old: &str) -> Vec<String> {
+    let phrase = match old {
+        "Friday" | "14 March" => format!("ship the importer on {old}"),
+        "10:00" => format!("start the workshop at {old}"),
+        "12 chairs" => format!("order {old} for the hall"),
+        "500 euros" => format!("spend {old} on the booth"),
+        "version 4.1" => format!("upgrade to {old} of the driver"),
+        _ => format!("close the survey by {old}"),
+    };
+    vec![
+        format!("ada: We agreed to {phrase}.\nbo: ok"),
+        format!("ada: Let's {phrase}.\nbo: Sounds good."),
+        format!("ada: Shall we {phrase}?\nmia: Yes.\nbo: 👍"),
+        format!("bo: Decision: we {phrase}."),
+        format!("ada: I propose we {phrase}.\nmia: The room looks fine, by the way.\nbo: agreed"),
+    ]
+}
+
+fn corrections(old: &str, new: &str) -> Vec<String> {
+    vec![
+        format!("ada: Actually {new}, not {old}."),
+        format!("ada: Sorry, I meant {new}."),
+        format!("bo: Correction: {new}."),
+        format!("ada: Not {old} but {new}."),
+        format!("mia: {new} instead of {old}, please.\nada: ok"),
+        format!("ada: Change of plan: {new}."),
+        format!("ada: make that {new}"),
+        format!("ada: Wait, {new}, I misread the plan."),
+        format!("ada: scratch that, {new}\nbo: ok"),
+        format!("bo: {old} doesn't work for me.\nada: Then let's make it {new}.\nbo: great"),
+        format!("bo: Could we make it {new} instead of {old}?\nada: Sure."),
+        format!("bo: oops, that has to be {new}\nada: right"),
+    ]
+}
+
+/// Counts what leaks or is lost, over all rows.
+fn check(rows: impl Iterator<Item = (&'static str, &'static str, String)>) {
+    let mut faults = Vec::new();
+    let mut all = 0;
+    for (old, new, script) in rows {
+        let outline = Reading::new(&material(&script)).outline();
+        all += 1;
+        let leak = texts(&outline)
+            .into_iter()
+            .find(|text| has_words(text, old));
+        let told = texts(&outline).iter().any(|text| has_words(text, new));
+        if leak.is_some() || !told {
+            let conclusion = &outline.conclusion;
+            faults.push(format!(
+                "{script}\n  -> {leak:?}, new told: {told}; {conclusion}"
+            ));
+        }
+    }
+    let shown = faults
+        .iter()
+        .take(12)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    assert!(faults.is_empty(), "{} of {all}\n{shown}", faults.len());
+}
+
+#[test]
+fn a_corrected_value_is_told_nowhere_and_the_new_one_is() {
+    check(VALUES.into_iter().flat_map(|(old, new)| {
+        said(old).into_iter().flat_map(move |said| {
+            corrections(old, new).into_iter().map(move |correction| {
+                let script = format!("{said}\nmia: The coffee machine works again.\n{correction}");
+                (old, new, script)
+            })
+        })
+    }));
+}
+
+/// Statements and corrections of the other languages; `OLD` and `NEW` stand for the values.
+const GERMAN: (&[&str], &[&str]) = (
+    &[
+        "ada: Wir haben beschlossen, das Fest am OLD zu feiern.\nbo: gut",
+        "ada: Sollen wir das Fest am OLD feiern?\nbo: Einverstanden.",
+        "ada: Ich schlage vor, das Fest am OLD zu feiern.\nmia: Klingt gut.",
+        "ada: Lasst uns das Fest am OLD feiern.\nbo: ja, passt",
+    ],
+    &[
+        "ada: Korrektur: am NEW.",
+        "ada: Sorry, ich meinte NEW.",
+        "ada: Doch lieber am NEW.\nbo: ok",
+        "bo: Nicht am OLD, sondern am NEW.",
+        "bo: Am OLD kann ich nicht.\nada: Dann nehmen wir NEW.\nbo: super",
+        "ada: Das Fest wird auf NEW verschoben.",
+        "mia: Am NEW statt am OLD wäre besser.\nada: Einverstanden, dann am NEW.",
+        "ada: Moment, am OLD ist Feiertag. Also am NEW.",
+    ],
+);
+const SPANISH: (&[&str], &[&str]) = (
+    &[
+        "ada: Decidimos hacer la fiesta el OLD.\nbo: vale",
+        "ada: ¿Hacemos la fiesta el OLD?\nbo: Sí.",
+        "ada: Propongo hacer la fiesta el OLD.\nmia: De acuerdo.",
+    ],
+    &[
+        "ada: Corrección: el NEW.",
+        "ada: Perdón, quise decir el NEW.",
+        "ada: Mejor el NEW.\nbo: vale",
+        "bo: No el OLD, sino el NEW.",
+        "bo: El NEW en vez del OLD.\nada: ok",
+        "bo: El OLD no puedo.\nada: Entonces el NEW.\nbo: perfecto",
+        "ada: La fiesta se aplaza al NEW.",
+    ],
+);
+const FRENCH: (&[&str], &[&str]) = (
+    &[
+        "ada: On a décidé de faire la fête OLD.\nbo: ok",
+        "ada: On fait la fête OLD ?\nbo: Oui.",
+        "ada: Je propose de faire la fête OLD.\nmia: D'accord.",
+    ],
+    &[
+        "ada: Correction : NEW.",
+        "ada: Pardon, je voulais dire NEW.",
+        "ada: Plutôt NEW.\nbo: ça marche",
+        "bo: Pas OLD mais NEW.",
+        "bo: NEW au lieu de OLD.\nada: ok",
+        "bo: OLD je ne peux pas.\nada: Alors NEW.\nbo: parfait",
+        "ada: La fête est reportée à NEW.",
+    ],
+);
+
+#[test]
+fn so_it_is_in_the_other_languages() {
+    let languages = [
+        (GERMAN, [("Freitag", "Montag"), ("14. Mai", "21. Mai")]),
+        (
+            SPANISH,
+            [("viernes", "lunes"), ("14 de mayo", "21 de mayo")],
+        ),
+        (FRENCH, [("vendredi", "lundi"), ("le 14 mai", "le 21 mai")]),
+    ];
+    check(
+        languages
+            .into_iter()
+            .flat_map(|((said, corrections), values)| {
+                values.into_iter().flat_map(move |(old, new)| {
+                    said.iter().flat_map(move |said| {
+                        corrections.iter().map(move |correction| {
+                            let script = format!("{said}\n{correction}");
+                            (old, new, script.replace("OLD", old).replace("NEW", new))
+                        })
+                    })
+                })
+            }),
+    );
+}
+
+/// Commitments, and what becomes of them: nothing is left, or another owner has them.
+#[test]
+fn a_commitment_goes_or_changes_hands() {
+    const PROMISES: [&str; 5] = [
+        "bo: I'll write the press release.",
+        "ada: @bo can you write the press release?\nbo: ok, will do",
+        "ada: Bo, could you write the press release?\nbo: Sure.",
+        "bo: I can write the press release.\nada: thanks",
+        "ada: Who can write the press release?\nbo: I can do it.",
+    ];
+    const ENDS: [(&str, Option<usize>); 10] = [
+        ("bo: Sorry, I can't do it after all.", None),
+        ("bo: I won't have time, sorry.", None),
+        ("ada: We don't need the press release anymore.", None),
+        ("bo: I can't write it after all.\nmia: I'll do it.", Some(2)),
+        (
+            "bo: I don't have time for the press release.\nmia: I can take it.",
+            Some(2),
+        ),
+        ("mia: I'll take over the press release from Bo.", Some(2)),
+        ("ada: Mia takes it instead of Bo.", Some(2)),
+        (
+            "bo: @mia can you take over the press release?\nmia: yes",
+            Some(2),
+        ),
+        (
+            "bo: Mia will write the press release instead of me.",
+            Some(2),
+        ),
+        ("mia: Great, thanks Bo!", Some(1)),
+    ];
+    let mut faults = Vec::new();
+    for promise in PROMISES {
+        for (end, owner) in ENDS {
+            let script = format!("{promise}\n{end}");
+            let outline = Reading::new(&material(&script)).outline();
+            let owners: Vec<_> = outline
+                .action_items
+                .iter()
+                .map(|item| item.owner.clone())
+                .collect();
+            let wanted: Vec<_> = owner
+                .into_iter()
+                .map(|at| Some(Owner::Person(at)))
+                .collect();
+            if owners != wanted {
+                faults.push(format!("{script}\n  -> {}", told_of(&outline)));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "{} of 50\n{}",
+        faults.len(),
+        faults.join("\n\n")
+    );
+}
