@@ -52,7 +52,7 @@ async fn a_result_becomes_a_card_at_the_end_of_the_thread() {
     );
     assert_eq!(
         card["metadata"],
-        json!({"resolution_id": draft["id"], "notify_user_ids": [t.bo.id]})
+        json!({"fork_id": dive.fork, "resolution_id": draft["id"], "notify_user_ids": [t.bo.id]})
     );
     let content = text(&card, "/content");
     for part in [
