@@ -50,11 +50,12 @@ async fn the_partner_knows_the_message_and_what_was_said_in_the_dive() {
 #[tokio::test]
 async fn the_header_quotes_the_first_200_characters() {
     let t = team().await;
-    let long: String = (0..60).map(|n| format!("w{n:03} ")).collect();
-    let (thread, ids) = talk(&t, &[&format!("👋{long}")]).await;
+    let words: Vec<String> = (0..60).map(|n| format!("w{n:03}")).collect();
+    let long = format!("👋{}", words.join(" "));
+    let (thread, ids) = talk(&t, &[&long]).await;
     let fork = id(&t.ada.start_dive(&thread, &ids[0], json!({})).await);
     let header = text(&sent(&t, &fork, "Why?").await, "/1/content");
-    let quoted: String = format!("👋{long}").chars().take(199).collect();
+    let quoted: String = long.chars().take(199).collect();
     assert!(header.contains(&quoted), "{header}");
     assert!(!header.contains("w040"), "{header}");
 }
