@@ -7,89 +7,155 @@ use super::super::{
 use super::NAMES_REACH;
 
 impl Thread {
-    /// "blue instead of red", "not red but blue", "let's paint it blue instead".
+    /// "blue instead of red", "not red but blue", "let's paint it blue instead"; whether that was found before.
+    ///
+    /// What somebody proposes of another's words takes their place only once it is accepted.
     pub(super) fn correct_name(&mut self, at: usize) -> bool {
-        let sentence = &self.sentences[at];
-        let pair = self.named_pair(at).or_else(|| {
-            (sentence.has(Cue::Correct) || sentence.has(Cue::InsteadOf))
-                .then(|| self.framed_pair(at))
-                .flatten()
-        });
-        let Some((old, new)) = pair else {
+        let Some((old, new)) = self.other_name(at) else {
             return false;
         };
-        let line = self.sentences[at].line;
-        let mut is_found = false;
-        let first = at.saturating_sub(NAMES_REACH);
-        for said in first..at {
-            if self.sentences[said].person.is_none() {
-                continue;
-            }
-            let sentence = &self.sentences[said];
-            let places: Vec<usize> = (0..sentence.tokens.len())
-                .filter(|from| {
-                    old.iter().enumerate().all(|(n, word)| {
-                        sentence
-                            .tokens
-                            .get(from + n)
-                            .is_some_and(|token| token.word.text == *word)
-                    })
-                })
-                .collect();
-            for from in places {
-                is_found = true;
-                let edit = Edit {
-                    from,
-                    to: from + old.len(),
-                    text: new.clone(),
-                    key: format!("o{}", new.to_lowercase()),
-                    date: None,
-                    line,
-                    sentence: at,
-                    is_bare: false,
-                };
-                let sentence = &mut self.sentences[said];
-                sentence.edits.retain(|edit| edit.from != from);
-                sentence.edits.push(edit);
-                // What speaks for the old one does not speak for the new one.
-                let is_kept =
-                    self.matters.iter().rev().take(60).any(|matter| {
-                        matter.sentence == said && matter.standing != Standing::Dropped
-                    }) || self
-                        .tasks
-                        .iter()
-                        .rev()
-                        .take(60)
-                        .any(|task| task.sentence == said);
-                self.sentences[said].is_hidden |= !is_kept;
-            }
+        let sentence = &self.sentences[at];
+        let is_proposal = sentence
+            .all(Cue::Proposal)
+            .any(|hit| hit.at == sentence.clause_start(hit.at));
+        let is_others = self
+            .places(at, &old)
+            .last()
+            .is_some_and(|(said, _)| self.sentences[*said].person != sentence.person);
+        if is_proposal && is_others && !sentence.has(Cue::Decision) {
+            return false;
         }
-        if is_found && let Some(owners) = self.people_named(&old, &new) {
-            let task = self.tasks.iter_mut().rev().take(60);
-            let mut owned = task.filter(|task| task.owner.as_ref() == Some(&owners.0));
-            if let Some(task) = owned.next() {
-                task.owner = Some(owners.1);
+        self.rename(at, &old, &new)
+    }
+
+    /// Old words in lower case, new words as written.
+    pub(crate) fn other_name(&self, at: usize) -> Option<(Vec<String>, String)> {
+        let sentence = &self.sentences[at];
+        let is_framed = sentence.has(Cue::Correct) || sentence.has(Cue::InsteadOf);
+        self.named_pair(at)
+            .or_else(|| self.turned_pair(at))
+            .or_else(|| is_framed.then(|| self.framed_pair(at)).flatten())
+    }
+
+    /// Sentence and token of each place close before where people said these words.
+    fn places(&self, at: usize, words: &[String]) -> Vec<(usize, usize)> {
+        let is_there = |said: usize, from: usize| {
+            let tokens = &self.sentences[said].tokens[from..];
+            tokens.len() >= words.len()
+                && words
+                    .iter()
+                    .zip(tokens)
+                    .all(|(word, token)| token.word.text == *word)
+        };
+        (at.saturating_sub(NAMES_REACH)..at)
+            .filter(|said| self.sentences[*said].person.is_some())
+            .flat_map(|said| (0..self.sentences[said].tokens.len()).map(move |from| (said, from)))
+            .filter(|(said, from)| is_there(*said, *from))
+            .collect()
+    }
+
+    /// From now on the old name reads as the new one; whether it was said before.
+    pub(crate) fn rename(&mut self, at: usize, old: &[String], new: &str) -> bool {
+        let line = self.sentences[at].line;
+        let owners = self.people_named(old, new);
+        let mut places = self.places(at, old);
+        if owners.is_some() {
+            // A person's name stands for other things, too: only where it stood last.
+            places.drain(..places.len().saturating_sub(1));
+        }
+        for (said, from) in &places {
+            let edit = Edit {
+                from: *from,
+                to: from + old.len(),
+                text: new.to_owned(),
+                key: format!("o{}", new.to_lowercase()),
+                date: None,
+                line,
+                sentence: at,
+                is_bare: false,
+            };
+            // What speaks for the old one does not speak for the new one.
+            let is_kept = self.is_held(*said);
+            let sentence = &mut self.sentences[*said];
+            sentence.edits.retain(|edit| edit.from != *from);
+            sentence.edits.push(edit);
+            sentence.is_hidden |= !is_kept;
+        }
+        if places.is_empty() {
+            return false;
+        }
+        self.sentences[at].is_hidden = true;
+        if let Some((old, new)) = owners {
+            let mut tasks = self.tasks.iter_mut().rev().take(60);
+            if let Some(task) = tasks.find(|task| task.owner.as_ref() == Some(&old)) {
+                task.owner = Some(new);
                 task.is_confirmed = false;
                 add(&mut task.sources, line);
             }
-            self.sentences[at].is_hidden = true;
-            return true;
+        } else {
+            self.bury(&old.join(" "), new, line);
         }
-        if is_found {
-            self.bury(&old.join(" "), &new, line);
-            self.sentences[at].is_hidden = true;
+        true
+    }
+
+    /// "not red but blue", "from red to blue", "blue replaces red".
+    fn turned_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
+        let sentence = &self.sentences[at];
+        let word = |at: usize| sentence.tokens[at].word.text.as_str();
+        let is_move = (0..sentence.tokens.len()).any(|at| {
+            is_any(
+                word(at),
+                "switch move change replace wechseln cambiar cambiamos passer passe ersetzen",
+            )
+        });
+        let (first, second) = if sentence.has(Cue::ButNew) && sentence.has(Cue::Not) {
+            let turn = sentence.all(Cue::ButNew).find(|hit| {
+                sentence
+                    .all(Cue::Not)
+                    .any(|not| not.end < hit.at && hit.at - not.end <= 5)
+            })?;
+            let not = sentence
+                .all(Cue::Not)
+                .filter(|not| not.end < turn.at)
+                .last()?;
+            (not.end..turn.at, turn.end)
+        } else if is_move {
+            let from = (0..sentence.tokens.len())
+                .find(|at| is_any(word(*at), "from von replace ersetzen de"))?;
+            let to = (from + 2..sentence.tokens.len().min(from + 6))
+                .find(|at| is_any(word(*at), "to with by auf zu durch a por à par"))?;
+            (from + 1..to, to + 1)
+        } else {
+            return None;
+        };
+        let is_name = |at: &usize| {
+            let token = &sentence.tokens[*at];
+            let is_stop = token.word.known.is_some_and(|entry| entry.is_stop);
+            matches!(token.kind, Kind::Word | Kind::Number) && !is_stop
+        };
+        let old: Vec<usize> = first.filter(is_name).collect();
+        let new: Vec<usize> = (second..sentence.tokens.len())
+            .skip_while(|at| !is_name(at) && !sentence.is_mark(*at))
+            .take_while(is_name)
+            .take(old.len().max(1))
+            .collect();
+        let is_row = |row: &[usize]| row.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        if old.is_empty() || old.len() > 3 || new.is_empty() || !is_row(&old) {
+            return None;
         }
-        is_found
+        let words = old.iter().map(|at| word(*at).to_owned()).collect();
+        let text = &sentence.text[sentence.tokens[new[0]].from..sentence.tokens[*new.last()?].to];
+        Some((words, text.to_owned()))
     }
 
     /// Both, if both are members.
-    pub(super) fn people_named(&self, old: &[String], new: &str) -> Option<(Owner, Owner)> {
+    fn people_named(&self, old: &[String], new: &str) -> Option<(Owner, Owner)> {
         let old = self.people.find(&old.join(" "))?;
         Some((old, self.people.find(&new.to_lowercase())?))
     }
 
     /// Old words in lower case, new words as written.
-    pub(super) fn named_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
+    fn named_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
         let sentence = &self.sentences[at];
         let hit = sentence
             .all(Cue::InsteadOf)
@@ -145,7 +211,7 @@ las dem l'",
     }
 
     /// What differs between this sentence and a matter that has the same words around it.
-    pub(super) fn framed_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
+    fn framed_pair(&self, at: usize) -> Option<(Vec<String>, String)> {
         let sentence = &self.sentences[at];
         let is_noise = |token: &Token| {
             token.kind == Kind::Mark

@@ -50,6 +50,7 @@ impl Thread {
             is_alternative: false,
             is_preference: false,
             changes: Some((old, old_at, new, new_at)),
+            renames: None,
         };
         self.matters.push(matter);
         if let Some(me) = me {

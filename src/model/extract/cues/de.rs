@@ -253,7 +253,7 @@ pub(crate) const WORDS: Words = Words {
         zusammenfassen zusammenstellen nachfragen nachsehen weiterleiten fertigmachen aufbauen:baue:baut \
         abklären verhandeln:verhandle:verhandelt starten:starte:startet moderieren:moderiere:moderiert \
         streichen:streiche:streicht malen:male:malt betreuen:betreue:betreut kopieren:kopiere:kopiert",
-    idle: "sein haben denken glauben finden warten bleiben kommen wissen sehen vermissen gehen überlegen schlafen da",
+    idle: "sein haben denken glauben finden warten bleiben kommen wissen sehen vermissen gehen überlegen schlafen freuen ärgern wundern langweilen da",
     days: [
         "montag|montags|mo",
         "dienstag|dienstags",

@@ -223,3 +223,151 @@ fn a_commitment_goes_or_changes_hands() {
         faults.join("\n\n")
     );
 }
+
+/// Talk that promises and settles nothing, between two people who agree to each sentence.
+#[test]
+fn idle_talk_leaves_no_task_and_no_decision() {
+    const IDLE: [&str; 60] = [
+        "I'll be there on Friday.",
+        "I'll probably look at it tomorrow.",
+        "If we had time, I'd write a guide.",
+        "I would have sent it earlier.",
+        "I'll think about it.",
+        "I'll miss you all.",
+        "I'll be on holiday next week.",
+        "I could write it if nobody else wants to.",
+        "I might call them tomorrow.",
+        "I sent the draft yesterday.",
+        "I was going to write the report.",
+        "Maybe I'll join later.",
+        "I'd love to help, but I'm away.",
+        "I can see the problem.",
+        "I can't believe it's Friday already.",
+        "I will never understand time zones.",
+        "I need coffee.",
+        "I'll have the soup.",
+        "I'll let you know.",
+        "I'll see you on Monday.",
+        "I'll keep my fingers crossed.",
+        "You'll love the new office.",
+        "It will rain tomorrow.",
+        "The server will restart at noon.",
+        "Postgres will handle the load.",
+        "Friday will be busy.",
+        "Mia is going to be late.",
+        "Bo will be happy about that.",
+        "Mia will love it.",
+        "Cy can be a bit slow.",
+        "Bo has to leave at five.",
+        "Everyone will enjoy it.",
+        "The team will grow next year.",
+        "Sales will be up in May.",
+        "They will call us, said the bank.",
+        "She said she'll send it.",
+        "Jonas says he will sign it on Friday.",
+        "\"I'll pay for everything\", said the clown.",
+        "Let me know what you think.",
+        "Let me think.",
+        "Can you believe it?",
+        "Could you imagine that?",
+        "Please don't worry.",
+        "Please note that lunch is at noon.",
+        "Would you believe it?",
+        "Thanks for the reminder!",
+        "We should celebrate some day.",
+        "We could try that at some point, perhaps.",
+        "Someone should write a book about this.",
+        "Ich werde morgen im Urlaub sein.",
+        "Ich denke darüber nach.",
+        "Ich hätte das gestern geschickt.",
+        "Bo wird sich freuen.",
+        "Ich gehe jetzt in die Pause.",
+        "Estaré de vacaciones.",
+        "Lo pensaré.",
+        "Habría enviado el informe ayer.",
+        "Je serai absent demain.",
+        "Je vais y réfléchir.",
+        "J'aurais envoyé le devis hier.",
+    ];
+    let mut faults = Vec::new();
+    for said in IDLE {
+        let script = format!("ada: {said}\nbo: Ha, I see what you mean there.");
+        let outline = Reading::new(&material(&script)).outline();
+        let alone = Reading::new(&material(&format!("ada: {said}\nbo: thanks"))).outline();
+        if !outline.action_items.is_empty() || !alone.action_items.is_empty() {
+            faults.push(format!("{said}\n  -> {}", told_of(&outline)));
+        }
+        let settled = [
+            "clear", "klar", "decision", "nichts", "nada", "Rien", "rien", "No se",
+        ];
+        for outline in [outline, alone] {
+            if !settled.iter().any(|word| outline.conclusion.contains(word)) {
+                faults.push(format!("{said}\n  -> {}", told_of(&outline)));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Options by name, and every way of choosing another one.
+#[test]
+fn another_option_takes_the_place_of_the_first() {
+    const SAID: [&str; 5] = [
+        "ada: Let's use Redwood for the client.\nbo: ok",
+        "ada: We decided to use Redwood for the client.",
+        "ada: I propose we use Redwood.\nmia: Sounds good.",
+        "ada: Should we use Redwood for the client?\nbo: Yes.",
+        "ada: Which library?\nbo: Redwood.\nada: ok, Redwood it is.",
+    ];
+    const CORRECTED: [&str; 7] = [
+        "ada: Actually, let's use Maple instead of Redwood.\nbo: fine",
+        "ada: Sorry, I meant Maple, not Redwood.",
+        "bo: Maple instead of Redwood, please. The licence is better.\nada: ok",
+        "ada: Not Redwood but Maple, as it turns out.",
+        "ada: We'll use Maple rather than Redwood.",
+        "bo: Let's switch from Redwood to Maple.\nada: agreed",
+        "ada: Change of plan: Maple replaces Redwood.",
+    ];
+    check(SAID.into_iter().flat_map(|said| {
+        CORRECTED
+            .into_iter()
+            .map(move |corrected| ("Redwood", "Maple", format!("{said}\n{corrected}")))
+    }));
+}
+
+/// What was agreed does not hold any more after an objection, nor after it was taken back.
+#[test]
+fn what_was_agreed_falls_to_an_objection() {
+    const AGREED: [&str; 4] = [
+        "ada: Let's move the office to Leipzig.\nbo: ok",
+        "ada: Shall we move the office to Leipzig?\nbo: Yes, let's.",
+        "ada: I suggest we move the office to Leipzig.\nbo: agreed\nada: great",
+        "ada: We decided to move the office to Leipzig.",
+    ];
+    const OBJECTED: [&str; 9] = [
+        "mia: No, wait.",
+        "mia: I disagree.",
+        "mia: Let me think about it first.",
+        "mia: I'm against that.",
+        "ada: Let's not do that after all.",
+        "ada: Forget it, the rent is too high.",
+        "ada: On second thought, no.",
+        "mia: Hold on, I'm not sure about Leipzig.",
+        "ada: Scratch that.",
+    ];
+    let mut faults = Vec::new();
+    for agreed in AGREED {
+        for objected in OBJECTED {
+            let outline = Reading::new(&material(&format!("{agreed}\n{objected}"))).outline();
+            if !outline.conclusion.contains("No ") {
+                faults.push(format!("{agreed}\n{objected}\n  -> {}", told_of(&outline)));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "{} of 36\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}

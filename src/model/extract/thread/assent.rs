@@ -199,6 +199,7 @@ impl Thread {
         let me = self.sentences[at].person;
         let line = self.sentences[at].line;
         let mut changes = Vec::new();
+        let mut renames = Vec::new();
         let first = self.matters.len().saturating_sub(RECENT);
         let mut accepted_agent = None;
         let mut accepted = Vec::new();
@@ -222,6 +223,9 @@ impl Thread {
             {
                 changes.push((index, change));
             }
+            if let Some((old, new)) = matter.renames.take() {
+                renames.push((index, matter.sentence, old, new));
+            }
             matter.standing = Standing::Accepted;
             matter.contested_by = None;
             add(&mut matter.sources, line);
@@ -241,6 +245,12 @@ impl Thread {
             self.drop_alternatives(sentence);
         }
         self.taken_up.extend(accepted_agent);
+        for (index, sentence, old, new) in renames {
+            // What it changed says it already.
+            if self.rename(sentence, &old, &new) {
+                self.matters[index].standing = Standing::Dropped;
+            }
+        }
         for (index, (old, old_at, new, new_at)) in changes {
             let is_known = self
                 .matters

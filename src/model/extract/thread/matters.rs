@@ -16,6 +16,7 @@ impl Thread {
             sources: vec![sentence.line],
             reworded: None,
             changes: None,
+            renames: None,
             answers: None,
             is_alternative: false,
             is_preference: false,

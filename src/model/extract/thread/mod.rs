@@ -54,6 +54,8 @@ pub(crate) struct Matter {
     pub(crate) reworded: Option<String>,
     /// Sentence and value that it changes once it is accepted, and by which value of which sentence.
     pub(crate) changes: Option<(usize, usize, usize, usize)>,
+    /// An old name and the one that takes its place once this is accepted.
+    pub(crate) renames: Option<(Vec<String>, String)>,
     /// The question that it answers.
     pub(crate) answers: Option<usize>,
     pub(crate) is_alternative: bool,

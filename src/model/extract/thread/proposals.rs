@@ -1,7 +1,7 @@
 //! What is put forward, and by whom.
 
 use super::super::{cues::Cue, sentence::Sentence, sentence::is_any};
-use super::{Matter, Question, RECENT, REPLY_REACH, Standing, Thread};
+use super::{Matter, POINTING_REACH, Question, RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {
     /// Puts something forward; whether it did.
@@ -182,6 +182,7 @@ impl Thread {
         }
         if !is_preference {
             self.find_change(&mut matter, at);
+            matter.renames = self.other_name(at).filter(|_| matter.changes.is_none());
         }
         if is_preference {
             matter.to = self.phrase_end(at, from, matter.to);
@@ -261,7 +262,9 @@ impl Thread {
             .rev()
             .take(4)
             .map(|question| question.sentence);
-        matters.chain(questions).any(is_close)
+        let first = self.first_of_line[sentence.line.saturating_sub(3)];
+        let last = (first..at).rev().take(POINTING_REACH);
+        matters.chain(questions).chain(last).any(is_close)
     }
 
     /// The question that a decision closes, whoever asked it.
@@ -298,7 +301,7 @@ impl Thread {
                     is_any(token.word.text.as_str(), "when which where or wann welche welcher welches welchen wo oder cuándo cuál \
 dónde o quand quel quelle où ou what how wie was qué cuánto cuántos combien")
                 }) && asked_sentence.tokens.iter().any(|token| {
-                    token.word.text.as_str() == "or"
+                    is_any(&token.word.text, "or oder o ou which welche welcher welches welchen cuál quel quelle")
                         || token.known().is_some_and(|entry| {
                             entry.phrases.iter().any(|phrase| phrase.cue == Cue::We)
                         })
