@@ -2,6 +2,7 @@
 
 mod english;
 mod examiner;
+mod face;
 mod french;
 mod german;
 mod others;

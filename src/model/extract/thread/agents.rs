@@ -10,6 +10,8 @@ impl Thread {
             || sentence.has(Cue::Favour)
             || sentence.has(Cue::Decision))
             && !sentence.is_question
+            && !sentence.begins(Cue::Agree)
+            && !sentence.topic.is_empty()
             && sentence.words() > 2;
         self.close_for_agent(at);
         let sentence = &self.sentences[at];

@@ -48,7 +48,7 @@ impl Thread {
             });
         // "Agreed." alone agrees to what was said before.
         let content =
-            closing.is_some() || sentence.words() > hit.end - hit.at + 1 || sentence.words() > 4;
+            closing.is_some() || sentence.words() > hit.end - hit.at || sentence.words() > 4;
         let is_future = has_task
             && is_any(
                 sentence.tokens[hit.at].word.text.as_str(),
