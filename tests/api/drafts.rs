@@ -557,7 +557,12 @@ async fn a_draft_from_a_published_result_begins_with_what_that_says() {
             &draft["edited_by"],
             &draft["message_id"]
         ),
-        (&json!("draft"), &json!(2), &json!([t.bo.id]), &Value::Null)
+        (
+            &json!("draft"),
+            &json!(2),
+            &json!([t.ada.id, t.bo.id]),
+            &Value::Null
+        )
     );
     for field in ["headline", "key_points", "action_items", "open_questions"] {
         assert_eq!(draft[field], first[field], "{field}");
