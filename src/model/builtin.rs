@@ -20,9 +20,9 @@ use super::{
 
 const NAME: &str = "builtin";
 /// Between two words, so that one sees the answer being written.
-const PIECE_DELAY: Duration = Duration::from_millis(12);
+const PIECE_DELAY: Duration = Duration::from_millis(6);
 /// A long answer is written faster, to stay below this.
-const ANSWER_DELAY_MAX: Duration = Duration::from_millis(1_200);
+const ANSWER_DELAY_MAX: Duration = Duration::from_millis(400);
 /// Of a longer message only the beginning is read: little enough to be read between two pieces of other work.
 const UTTERANCE_CHARS_MAX: usize = 4_000;
 const QUOTES_MAX: usize = 4;
