@@ -438,7 +438,7 @@ async fn typing_reaches_those_who_watch_the_place() {
     let typing = ada.of("typing").await;
     assert_eq!(
         typing,
-        json!({"type": "typing", "thread_id": thread, "user_id": t.bo.id})
+        json!({"type": "typing", "thread_id": thread, "fork_id": null, "user_id": t.bo.id})
     );
     assert!(
         elsewhere
