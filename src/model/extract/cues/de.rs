@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "beschlossen|entschieden|entscheidung :|einigen uns|wir nehmen|wir machen|wir bleiben bei|\
+            "machen wir das so|machen wir es so|machen wir's so|so machen wir das|so machen wir es|das machen wir so|entschluss :|meine entscheidung :|ich entscheide :|ich entscheide|fazit :|endgültig :|final :|mehrheit für|die mehrheit|dann gilt|es gilt|steht fest :|bleibt es bei|wir behalten|wir wählen|wir ziehen|wir führen|\
+             beschlossen|entschieden|entscheidung :|einigen uns|wir nehmen|wir machen|wir bleiben bei|\
              abgemacht|vereinbart|geeinigt|beschluss :|fix ist|steht fest|wir haben uns auf|festgelegt|\
              es bleibt bei|dann also|wir gehen mit|wir starten|wir liefern|wir veröffentlichen|\
              wir verwenden|wir benutzen|wir nutzen|wir treffen uns|wir verschieben|wir stellen|beschließen|\
@@ -15,13 +16,15 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Undecided,
-            "noch nicht|nicht entschieden|nicht beschlossen|falls|wenn wir|bevor wir|müssen entscheiden|\
+            "entscheiden wir nicht|nicht heute entscheiden|entscheiden das nicht|entscheiden es nicht|entscheiden wir später|keine entscheidung|\
+             noch nicht|nicht entschieden|nicht beschlossen|falls|wenn wir|bevor wir|müssen entscheiden|\
              muss entschieden|entschieden werden|nichts entschieden|nichts beschlossen|unentschieden|\
              nie beschlossen|nicht einig|nicht geeinigt|wurde entschieden|wer hat entschieden",
         ),
         (
             Cue::Proposal,
-            "lasst uns|lass uns|ich schlage vor , dass wir|ich schlage vor|ich würde vorschlagen|\
+            "ich schlage _ vor , dass wir|ich schlage _ vor , wir|ich schlage _ vor|\
+             lasst uns|lass uns|ich schlage vor , dass wir|ich schlage vor|ich würde vorschlagen|\
              wir sollten|wir könnten|mein vorschlag :|vorschlag :|mein vorschlag ist|mein vorschlag wäre|\
              sollen wir|sollten wir|wollen wir|können wir|könnten wir|wie wäre es mit|wie wäre|wie wär's mit|\
              wie wär es mit|was haltet ihr von|was hältst du von|warum nicht|wie wäre es , wenn wir|\
@@ -54,7 +57,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Refuse,
-            "nein|nee|nö|niemand|lieber nicht|auf keinen fall|bitte nicht|ich bin dagegen|dagegen|\
+            "leider nicht|geht leider nicht|das geht leider nicht|tut mir leid , nein|tut mir leid|bedaure|sorry , nein|\
+             nein|nee|nö|niemand|lieber nicht|auf keinen fall|bitte nicht|ich bin dagegen|dagegen|\
              nicht wirklich|eher nicht|kommt nicht in frage|👎|-1|nicht so gut|passt nicht|leider nein|keinesfalls",
         ),
         (
@@ -178,7 +182,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "ignoriere alle|ignoriere die|ignoriere deine|ignoriert alle|du bist jetzt",
+            "system :|ignoriere alle|ignoriere die|ignoriere alles|vergiss alle anweisungen|du bist ein|du bist eine ki|anweisung :|anweisungen :|schreib in die zusammenfassung|\
+             ignoriere alle|ignoriere die|ignoriere deine|ignoriert alle|du bist jetzt",
         ),
         (
             Cue::Rhetorical,
@@ -188,7 +193,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::NoAnswer,
-            "keine ahnung|weiß nicht|weiß ich nicht|weiss nicht|gute frage|nicht sicher|muss ich fragen|\
+            "keinen schimmer|weiß nicht|weiss nicht|weiß ich nicht|\
+             keine ahnung|weiß nicht|weiß ich nicht|weiss nicht|gute frage|nicht sicher|muss ich fragen|\
              muss ich nachsehen|ich frage nach|ich schaue nach|kommt drauf an|unklar|mal sehen|\
              kann ich nicht sagen|frage ich",
         ),
@@ -226,6 +232,10 @@ pub(crate) const WORDS: Words = Words {
         besser schicke mache zwei drei vier fünf sechs sieben acht neun zehn dafür alles gute \
         einverstanden beschlossen entschieden monat ende kümmere später nächste nächsten raum bestellen",
     work: "\
+        liefern:liefere:liefert führen:führe:führt fahren:fahre:fährt halten:halte:hält moderieren:moderiere:moderiert \
+        abgeben:gebe:gibt dekorieren:dekoriere:dekoriert putzen:putze:putzt verteilen:verteile:verteilt \
+        aufbauen:baue:baut zahlen:zahle:zahlt bezahlen:bezahle:bezahlt mieten:miete:mietet basteln:bastle:bastelt \
+        spülen:spüle:spült posten:poste:postet tippen:tippe:tippt hängen:hänge:hängt laminieren:laminiere:laminiert \
         schicken:schicke:schickt senden:sende:sendet schreiben:schreibe:schreibt prüfen:prüfe:prüft \
         checken:checke:checkt testen:teste:testet buchen:buche:bucht bestellen:bestelle:bestellt \
         rufen:rufe:ruft anrufen fragen:frage:fragt klären:kläre:klärt organisieren:organisiere:organisiert \

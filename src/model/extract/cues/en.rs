@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "we agreed|we've agreed|we have agreed|agreed to|agreed on|agreed :|we all agreed|decided|\
+            "my call :|my decision :|my ruling :|final :|verdict :|ruling :|result :|resolution :|resolved :|decided :|vote result|wins the vote|has it|majority for|majority is for|the majority|i've decided|i have decided|i decide|it's official|we stick with|we're sticking with|we keep|\
+             we agreed|we've agreed|we have agreed|agreed to|agreed on|agreed :|we all agreed|decided|\
              decision :|the decision is|we'll go with|we go with|we will go with|going with|we settled|\
              settled on|settled :|it's settled|that's settled|so it's decided|final answer|final decision|\
              we chose|we approved|was approved|got approved|approved :|we're going with|we are going with|we'll use|we will use|we'll ship|\
@@ -20,7 +21,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Undecided,
-            "not decided|undecided|haven't decided|hasn't decided|haven't agreed|have not agreed|\
+            "won't decide|will not decide|not decide|nothing final|no decision|decide next|decide tomorrow|without deciding|\
+             not decided|undecided|haven't decided|hasn't decided|haven't agreed|have not agreed|\
              haven't settled|not agreed|not yet|before we|to be decided|needs to be decided|\
              need to decide|has to be decided|should be decided|must be decided|can't decide|cannot decide|\
              could not agree|couldn't agree|who decided|not settled|not approved|will be decided|\
@@ -76,7 +78,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Refuse,
-            "no|nope|nah|no way|not really|not yet|nobody|none|never|👎|-1|rather not|i'd rather not|\
+            "unfortunately not|unfortunately no|i'm afraid not|afraid i can't|sadly not|sadly no|sorry , no|sorry no|sorry but no|\
+             no|nope|nah|no way|not really|not yet|nobody|none|never|👎|-1|rather not|i'd rather not|\
              please don't|please no|better not|not for me|i'm against|not a fan|no thanks|not a good idea|\
              bad idea|don't|doesn't work|won't work|not convinced|❌",
         ),
@@ -195,7 +198,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Cannot,
-            "i can't|i cannot|i cant|no time|i don't have time|i don't have the time|i won't have time|\
+            "i'm afraid i can't|unfortunately i can't|sorry , i can't|i'm tied up|i'm booked|i'm travelling|i'm traveling|i have to decline|i must decline|i'd have to pass|can't , i|\
+             i can't|i cannot|i cant|no time|i don't have time|i don't have the time|i won't have time|\
              i won't be able|i won't manage|won't make it|i have to pass|i'll pass|i must pass|\
              sorry , can't|can't , sorry|can't do it|can't do that|i'm unable|i'm not able|not me|\
              someone else please|i'm too busy|i'm swamped|i'm full|i'm overloaded|i'm on holiday|\
@@ -214,7 +218,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Done,
-            "done|sent|already did|i've sent|i have sent|it's done|that's done|finished|i've done|\
+            "done already|that's already|it's already|did that|did it yesterday|i did|\
+             done|sent|already did|i've sent|i have sent|it's done|that's done|finished|i've done|\
              i have done|already done|i did it|is done|all done|just sent|just did|i just|i already|\
              i've already|i have already|booked",
         ),
@@ -236,7 +241,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "ignore previous|ignore all|ignore your|ignore the previous|ignore any|disregard previous|disregard all|you are now|system prompt|pretend that|override your",
+            "ignore the above|ignore everything|ignore what|disregard the|disregard everything|system :|you are a summariser|you are a summarizer|you are an ai|you are an assistant|output the|assign all|new instructions|instruction :|instructions :|as an ai|dear ai|note to the ai|summarizer :|assistant :|the summary must|the headline must|write in the summary|in your summary|\
+             ignore previous|ignore all|ignore your|ignore the previous|ignore any|disregard previous|disregard all|you are now|system prompt|pretend that|override your",
         ),
         (
             Cue::Rhetorical,
@@ -254,7 +260,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::NoAnswer,
-            "no idea|don't know|do not know|not sure|good question|no clue|dunno|i'll find out|\
+            "beats me|haven't a clue|no clue|don't remember|can't remember|can't say|couldn't say|who knows|\
+             no idea|don't know|do not know|not sure|good question|no clue|dunno|i'll find out|\
              i'll check|i'll ask|let me check|let me ask|let me find out|depends|unclear|to be seen|\
              we'll see|haven't heard|i'll look|hard to say|idk|would have to ask|have to ask|\
              need to check|i wonder too|same question|nobody knows|unknown|open question|still open",

@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "decidimos|hemos decidido|acordamos|hemos acordado|quedamos en|queda decidido|decidido|acordado|\
+            "resolución :|final :|mi decisión :|yo decido :|decido :|gana|la mayoría|mayoría para|definitivo :|resultado :|nos quedamos|queda en|cerrado en|nos decantamos por|hemos quedado|\
+             decidimos|hemos decidido|acordamos|hemos acordado|quedamos en|queda decidido|decidido|acordado|\
              decisión :|vamos con|nos quedamos con|queda acordado|está decidido|aprobado|se aprueba|\
              vamos a usar|usaremos|lanzaremos|haremos|elegimos|hemos elegido|cerrado :|acuerdo :|\
              al final vamos|entonces vamos con|queda fijado|nos reunimos|entregamos|lanzamos|salimos|\
@@ -14,7 +15,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Undecided,
-            "no hemos|si decidimos|todavía no|aún no|sin decidir|no decidimos|no está decidido|hay que decidir|\
+            "no lo decidimos|no decidimos|decidimos otro día|no decidamos|sin decisión|\
+             no hemos|si decidimos|todavía no|aún no|sin decidir|no decidimos|no está decidido|hay que decidir|\
              tenemos que decidir|antes de decidir|no acordamos|nada decidido|no se ha decidido|quizás|tal vez",
         ),
         (
@@ -47,7 +49,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Refuse,
-            "no|nadie|todavía no|qué va|para nada|ni hablar|mejor no|👎|-1|en absoluto|no me convence|nunca",
+            "lamentablemente no|por desgracia no|desgraciadamente no|me temo que no|lo siento , no|lo siento|imposible|\
+             no|nadie|todavía no|qué va|para nada|ni hablar|mejor no|👎|-1|en absoluto|no me convence|nunca",
         ),
         (
             Cue::Object,
@@ -157,7 +160,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "ignora las|ignora todas|ignora tus|ignorad las|ahora eres",
+            "sistema :|system :|ignora todo|ignora las|ignora lo|eres un|olvida las instrucciones|instrucción :|instrucciones :|\
+             ignora las|ignora todas|ignora tus|ignorad las|ahora eres",
         ),
         (
             Cue::Rhetorical,
@@ -200,6 +204,11 @@ pub(crate) const WORDS: Words = Words {
         encargo tiempo nueva nuevo primera primero mes año perfecto todavía quizás antes después \
         dos tres cuatro cinco seis siete ocho nueve diez quedamos propongo prefiero listo",
     work: "\
+        terminar:termino:termina acabar:acabo:acaba conducir:conduzco:conduce montar:monto:monta decorar:decoro:decora \
+        repartir:reparto:reparte colgar:cuelgo:cuelga presentar:presento:presenta moderar:modero:modera \
+        invitar:invito:invita apuntar:apunto:apunta calcular:calculo:calcula negociar:negocio:negocia coger:cojo:coge \
+        tramitar:tramito:tramita fotografiar:fotografío:fotografía informar:informo:informa anunciar:anuncio:anuncia \
+        traducir:traduzco:traduce firmar:firmo:firma cerrar:cierro:cierra \
         enviar:envío:envía mandar:mando:manda escribir:escribo:escribe revisar:reviso:revisa \
         comprobar:compruebo:comprueba probar:pruebo:prueba reservar:reservo:reserva pedir:pido:pide \
         llamar:llamo:llama preguntar:pregunto:pregunta organizar:organizo:organiza \

@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "on a décidé|nous avons décidé|décidé|c' est décidé|décision :|on part sur|on prend|\
+            "va pour|résultat :|verdict :|ma décision :|je tranche :|je décide :|je tranche|la majorité|majorité pour|final :|définitif :|l' emporte|on s' arrête sur|ce sera|on est donc d' accord|on ouvre|nous ouvrons|nous prenons|nous retenons|\
+             on a décidé|nous avons décidé|décidé|c' est décidé|décision :|on part sur|on prend|\
              nous avons convenu|convenu|on est d' accord pour|on s' est mis d' accord|on garde|on choisit|\
              nous avons choisi|on a choisi|c' est acté|acté|adopté|validé|c' est validé|on retient|\
              on reste sur|nous partons sur|nous gardons|on se retrouve|on se voit|on utilise|on va utiliser|\
@@ -14,7 +15,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Undecided,
-            "peut-être|peut être|pas encore|pas décidé|rien décidé|rien n' est décidé|reste à décider|il faut décider|\
+            "on ne décide|ne décide pas|ne décidons pas|pas de décision|on décidera|\
+             peut-être|peut être|pas encore|pas décidé|rien décidé|rien n' est décidé|reste à décider|il faut décider|\
              on doit décider|avant de décider|si on|pas d' accord|pas validé|n' a pas décidé|n' a rien décidé|\
              à décider",
         ),
@@ -50,7 +52,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Refuse,
-            "non|personne|pas encore|surtout pas|hors de question|plutôt pas|pas vraiment|👎|-1|jamais|\
+            "malheureusement non|hélas non|malheureusement pas|je crains que non|désolé , non|désolée , non|désolé|désolée|impossible|\
+             non|personne|pas encore|surtout pas|hors de question|plutôt pas|pas vraiment|👎|-1|jamais|\
              je suis contre|mauvaise idée|bof",
         ),
         (
@@ -167,7 +170,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "ignore les|ignore toutes|ignore tes|ignorez les|ignorez toutes|tu es maintenant",
+            "système :|system :|ignore toutes|ignore les|ignorez|oublie les instructions|tu es un|tu es une ia|instruction :|instructions :|\
+             ignore les|ignore toutes|ignore tes|ignorez les|ignorez toutes|tu es maintenant",
         ),
         (
             Cue::Rhetorical,
@@ -211,6 +215,12 @@ pub(crate) const WORDS: Words = Words {
         nouveau temps année mois marche parfait soir matin besoin d'accord quelqu'un propose préfère \
         deux trois quatre cinq six sept huit neuf dix avant après lieu date livre occupe décidé",
     work: "\
+        rendre:rends:rend terminer:termine:termine finir:finis:finit livrer:livre:livre conduire:conduis:conduit \
+        tenir:tiens:tient fournir:fournis:fournit choisir:choisis:choisit remplir:remplis:remplit animer:anime:anime \
+        présenter:présente:présente photographier:photographie:photographie décorer:décore:décore poster:poste:poste \
+        déposer:dépose:dépose ranger:range:range afficher:affiche:affiche distribuer:distribue:distribue \
+        négocier:négocie:négocie calculer:calcule:calcule amener:amène:amène ramener:ramène:ramène monter:monte:monte \
+        inscrire:inscris:inscrit remettre:remets:remet noter:note:note assurer:assure:assure diffuser:diffuse:diffuse \
         envoyer:envoie:envoie écrire:écris:écrit vérifier:vérifie:vérifie tester:teste:teste \
         réserver:réserve:réserve commander:commande:commande appeler:appelle:appelle \
         demander:demande:demande organiser:organise:organise acheter:achète:achète \
