@@ -217,6 +217,7 @@ impl App {
             provider: Arc::clone(&provider),
             policy,
             task_timeout: config.task_timeout,
+            attempt_max: config.attempt_max,
         });
         let worker = Worker {
             db: db.clone(),

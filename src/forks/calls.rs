@@ -16,7 +16,7 @@ use crate::{
         usage::{self, usage_of},
     },
     db::{Conn, now},
-    model::{ChatRequest, Collected, JsonSchema},
+    model::{ChatRequest, CollectError, Collected, JsonSchema, Limits},
     tasks::{Lease, LeaseLost, TokenUsage, queue},
 };
 
@@ -80,7 +80,12 @@ impl Calls<'_> {
     /// Answers to the briefs, in their order; a few calls at once.
     pub(super) async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         self.note(briefs).await?;
-        let (provider, timeout) = (&self.resolver.provider, self.resolver.task_timeout);
+        let provider = &self.resolver.provider;
+        let limits = Limits {
+            bytes_max: draft::ANSWER_BYTES_MAX,
+            silence_max: self.resolver.task_timeout,
+            time_max: self.resolver.attempt_max,
+        };
         let started = std::time::Instant::now();
         let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
             Vec::with_capacity(briefs.len());
@@ -98,13 +103,11 @@ impl Calls<'_> {
                 }),
             };
             let call = async move {
-                let call =
-                    crate::model::collect(provider.as_ref(), request, draft::ANSWER_BYTES_MAX);
-                match tokio::time::timeout(timeout, call).await {
-                    Ok(Ok(answer)) => Ok(answer),
-                    Ok(Err(e)) => Err(Failure::Model(e)),
-                    Err(_) => Err(Failure::Timeout),
-                }
+                let answer = crate::model::collect(provider.as_ref(), request, limits).await;
+                answer.map_err(|e| match e {
+                    CollectError::Model(e) => Failure::Model(e),
+                    CollectError::Timeout => Failure::Timeout,
+                })
             };
             calls.push(call.boxed());
         }

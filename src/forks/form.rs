@@ -241,30 +241,32 @@ impl ResolutionForm {
         if let Some(items) = &self.action_items {
             content.action_items = Vec::with_capacity(items.len());
             for (n, item) in items.iter().enumerate() {
-                let known = base.action_items.iter().any(|old| Some(old.id) == item.id);
-                if let Some(id) = item.id.filter(|_| !known) {
+                let known = base.action_items.iter().find(|old| Some(old.id) == item.id);
+                if let Some(id) = item.id.filter(|_| known.is_none()) {
                     return Err(ForkError::NoSuchItem(
                         id.to_string(),
                         format!("action_items[{n}].id"),
                     ));
                 }
-                let owner_name = match item.owner_id {
-                    Some(owner) => Some(
-                        member_name(c, fork.workspace_id, owner)
-                            .await?
-                            .ok_or_else(|| {
-                                ForkError::NoSuchMember(
-                                    owner.to_string(),
-                                    format!("action_items[{n}].owner_id"),
-                                )
-                            })?,
-                    ),
-                    None => item
-                        .owner_name
-                        .as_deref()
-                        .map(one_line)
-                        .filter(|name| !name.is_empty()),
-                };
+                let owner_name =
+                    match (item.owner_id, known) {
+                        // Whoever owned it may have left the workspace since.
+                        (Some(owner), Some(old)) if old.owner_id == Some(owner) => {
+                            old.owner_name.clone()
+                        }
+                        (Some(owner), _) => {
+                            let name = member_name(c, fork.workspace_id, owner).await?;
+                            let param = || format!("action_items[{n}].owner_id");
+                            Some(name.ok_or_else(|| {
+                                ForkError::NoSuchMember(owner.to_string(), param())
+                            })?)
+                        }
+                        (None, _) => item
+                            .owner_name
+                            .as_deref()
+                            .map(one_line)
+                            .filter(|name| !name.is_empty()),
+                    };
                 content.action_items.push(ItemContent {
                     id: item.id.unwrap_or_default(),
                     text: one_line(&item.text),

@@ -49,8 +49,10 @@ pub struct Resolver {
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
     pub policy: RetryPolicy,
-    /// For one answer of a model.
+    /// Without a first or next piece of a model's answer.
     pub task_timeout: Duration,
+    /// For one answer.
+    pub attempt_max: Duration,
 }
 
 /// Why a resolve ends without an end of its task.

@@ -1,5 +1,7 @@
 //! A whole answer at once, for callers that show nothing while it comes.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 
 use super::{ChatRequest, Delta, ModelError, Provider, StopReason, Usage};
@@ -14,24 +16,58 @@ pub struct Collected {
     pub is_cut: bool,
 }
 
-/// The answer to `request`, of which at most `bytes_max` bytes are kept: at the first byte above, the call is ended, so that
-/// no model can fill the memory. The time that it may take is the caller's to limit.
+/// How much of an answer is read, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// At the first byte above, the call is ended, so that no model can fill the memory.
+    pub bytes_max: usize,
+    /// Without a first or next piece.
+    pub silence_max: Duration,
+    /// For the answer as a whole.
+    pub time_max: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CollectError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error("no answer in time")]
+    Timeout,
+}
+
+/// The answer to `request` as far as `limits` let it come.
 ///
 /// # Errors
-/// Those of the stream; `ModelError::Empty` for a blank answer, `ModelError::Broken` for one without an end.
+/// Those of the stream; `ModelError::Empty` for a blank answer, `ModelError::Broken` for one without an end;
+/// `CollectError::Timeout`.
 pub async fn collect(
     provider: &dyn Provider,
     request: ChatRequest,
-    bytes_max: usize,
-) -> Result<Collected, ModelError> {
-    let mut stream = provider.stream(request).await?;
+    limits: Limits,
+) -> Result<Collected, CollectError> {
+    let within = tokio::time::timeout(limits.time_max, read(provider, request, limits)).await;
+    within.unwrap_or(Err(CollectError::Timeout))
+}
+
+async fn read(
+    provider: &dyn Provider,
+    request: ChatRequest,
+    limits: Limits,
+) -> Result<Collected, CollectError> {
+    let silent = |_| CollectError::Timeout;
+    let opened = tokio::time::timeout(limits.silence_max, provider.stream(request)).await;
+    let mut stream = opened.map_err(silent)??;
     let (mut text, mut usage, mut stopped) = (String::new(), None, None);
-    while let Some(delta) = stream.next().await {
+    while let Some(delta) = tokio::time::timeout(limits.silence_max, stream.next())
+        .await
+        .map_err(silent)?
+    {
         match delta? {
             Delta::Text(piece) => {
                 text.push_str(&piece);
-                if text.len() > bytes_max {
-                    text.truncate(text.floor_char_boundary(bytes_max));
+                if text.len() > limits.bytes_max {
+                    text.truncate(text.floor_char_boundary(limits.bytes_max));
                     stopped = Some(StopReason::Length);
                     break;
                 }
@@ -43,8 +79,8 @@ pub async fn collect(
     }
     drop(stream);
     match stopped {
-        None => Err(ModelError::Broken("it ended in the middle".to_owned())),
-        Some(_) if text.trim().is_empty() => Err(ModelError::Empty),
+        None => Err(ModelError::Broken("it ended in the middle".to_owned()).into()),
+        Some(_) if text.trim().is_empty() => Err(ModelError::Empty.into()),
         Some(reason) => Ok(Collected {
             text,
             usage,

@@ -14,7 +14,7 @@ use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 use futures::{Stream, future::BoxFuture};
 use reqwest::Url;
 
-pub use self::collect::{Collected, collect};
+pub use self::collect::{CollectError, Collected, Limits, collect};
 
 use self::{
     builtin::Builtin,

@@ -15,7 +15,7 @@ use crate::{
     db::{Conn, now},
     failpoint,
     ids::MessageId,
-    model::{self, ChatRequest, Delta, ModelError, StopReason, Usage},
+    model::{self, ChatRequest, Delta, Limits, ModelError, StopReason, Usage},
     tasks::{
         Lease, LeaseLost, Task, TaskError,
         queue::{self, Done},
@@ -98,13 +98,14 @@ impl Turns {
                     .iter()
                     .map(|t| estimate_tokens(&t.content))
                     .sum::<u64>();
-            let summary = tokio::time::timeout(
-                self.task_timeout,
-                model::collect(self.provider.as_ref(), request, SUMMARY_BYTES_MAX),
-            )
-            .await;
+            let limits = Limits {
+                bytes_max: SUMMARY_BYTES_MAX,
+                silence_max: self.task_timeout,
+                time_max: self.task_timeout,
+            };
+            let summary = model::collect(self.provider.as_ref(), request, limits).await;
             let (usage, error, summary) = match summary {
-                Ok(Ok(answer)) => (
+                Ok(answer) => (
                     Some(usage_of(
                         self.provider.as_ref(),
                         &utility,
@@ -115,8 +116,7 @@ impl Turns {
                     None,
                     Some(answer.text),
                 ),
-                Ok(Err(e)) => (None, Some(e.to_string()), None),
-                Err(_) => (None, Some("the summary took too long".to_owned()), None),
+                Err(e) => (None, Some(e.to_string()), None),
             };
             let done = Done {
                 kind: "compact",

@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use super::{
-    super::{Delta, JsonSchema, Role, StopReason, Turn, collect},
+    super::{CollectError, Delta, JsonSchema, Limits, Role, StopReason, Turn, collect},
     answer::{ANSWER_BYTES_MAX, EventReader, LINE_BYTES_MAX},
     refusal::retry_after,
     *,
@@ -563,6 +563,34 @@ async fn a_model_that_refuses_the_schema_is_asked_without_it_from_then_on() {
     assert!(matches!(error, Err(ModelError::BadRequest(_))), "{error:?}");
 }
 
+fn within(bytes_max: usize) -> Limits {
+    Limits {
+        bytes_max,
+        silence_max: Duration::from_secs(20),
+        time_max: Duration::from_secs(20),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(&format!("http://{}", listener.local_addr().unwrap()), None);
+    let serve = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        socket.write_all(&events(&said("Hel"))).await.unwrap();
+        // The client hangs up.
+        let mut rest = Vec::new();
+        drop(tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut rest).await);
+    };
+    let limits = Limits {
+        silence_max: Duration::from_millis(50),
+        ..within(10_000)
+    };
+    let (answer, ()) = tokio::join!(collect(&client, request(), limits), serve);
+    assert_eq!(answer, Err(CollectError::Timeout));
+}
+
 #[tokio::test]
 async fn a_whole_answer_is_collected_up_to_a_limit() {
     let usage =
@@ -571,7 +599,7 @@ async fn a_whole_answer_is_collected_up_to_a_limit() {
         let body = pieces.iter().map(|piece| said(piece)).collect::<String>();
         let reply = events(&[body, finished(reason), usage.to_owned()].concat());
         let script = Script::new(vec![reply]).await;
-        collect(&script.client(), request(), bytes_max).await
+        collect(&script.client(), request(), within(bytes_max)).await
     };
     let whole = collected(&["Hel", "lo"], "stop", 5).await.unwrap();
     assert_eq!((whole.text.as_str(), whole.is_cut), ("Hello", false));
@@ -580,7 +608,10 @@ async fn a_whole_answer_is_collected_up_to_a_limit() {
     assert_eq!((cut.text.as_str(), cut.is_cut), ("Hell", true));
     let short = collected(&["Hel"], "length", 5).await.unwrap();
     assert_eq!((short.text.as_str(), short.is_cut), ("Hel", true));
-    assert_eq!(collected(&[" "], "stop", 5).await, Err(ModelError::Empty));
+    assert_eq!(
+        collected(&[" "], "stop", 5).await,
+        Err(CollectError::Model(ModelError::Empty))
+    );
 }
 
 #[tokio::test]
@@ -594,7 +625,7 @@ async fn an_endless_answer_is_left_at_the_limit() {
         socket.write_all(&events(&piece)).await.unwrap();
         while socket.write_all(piece.as_bytes()).await.is_ok() {}
     };
-    let asked = collect(&client, request(), 10_000);
+    let asked = collect(&client, request(), within(10_000));
     let both = async { tokio::join!(asked, serve).0 };
     let answer = tokio::time::timeout(Duration::from_secs(20), both).await;
     let answer = answer.unwrap().unwrap();
