@@ -5,7 +5,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ChatError, event::ForkData, messages::Message};
+use super::{ChatError, event::ForkData, messages::Message, plain};
 use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId},
@@ -164,7 +164,7 @@ pub(super) async fn count_message(
 }
 
 /// The beginning of a text's first line, as a title.
-pub fn title_of(text: &str) -> String {
+fn title_of(text: &str) -> String {
     let line = text
         .lines()
         .map(str::trim)
@@ -201,18 +201,42 @@ pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> R
         return Ok(());
     };
     let outdated = mark_stale(c, fork).await?;
-    let named = message.author.kind == "human"
-        && c.q("update forks set title = $2, title_from = $3 where id = $1 and title_from = message_id")
-            .bind(fork)
-            .bind(title_of(&message.content_plain))
-            .bind(message.id)
-            .run()
-            .await?
-            == 1;
+    let named = message.author.kind == "human" && name_after(c, fork, message).await?;
     if outdated || named {
         announced(c, fork, audience).await?;
     }
     Ok(())
+}
+
+/// Names a dive after the first words of a person; `false` when it has a name already.
+async fn name_after(c: &mut Conn, fork: ForkId, message: &Message) -> Result<bool, DbError> {
+    let unnamed: Vec<(ForkId,)> = c
+        .q("select id from forks where id = $1 and title_from = message_id")
+        .bind(fork)
+        .all()
+        .await?;
+    if unnamed.is_empty() {
+        return Ok(false);
+    }
+    c.q("update forks set title = $2, title_from = $3 where id = $1")
+        .bind(fork)
+        .bind(title_after(message))
+        .bind(message.id)
+        .run()
+        .await?;
+    Ok(true)
+}
+
+/// The title that a message gives: its first line that is no quote.
+pub fn title_after(message: &Message) -> String {
+    let own = message
+        .content
+        .lines()
+        .find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('>'));
+    match own.map(plain::to_plain).filter(|line| !line.is_empty()) {
+        Some(line) => title_of(&line),
+        None => title_of(&message.content_plain),
+    }
 }
 
 /// Marks what came of a dive as out of date; `false` when there is nothing yet or it is so already.
@@ -270,7 +294,7 @@ pub(super) async fn forget_title(
         .all()
         .await?;
     for (fork, origin, title, title_from) in touched {
-        let mut titles = vec![title_of(&message.content_plain)];
+        let mut titles = vec![title_after(message)];
         let is_named_after = title_from == Some(message.id);
         if is_named_after {
             c.q("update forks set title = $2, title_from = null where id = $1")

@@ -9,7 +9,7 @@ use crate::{
         access::{self, ThreadAccess},
         bindings::{self, BindingPatch},
         channels,
-        forks::{self, Fork, title_of},
+        forks::{self, Fork, title_after},
         messages::{self, Message},
         post, remove,
     },
@@ -106,7 +106,7 @@ pub async fn start_fork(
         .bind(access.place.channel)
         .bind(thread)
         .bind(new.message)
-        .bind(title.clone().unwrap_or_else(|| title_of(&origin.content_plain)))
+        .bind(title.clone().unwrap_or_else(|| title_after(&origin)))
         .bind(title.is_none().then_some(new.message))
         .bind(new.description.clone())
         .bind(new.context.stored())

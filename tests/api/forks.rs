@@ -222,6 +222,19 @@ async fn a_title_from_a_text_has_at_most_60_units() {
 }
 
 #[tokio::test]
+async fn a_quote_gives_no_title() {
+    let t = team().await;
+    let (thread, root) = thread(&t, "Which day?").await;
+    let fork = id(&t
+        .ada
+        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .await);
+    let said = "> **Bo:** the fair is on Friday\n\nWhat **else** is on?";
+    t.ada.say_in(&fork, said).await;
+    assert_eq!(t.ada.fork(&fork).await["title"], "What else is on?");
+}
+
+#[tokio::test]
 async fn the_title_is_that_of_a_person_and_not_of_the_partner() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
