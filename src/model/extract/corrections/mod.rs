@@ -76,8 +76,14 @@ impl Thread {
                 || said.first().is_some_and(|value| is_sudden(*value));
             let is_weak = sentence.has(Cue::Restate);
             if is_strong || is_weak {
+                let mut gone: Vec<String> = Vec::new();
                 for new in said.into_iter().take(4) {
+                    // "No, Tuesday, on Monday they are closed": that day is the one that goes.
+                    if gone.contains(&self.sentences[at].values[new].key) {
+                        continue;
+                    }
                     if let Some((sentence, value)) = self.corrected_by(at, new, is_strong) {
+                        gone.push(self.key(sentence, value).to_owned());
                         is_corrected |= self.change(sentence, value, at, new);
                     }
                 }
@@ -171,6 +177,7 @@ impl Thread {
         let mut best: Option<(usize, (usize, usize))> = None;
         let mut nearest = None;
         let mut held = None;
+        let mut own = None;
         for found in self.seen(at).filter(fits) {
             let said = &self.sentences[found.0];
             if said.person.is_none() {
@@ -188,7 +195,23 @@ impl Thread {
                 if held.is_none() && self.is_held(found.0) {
                     held = Some(found);
                 }
+                if own.is_none() && said.person == sentence.person && self.is_task(found.0) {
+                    own = Some(found);
+                }
             }
+        }
+        // Nobody but its owner moves the day of a promise with "make that Wednesday".
+        let is_others = held.is_some_and(|(said, _)| {
+            self.is_task(said) && self.sentences[said].person != sentence.person
+        });
+        if let Some(own) = own.filter(|_| is_strong && is_others && best.is_none()) {
+            return Some(own);
+        }
+        // What was put forward before what was merely told in like words.
+        if let Some((common, (said, _))) = best
+            && let Some(held) = held.filter(|_| is_strong && common == 1 && !self.is_held(said))
+        {
+            return Some(held);
         }
         // The same unit before none.
         match best {
@@ -242,6 +265,11 @@ impl Thread {
             })
     }
 
+    fn is_task(&self, at: usize) -> bool {
+        let mut tasks = self.tasks.iter().rev().take(60);
+        tasks.any(|task| task.sentence == at)
+    }
+
     /// Whether a sentence puts something forward or promises it.
     fn is_held(&self, at: usize) -> bool {
         let is_matter = self
@@ -250,13 +278,7 @@ impl Thread {
             .rev()
             .take(60)
             .any(|matter| matter.sentence == at && matter.standing != Standing::Dropped);
-        is_matter
-            || self
-                .tasks
-                .iter()
-                .rev()
-                .take(60)
-                .any(|task| task.sentence == at)
+        is_matter || self.is_task(at)
     }
 }
 

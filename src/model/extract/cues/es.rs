@@ -205,7 +205,7 @@ pub(crate) const WORDS: Words = Words {
         dos tres cuatro cinco seis siete ocho nueve diez quedamos propongo prefiero listo",
     work: "\
         terminar:termino:termina acabar:acabo:acaba conducir:conduzco:conduce montar:monto:monta decorar:decoro:decora \
-        repartir:reparto:reparte colgar:cuelgo:cuelga presentar:presento:presenta moderar:modero:modera \
+        colgar:cuelgo:cuelga presentar:presento:presenta moderar:modero:modera \
         invitar:invito:invita apuntar:apunto:apunta calcular:calculo:calcula negociar:negocio:negocia coger:cojo:coge \
         tramitar:tramito:tramita fotografiar:fotografío:fotografía informar:informo:informa anunciar:anuncio:anuncia \
         traducir:traduzco:traduce firmar:firmo:firma cerrar:cierro:cierra \

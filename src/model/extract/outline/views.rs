@@ -46,6 +46,9 @@ impl Maker<'_> {
             phrases.nothing_settled.to_owned()
         };
         outline.headline = match (outline.action_items.first(), &subject) {
+            (Some(_), Some(subject)) if who.len() < 2 && self.is_subject(subject) => headline(
+                &format!("{}: {}", short_subject(subject), self.phrases.next_steps),
+            ),
             (Some(item), _) if who.len() < 2 => {
                 let text = item.text.trim_end_matches('.');
                 headline(
@@ -71,6 +74,11 @@ impl Maker<'_> {
             let said = self.main_points(2 - outline.key_points.len(), &used, &outline.key_points);
             outline.key_points.extend(said);
         }
+    }
+
+    /// Whether a text names what a conversation is about in a few words.
+    pub(super) fn is_subject(&self, text: &str) -> bool {
+        text.split_whitespace().count() <= 8 && !text.ends_with('?') && !self.is_dead(text)
     }
 
     /// The last view of each person, in the order in which they were told.
@@ -120,14 +128,14 @@ impl Maker<'_> {
     pub(super) fn quote(&self, person: usize, at: usize) -> Option<Point> {
         let sentence = &self.thread.sentences[at];
         let (open, close) = self.phrases.quotes;
+        // What was corrected since cannot be quoted: neither as it was said nor as it reads now.
+        if !sentence.edits.is_empty() || is_machine_talk(&sentence.text) {
+            return None;
+        }
         let text = shortened(&sentence.current(), POINT_WORDS);
-        (!text.is_empty()).then(|| {
-            let mut sources = vec![sentence.line];
-            self.add_edits(&mut sources, at, 0, sentence.tokens.len());
-            Point {
-                text: format!("{}: {open}{text}{close}", self.thread.people.name(person)),
-                sources,
-            }
+        (!text.is_empty()).then(|| Point {
+            text: format!("{}: {open}{text}{close}", self.thread.people.name(person)),
+            sources: vec![sentence.line],
         })
     }
 
@@ -145,11 +153,23 @@ impl Maker<'_> {
             }
         }
         let tasks: Vec<usize> = self.thread.tasks.iter().map(|task| task.sentence).collect();
+        let last_decision = self
+            .thread
+            .matters
+            .iter()
+            .filter(|matter| matter.standing == Standing::Accepted)
+            .map(|matter| matter.sentence)
+            .max();
         let gone: Vec<usize> = self
             .thread
             .matters
             .iter()
-            .filter(|matter| matter.standing == Standing::Dropped)
+            .filter(|matter| {
+                matter.standing == Standing::Dropped
+                    || last_decision.is_some_and(|last| {
+                        matter.standing != Standing::Accepted && matter.sentence < last
+                    })
+            })
             .map(|matter| matter.sentence)
             .chain(
                 self.thread
@@ -235,4 +255,24 @@ impl Maker<'_> {
             ..Outline::default()
         }
     }
+}
+
+/// Code and data say nothing to people.
+fn is_machine_talk(text: &str) -> bool {
+    let marks = text
+        .chars()
+        .filter(|c| {
+            matches!(
+                c,
+                '{' | '}' | '[' | ']' | '`' | '<' | '>' | '|' | '=' | '\\'
+            )
+        })
+        .count();
+    marks > 2 || text.contains("```") || text.contains("{\"")
+}
+
+/// "Summer fest" of "Summer fest, who does what".
+pub(super) fn short_subject(text: &str) -> &str {
+    let end = text.find([',', ':', ';', '–', '(']).unwrap_or(text.len());
+    text[..end].trim_end_matches(['.', ' ', '!'])
 }

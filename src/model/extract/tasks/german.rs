@@ -177,13 +177,9 @@ pub(super) fn german_verb(text: &str) -> Option<&'static str> {
         format!("{stem}e"),
         format!("{stem}en"),
     ];
-    let entry = forms
-        .iter()
-        .find_map(|form| LEXICON.get(form))
-        .filter(|entry| !entry.work.is_empty())?;
-    entry
-        .work
-        .iter()
-        .find(|(language, ..)| *language == Language::German)
-        .map(|(_, infinitive, _)| *infinitive)
+    forms.iter().find_map(|form| {
+        let work = LEXICON.get(form)?.work.iter();
+        let mut german = work.filter(|(language, ..)| *language == Language::German);
+        german.next().map(|(_, infinitive, _)| *infinitive)
+    })
 }

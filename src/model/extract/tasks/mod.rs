@@ -1,11 +1,14 @@
 //! What a sentence says that somebody will do, or asks somebody to do.
 
 mod calls;
+mod claims;
 mod german;
 mod named;
 mod phrase;
 mod promises;
 mod romance;
+
+pub(crate) use self::claims::begins_row;
 
 use super::{
     Owner, cues::Cue, cues::Form, cues::Language, people::People, sentence::Hit,
@@ -43,6 +46,10 @@ pub(crate) struct Draft {
     pub(crate) is_anaphoric: bool,
     /// A position in the values of the sentence.
     pub(crate) due: Option<usize>,
+    /// Up to this token nothing else is looked for.
+    pub(crate) resume: usize,
+    /// The verb says it all: "je conduis".
+    pub(crate) is_whole: bool,
 }
 
 /// Whom a sentence can speak to.
@@ -52,6 +59,8 @@ pub(crate) struct Hearers<'a> {
     pub(crate) addressed: Option<&'a Option<Owner>>,
     /// Who spoke right before.
     pub(crate) before: Option<usize>,
+    /// The message is a list of who does what.
+    pub(crate) is_list: bool,
 }
 
 /// Everything that one sentence says of tasks.
@@ -69,7 +78,7 @@ pub(crate) fn drafts(sentence: &Sentence, people: &People, hearers: Hearers<'_>)
     while at < sentence.tokens.len() {
         match finder.draft(at) {
             Some(draft) => {
-                at = draft.from.max(at + 1);
+                at = draft.from.max(at + 1).max(draft.resume);
                 starts.push(draft);
             }
             None => at += 1,
@@ -101,6 +110,8 @@ impl Draft {
             drops: Vec::new(),
             is_anaphoric: false,
             due: None,
+            resume: 0,
+            is_whole: false,
         }
     }
 }
@@ -196,7 +207,9 @@ impl Finder<'_> {
 
     /// A task whose words begin behind the token at `at`.
     fn draft(&self, at: usize) -> Option<Draft> {
-        self.take_on(at)
+        self.row(at)
+            .or_else(|| self.claim(at))
+            .or_else(|| self.take_on(at))
             .or_else(|| self.request(at))
             .or_else(|| self.who_asks(at))
             .or_else(|| self.offer(at))

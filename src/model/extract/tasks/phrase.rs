@@ -146,8 +146,9 @@ preguntar vérifier demander her",
                 )
             })
             .collect();
-        if words.is_empty() {
-            return false;
+        if words.is_empty() || draft.is_whole {
+            draft.to = if draft.is_whole { draft.from } else { draft.to };
+            return draft.is_whole;
         }
         // "do it", "take that": what was spoken of.
         let generic = is_any(self.text(words[0]), "do take handle own cover hacerlo make")

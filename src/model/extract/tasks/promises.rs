@@ -87,6 +87,11 @@ impl Finder<'_> {
         let (owner, is_meant) = match phrase.as_slice() {
             ["i", "can"] | ["ill"] => (self.speaker(), true),
             ["gonna" | "can"] | ["going", "to"] => (self.speaker(), is_start),
+            ["i", "do"] => {
+                let is_object = is_any(self.text(hit.end), "the a my all both");
+                let draft = Draft::new(TaskSort::Promise, self.speaker(), hit.end - 1);
+                return (is_start && is_object).then_some(draft);
+            }
             ["i", "take"] => {
                 let mut draft = Draft::new(TaskSort::Promise, self.speaker(), hit.end);
                 "take".clone_into(&mut draft.lead);

@@ -209,7 +209,8 @@ impl Finder<'_> {
         let infinitive =
             french_future(text, "ai").or_else(|| self.work(at, Form::First).map(str::to_owned))?;
         let is_object = matches!(before, "l'" | "le" | "la" | "les");
-        if (self.ends(at + 1) && !is_object)
+        let is_whole = is_any(text, "conduis cuisine modère anime présente");
+        if (self.ends(at + 1) && !is_object && !is_whole)
             || (is_object && !self.ends(at + 1))
             || matches!(self.text(at + 1), "pas" | "plus" | "attention")
         {
@@ -217,6 +218,7 @@ impl Finder<'_> {
         }
         let mut draft = Draft::new(TaskSort::Promise, self.speaker(), at + 1);
         draft.is_anaphoric = is_object;
+        draft.is_whole = is_whole && self.ends(at + 1);
         draft.lead = infinitive;
         Some(draft)
     }

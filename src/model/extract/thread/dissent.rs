@@ -16,6 +16,18 @@ impl Thread {
         if !is_refusal && objection.is_none() {
             return false;
         }
+        // "No idea" refuses nothing; "ok, noted, but …" lets a decision stand.
+        let is_conceded = line_start
+            && sentence.begins(Cue::Agree)
+            && sentence.tokens.iter().any(|token| {
+                is_any(
+                    token.word.text.as_str(),
+                    "noted fair accept notiert akzeptiere anotado acepto noté accepte",
+                )
+            });
+        if is_conceded || sentence.has(Cue::NoAnswer) && objection.is_none() {
+            return false;
+        }
         let me = sentence.person;
         let line = sentence.line;
         let in_reach = |said: usize, reach: usize| said < line && line - said <= reach;
@@ -105,6 +117,16 @@ impl Thread {
                 }
             }
             return is_refusal;
+        }
+        // "Oh no" to what somebody just promised is about that.
+        let is_to_promise = objection.is_none()
+            && sentence.topic.is_empty()
+            && self.tasks.last().is_some_and(|task| {
+                let said = self.sentences[task.sentence].line;
+                task.sort == TaskSort::Promise && said + 1 == line && Some(said) > newest_matter
+            });
+        if is_to_promise {
+            return false;
         }
         if newest_question > newest_matter {
             if is_refusal && !self.sentences[at].has(Cue::NoAnswer) {

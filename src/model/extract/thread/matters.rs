@@ -243,33 +243,98 @@ preguntar vérifier demander voir ver , her him them",
         from
     }
 
-    /// "Svelte it is", "Granada then": closes what was spoken of.
+    /// "Svelte it is", "Granada then", "ok so 1400", "1400, final": closes what was spoken of.
     pub(super) fn is_closing(&self, at: usize) -> bool {
-        const THEN: [&str; 4] = ["then", "entonces", "alors", "dann"];
+        const THEN: &str = "then entonces alors dann pues";
+        const OPENINGS: &str = "hm hmm oh ah well also so then and und gut bon bueno pues entonces \
+            alors donc dann na nun right great fine good";
+        const CLOSERS: &str = "final settled done closed fixed cerrado decidido hecho fix entschieden \
+            beschlossen adjugé définitif acté decided agreed deal";
         let sentence = &self.sentences[at];
-        let mut from = (0..sentence.tokens.len())
-            .find(|at| !sentence.is_mark(*at))
-            .unwrap_or_default();
-        while let Some(hit) = sentence.all(Cue::Agree).find(|hit| hit.at == from) {
-            from = hit.end;
-            while from < sentence.tokens.len() && sentence.is_mark(from) {
-                from += 1;
-            }
-        }
-        let words: Vec<&str> = sentence.tokens[from..]
-            .iter()
-            .map(|token| token.word.text.as_str())
-            .filter(|text| text.chars().any(char::is_alphanumeric))
-            .collect();
         let is_open = sentence.is_question || sentence.has(Cue::If) || sentence.has(Cue::Undecided);
-        if is_open || words.len() > 9 {
+        if is_open || sentence.has(Cue::NoAnswer) || sentence.has(Cue::Cannot) {
             return false;
         }
-        let is_then = |word: Option<&&str>| word.is_some_and(|word| THEN.contains(word));
-        let is_closed = matches!(words.as_slice(), [.., "it", "is"])
-            || is_then(words.last())
-            || (words.len() <= 5 && is_then(words.first()));
+        let text = |at: usize| sentence.tokens[at].word.text.as_str();
+        let (mut from, mut is_agreed, mut is_then) = (0, false, false);
+        while from < sentence.tokens.len() {
+            let agreed = sentence.all(Cue::Agree).filter(|hit| hit.at == from);
+            if let Some(end) = agreed.map(|hit| hit.end).max() {
+                is_agreed = true;
+                from = end;
+            } else if sentence.is_mark(from) || is_any(text(from), OPENINGS) {
+                is_then |=
+                    is_any(text(from), THEN) || is_agreed && is_any(text(from), "so also donc");
+                from += 1;
+            } else {
+                break;
+            }
+        }
+        let is_within = |at: usize| {
+            let mut values = sentence.values.iter();
+            values.any(|value| value.from <= at && at < value.to)
+        };
+        let comma = (from..sentence.tokens.len()).find(|at| text(*at) == "," && !is_within(*at));
+        let end = comma.unwrap_or(sentence.tokens.len());
+        let words = |from: usize, to: usize| -> Vec<&str> {
+            let told = (from..to).map(text);
+            told.filter(|text| text.chars().any(char::is_alphanumeric))
+                .collect()
+        };
+        let all = words(from, sentence.tokens.len());
+        let first = words(from, end);
+        let behind = words(end, sentence.tokens.len());
+        let is_final = behind.len() == 1 && is_any(behind[0], CLOSERS);
+        let closes = |told: &[&str]| {
+            let is_last = told.last().is_some_and(|word| is_any(word, THEN));
+            told.len() <= 9 && (told.ends_with(&["it", "is"]) || is_last)
+                || is_then && told.len() <= 5
+        };
+        if first.is_empty() {
+            return false;
+        }
+        let told = &all;
+        let is_closed = is_final && first.len() <= 9 || closes(&first) || closes(&all);
         let is_value = !sentence.values.is_empty() && sentence.topic.is_empty();
-        is_closed && (is_value || self.is_spoken_of(at))
+        let is_bare = is_agreed && told.len() <= 4 && is_value && self.takes_up_value(at);
+        let is_short_name = is_agreed && told.len() <= 4 && self.is_put_forward(at);
+        is_closed && (is_value || self.is_spoken_of(at)) || is_bare || is_short_name
+    }
+
+    /// "Ok 1400": a value of the kind that was spoken of close before, and no day that a task is asked for.
+    fn takes_up_value(&self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let is_asked = self.tasks.iter().rev().take(4).any(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            sentence.line - said.min(sentence.line) <= 2
+        });
+        let close = self.values_seen.iter().rev().take(20);
+        !is_asked
+            && close.into_iter().any(|(said, value)| {
+                let other = &self.sentences[*said];
+                let is_close = *said < at && sentence.line - other.line <= 3;
+                let other = &other.values[*value];
+                is_close
+                    && sentence
+                        .values
+                        .iter()
+                        .any(|value| !value.is_deadline && other.sort.replaces(&value.sort))
+            })
+    }
+
+    /// "Ok, the blue one": all of its words stand in what somebody else put forward close before.
+    fn is_put_forward(&self, at: usize) -> bool {
+        let sentence = &self.sentences[at];
+        let topic = &sentence.topic;
+        !topic.is_empty()
+            && self.matters.iter().rev().take(8).any(|matter| {
+                let said = &self.sentences[matter.sentence];
+                said.line < sentence.line
+                    && sentence.line - said.line <= REPLY_REACH
+                    && matter.standing != Standing::Dropped
+                    && said.person.is_some()
+                    && said.person != sentence.person
+                    && said.shared(topic) == topic.len()
+            })
     }
 }

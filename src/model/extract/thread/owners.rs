@@ -21,6 +21,7 @@ impl Thread {
         let hearers = tasks::Hearers {
             addressed: addressed.as_ref(),
             before,
+            is_list: self.is_list(at),
         };
         let drafts = tasks::drafts(&self.sentences[at], &self.people, hearers);
         let mut has_task = false;
@@ -45,6 +46,7 @@ impl Thread {
                 && sentence.has(Cue::Done)
                 && sentence
                     .all(Cue::Done)
+                    .filter(|hit| draft.lead.is_empty() || hit.end != draft.from)
                     .any(|hit| hit.at < draft.from && hit.end + 3 > draft.from);
             if is_told || is_hedged || is_conditional || is_negated || is_past {
                 has_task |= is_conditional || is_hedged;
@@ -53,6 +55,17 @@ impl Thread {
             has_task |= self.take(at, draft);
         }
         has_task
+    }
+
+    /// Whether at least two rows of the message begin with somebody and a colon.
+    fn is_list(&self, at: usize) -> bool {
+        let line = self.sentences[at].line;
+        let around = at.saturating_sub(12)..(at + 12).min(self.sentences.len());
+        self.sentences[around]
+            .iter()
+            .filter(|said| said.line == line && tasks::begins_row(said, &self.people))
+            .nth(1)
+            .is_some()
     }
 
     /// The task or sentence that "it" stands for.

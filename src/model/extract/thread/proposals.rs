@@ -95,6 +95,11 @@ impl Thread {
             _ if is_reply => (sentence.start(), true),
             _ => return false,
         };
+        let is_put_off = (self.first_of_line[sentence.line]..at)
+            .any(|before| self.sentences[before].has(Cue::Undecided));
+        if is_put_off && !sentence.is_question || is_talk(sentence, from) {
+            return false;
+        }
         let is_negative = sentence.all(Cue::Not).any(|hit| hit.at == from);
         if from >= sentence.tokens.len()
             || sentence.words() < 1
@@ -142,7 +147,7 @@ impl Thread {
         matter.answers = answers;
         matter.is_alternative = is_alternative;
         matter.is_preference = is_preference;
-        if let Some(person) = person {
+        if let Some(person) = person.filter(|_| !is_alternative) {
             self.stances.insert(person, (at, from));
         }
         // "Yes, let's do Monday" repeats what was agreed.
@@ -340,4 +345,23 @@ einigen sagen we",
                 && second != "might"
         }
     }
+}
+
+/// "Let's discuss the details": puts forward to talk, not what to do.
+fn is_talk(sentence: &Sentence, from: usize) -> bool {
+    let word = |at: usize| {
+        sentence
+            .tokens
+            .get(at)
+            .map_or("", |token| token.word.text.as_str())
+    };
+    let is_verb = is_any(
+        word(from),
+        "discuss brainstorm talk think see hear fix sort collect besprechen reden sammeln hablar hablemos \
+         veamos ver parler discuter parlons discutons voyons voir",
+    );
+    let is_details = (from..sentence.tokens.len())
+        .any(|at| is_any(word(at), "details ideas options agenda here it this about"));
+    let is_plain = !is_any(word(from), "fix sort collect hear ver voir see think") || is_details;
+    is_verb && is_plain && sentence.values.is_empty()
 }
