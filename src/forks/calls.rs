@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 
 use super::{
     draft::{self, Brief, Rubbish},
-    resolver::{Abort, Read, Resolver},
+    resolver::{Read, Resolver},
 };
 use crate::{
     agents::{
@@ -17,7 +17,7 @@ use crate::{
     },
     db::{Conn, now},
     model::{ChatRequest, CollectError, Collected, JsonSchema, Limits},
-    tasks::{Lease, LeaseLost, TokenUsage, queue},
+    tasks::{Lease, LeaseLost, TokenUsage, queue, worker::Abort},
 };
 
 /// Of a draft's answer (CAPABILITIES A.60).

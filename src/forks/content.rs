@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    drafts::{Content, ItemContent},
+    drafts::Content,
     form::one_line,
     material::Dive,
     resolution::{Resolution, ResolutionItem, SourcedText},
@@ -54,7 +54,7 @@ fn sources(dive: &Dive, lines: &[usize]) -> Vec<MessageId> {
         .collect()
 }
 
-fn item_of(dive: &Dive, item: &Item, known: &mut Vec<&ResolutionItem>) -> ItemContent {
+fn item_of(dive: &Dive, item: &Item, known: &mut Vec<&ResolutionItem>) -> ResolutionItem {
     let text = one_line(&item.text);
     let (owner_id, owner_name): (Option<UserId>, Option<String>) = match &item.owner {
         Some(Owner::Person(n)) => (
@@ -71,7 +71,7 @@ fn item_of(dive: &Dive, item: &Item, known: &mut Vec<&ResolutionItem>) -> ItemCo
         .iter()
         .position(|old| old.owner_id == owner_id && is_same_text(&old.text, &text));
     let same = same.map(|n| known.remove(n));
-    ItemContent {
+    ResolutionItem {
         id: same.map_or_else(ActionItemId::new, |old| old.id),
         text,
         owner_id,

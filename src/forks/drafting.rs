@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{
     calls::{Calls, Failed},
     draft::{self, Asked, Brief, Checked, Raw},
-    resolver::{Abort, Drafted, Read, Resolver, extracted},
+    resolver::{Drafted, Read, Resolver, extracted},
 };
 use crate::{
     agents::{
@@ -23,7 +23,7 @@ use crate::{
         Collected,
         extract::{Material, Outline, Reading},
     },
-    tasks::{Lease, LeaseLost, Task, TokenUsage, queue},
+    tasks::{Lease, LeaseLost, Task, TokenUsage, queue, worker::Abort},
 };
 
 /// Of what a model is sent at once, however large its window: beyond that it overlooks what stands in the middle.
@@ -100,7 +100,7 @@ impl Resolver {
                     keeps_place: true,
                 } => {
                     self.put_back(lease, counts, error, delay, reason).await?;
-                    return Err(Abort::PutBack);
+                    return Err(Abort::Stopped);
                 }
                 Step::Shrink | Step::Summarise => calls.next_attempt(counts, error).await?,
                 Step::Wait { .. } | Step::Fail { .. } => {

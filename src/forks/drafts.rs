@@ -1,10 +1,10 @@
 //! Drafts as rows: what is edited of a result, and storing it.
 
-use super::resolution::{Resolution, SourcedText};
+use super::resolution::{Resolution, ResolutionItem, SourcedText};
 use crate::{
     chat::forks::Fork,
     db::{Conn, DbError, Json, now},
-    ids::{ActionItemId, MessageId, ResolutionId, UserId, WorkspaceId},
+    ids::{MessageId, ResolutionId, UserId, WorkspaceId},
 };
 
 /// What a person or an agent wrote, checked: the part of a result that is edited.
@@ -13,20 +13,9 @@ pub struct Content {
     pub headline: String,
     pub conclusion: String,
     pub key_points: Vec<SourcedText>,
-    pub action_items: Vec<ItemContent>,
+    pub action_items: Vec<ResolutionItem>,
     pub open_questions: Vec<SourcedText>,
     pub deferred_items: Vec<SourcedText>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemContent {
-    pub id: ActionItemId,
-    pub text: String,
-    pub owner_id: Option<UserId>,
-    pub owner_name: Option<String>,
-    pub due: Option<String>,
-    pub done: bool,
-    pub sources: Vec<MessageId>,
 }
 
 impl From<&Resolution> for Content {
@@ -35,19 +24,7 @@ impl From<&Resolution> for Content {
             headline: known.headline.clone(),
             conclusion: known.conclusion.clone(),
             key_points: known.key_points.clone(),
-            action_items: known
-                .action_items
-                .iter()
-                .map(|item| ItemContent {
-                    id: item.id,
-                    text: item.text.clone(),
-                    owner_id: item.owner_id,
-                    owner_name: item.owner_name.clone(),
-                    due: item.due.clone(),
-                    done: item.done,
-                    sources: item.sources.clone(),
-                })
-                .collect(),
+            action_items: known.action_items.clone(),
             open_questions: known.open_questions.clone(),
             deferred_items: known.deferred_items.clone(),
         }
@@ -186,7 +163,7 @@ async fn insert_items(
     c: &mut Conn,
     workspace: WorkspaceId,
     resolution: ResolutionId,
-    items: &[ItemContent],
+    items: &[ResolutionItem],
 ) -> Result<(), DbError> {
     for (position, item) in items.iter().enumerate() {
         c.q("insert into action_items (resolution_id, id, workspace_id, position, text, owner_id, owner_name, due, done, sources, \

@@ -11,8 +11,8 @@ use super::{
         ACTION_ITEMS_MAX, CONCLUSION_UNITS_MAX, DEFERRED_ITEMS_MAX, HEADLINE_UNITS_MAX,
         KEY_POINTS_MAX, OPEN_QUESTIONS_MAX, OWNER_NAME_UNITS_MAX, SOURCES_MAX, TEXT_UNITS_MAX,
     },
-    drafts::{Content, ItemContent},
-    resolution::SourcedText,
+    drafts::Content,
+    resolution::{ResolutionItem, SourcedText},
 };
 use crate::{
     chat::forks::Fork,
@@ -267,7 +267,7 @@ impl ResolutionForm {
                             .map(one_line)
                             .filter(|name| !name.is_empty()),
                     };
-                content.action_items.push(ItemContent {
+                content.action_items.push(ResolutionItem {
                     id: item.id.unwrap_or_default(),
                     text: one_line(&item.text),
                     owner_id: item.owner_id,

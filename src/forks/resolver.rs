@@ -36,7 +36,7 @@ use crate::{
     tasks::{
         Lease, LeaseLost, Task, TaskError, TaskOutput, TokenUsage,
         queue::{self, End},
-        worker::Handler,
+        worker::{Abort, Handler},
     },
 };
 
@@ -53,31 +53,6 @@ pub struct Resolver {
     pub task_timeout: Duration,
     /// For one answer.
     pub attempt_max: Duration,
-}
-
-/// Why a resolve ends without an end of its task.
-pub(super) enum Abort {
-    /// Stopped, or the lease is lost: someone else decides what becomes of the task.
-    Stopped,
-    /// It waits for another attempt, and has been put back.
-    PutBack,
-    /// The database failed; the lease runs out and the task is tried again.
-    Db(DbError),
-}
-
-impl From<DbError> for Abort {
-    fn from(e: DbError) -> Self {
-        Self::Db(e)
-    }
-}
-
-impl From<LeaseLost> for Abort {
-    fn from(e: LeaseLost) -> Self {
-        match e {
-            LeaseLost::Gone => Self::Stopped,
-            LeaseLost::Db(e) => Self::Db(e),
-        }
-    }
 }
 
 /// A draft as it was made.
@@ -99,7 +74,7 @@ impl Handler for Resolver {
         async move {
             let id = lease.task;
             match self.resolve(task, lease, stop).await {
-                Ok(()) | Err(Abort::Stopped | Abort::PutBack) => {}
+                Ok(()) | Err(Abort::Stopped) => {}
                 Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a resolve broke off; it will be tried again"),
             }
         }

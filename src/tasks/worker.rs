@@ -27,6 +27,29 @@ pub trait Handler: Send + Sync {
     fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
 }
 
+/// Why a handler comes back without having ended its task.
+pub enum Abort {
+    /// It was stopped, has lost its lease or put the task back: someone else decides what becomes of it.
+    Stopped,
+    /// The database failed; the lease runs out and the task is tried again.
+    Db(DbError),
+}
+
+impl From<DbError> for Abort {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+impl From<LeaseLost> for Abort {
+    fn from(e: LeaseLost) -> Self {
+        match e {
+            LeaseLost::Gone => Self::Stopped,
+            LeaseLost::Db(e) => Self::Db(e),
+        }
+    }
+}
+
 pub struct Worker {
     pub db: Db,
     pub queue: Arc<Queue>,

@@ -19,10 +19,11 @@ use crate::{
     tasks::{
         Lease, LeaseLost, Task, TaskError,
         queue::{self, Done},
+        worker::Abort,
     },
 };
 
-use super::{Abort, Turns, reply::Reply};
+use super::{Turns, reply::Reply};
 
 /// A summary should have `SUMMARY_TOKENS_MAX`; of one that is far above, only the beginning is kept.
 const SUMMARY_BYTES_MAX: usize = 64 * 1024;

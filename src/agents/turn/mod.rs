@@ -33,7 +33,7 @@ use crate::{
     tasks::{
         Lease, LeaseLost, Task, TaskError, TaskOutput,
         queue::{self, End},
-        worker::Handler,
+        worker::{Abort, Handler},
     },
 };
 
@@ -56,29 +56,6 @@ pub struct Turns {
     /// For one attempt.
     pub attempt_max: Duration,
     pub tracker: TaskTracker,
-}
-
-/// Why a turn ends without an end of its task.
-enum Abort {
-    /// Stopped, or the lease is lost: someone else decides what becomes of the task.
-    Stopped,
-    /// The database failed; the lease runs out and the task is tried again.
-    Db(DbError),
-}
-
-impl From<DbError> for Abort {
-    fn from(e: DbError) -> Self {
-        Self::Db(e)
-    }
-}
-
-impl From<LeaseLost> for Abort {
-    fn from(e: LeaseLost) -> Self {
-        match e {
-            LeaseLost::Gone => Self::Stopped,
-            LeaseLost::Db(e) => Self::Db(e),
-        }
-    }
 }
 
 impl Handler for Turns {

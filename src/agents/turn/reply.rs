@@ -13,10 +13,11 @@ use crate::{
     tasks::{
         Lease, LeaseLost, Task,
         queue::{self},
+        worker::Abort,
     },
 };
 
-use super::{Abort, Turns};
+use super::Turns;
 
 /// At most one delta a task in this time (PROTOCOL §4).
 const DELTA_EVERY: Duration = Duration::from_millis(50);
