@@ -209,7 +209,7 @@ impl Thread {
         }
         // What was put forward before what was merely told in like words.
         if let Some((common, (said, _))) = best
-            && let Some(held) = held.filter(|_| is_strong && common == 1 && !self.is_held(said))
+            && let Some(held) = held.filter(|_| is_strong && common <= 2 && !self.is_held(said))
         {
             return Some(held);
         }

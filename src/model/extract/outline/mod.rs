@@ -11,11 +11,12 @@ pub(crate) use self::text::shortened_to;
 
 use self::{
     limits::bundle, limits::fit, text::headline, text::is_short, text::shortened, text::statement,
+    views::short_subject,
 };
 use super::{
     Item, Outline, Owner, Point, cues::Language, phrases::Phrases, phrases::phrases,
-    sentence::Sentence, sentence::shared, thread::Matter, thread::Question, thread::Standing,
-    thread::Thread, thread::add,
+    sentence::Sentence, sentence::is_any, sentence::shared, thread::Matter, thread::Question,
+    thread::Standing, thread::Thread, thread::add, tokens::Kind,
 };
 
 /// UTF-16 code units.
@@ -151,7 +152,15 @@ impl Maker<'_> {
             None => sentence.rendered(matter.from, matter.to, |_| false),
         };
         let text = statement(&text);
-        match matter.answers.filter(|_| is_short(&text)) {
+        // A choice would bring up again what was not chosen.
+        let asked = matter.answers.filter(|question| {
+            let asked = &self.thread.sentences[*question];
+            is_short(&text)
+                && !asked.tokens.iter().any(|token| {
+                    token.kind == Kind::Mention || is_any(token.word.text.as_str(), "or oder o ou")
+                })
+        });
+        match asked {
             Some(question) => {
                 let asked = shortened(&self.thread.sentences[question].current(), 14);
                 format!("{asked} {text}")
@@ -182,11 +191,11 @@ impl Maker<'_> {
             .iter()
             .map(|(_, point)| point.text.as_str())
             .collect();
-        outline.headline = headline(texts[main]);
+        outline.headline = headline(&self.completed(texts[main]));
         let others: Vec<usize> = (0..decisions.len())
             .filter(|index| *index != main)
             .collect();
-        texts[main].clone_into(&mut outline.conclusion);
+        outline.conclusion = self.completed(texts[main]);
         if let Some(second) = others.last() {
             outline.conclusion = format!(
                 "{} {}",
@@ -200,6 +209,30 @@ impl Maker<'_> {
             let room = 3 - outline.key_points.len();
             let said = self.main_points(room, &sources, &outline.key_points);
             outline.key_points.extend(said);
+        }
+    }
+
+    /// "Summer fest: 1400" of "1400": a few words with what the conversation is about before them.
+    fn completed(&self, text: &str) -> String {
+        let start = self.thread.sentences.first();
+        let subject = start.filter(|start| {
+            let is_new = !start.topic.is_empty()
+                && start.values.is_empty()
+                && !start.is_question
+                && !start.is_hidden;
+            let is_told = self
+                .thread
+                .matters
+                .iter()
+                .any(|matter| matter.sentence == 0);
+            is_new && !is_told && start.line == 0 && start.person.is_some()
+        });
+        let subject = subject
+            .map(|start| statement(&start.text))
+            .filter(|subject| text.split_whitespace().count() <= 3 && self.is_subject(subject));
+        match subject {
+            Some(subject) if !text.contains('?') => format!("{}: {text}", short_subject(&subject)),
+            _ => text.to_owned(),
         }
     }
 

@@ -22,7 +22,10 @@ impl Maker<'_> {
             })
             .collect();
         let start = self.thread.sentences.iter().find(|sentence| {
-            sentence.person.is_some() && !sentence.is_hidden && sentence.words() > 1
+            let is_title = sentence.line == 0 && !sentence.topic.is_empty();
+            sentence.person.is_some()
+                && !sentence.is_hidden
+                && (sentence.words() > 1 || is_title && sentence.words() == 1)
         });
         let subject = start
             .map(|sentence| statement_or_question(&sentence.current()))
@@ -160,6 +163,25 @@ impl Maker<'_> {
             .filter(|matter| matter.standing == Standing::Accepted)
             .map(|matter| matter.sentence)
             .max();
+        let decided: Vec<&Sentence> = self
+            .thread
+            .matters
+            .iter()
+            .rev()
+            .filter(|matter| matter.standing == Standing::Accepted)
+            .take(12)
+            .map(|matter| &self.thread.sentences[matter.sentence])
+            .collect();
+        // Another value of the kind that was decided on later did not last.
+        let is_outdated = |sentence: &Sentence| {
+            sentence.values.iter().any(|value| {
+                let later = || decided.iter().filter(|later| later.line > sentence.line);
+                let has =
+                    |said: &Sentence| (0..said.values.len()).any(|at| said.key(at) == value.key);
+                later().any(|said| said.values.iter().any(|new| value.sort.replaces(&new.sort)))
+                    && !later().any(|said| has(said))
+            })
+        };
         let gone: Vec<usize> = self
             .thread
             .matters
@@ -188,6 +210,7 @@ impl Maker<'_> {
                 && sentence.topic.len() > 1
                 && sentence.words() > 3
                 && !sentence.has(Cue::Correct)
+                && !is_outdated(sentence)
                 && !(sentence.begins(Cue::Agree) && sentence.words() < 8)
                 && !sentence.has(Cue::Retract)
                 && !gone.contains(&at)

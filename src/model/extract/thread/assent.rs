@@ -165,7 +165,7 @@ impl Thread {
         if newest_task == Some(newest) {
             self.confirm(at, newest);
         }
-        if newest_question == Some(newest) {
+        if newest_question == Some(newest) && !self.is_left_open(newest, line) {
             self.close_line(newest);
         }
         if newest_matter == Some(newest) {
@@ -193,6 +193,13 @@ impl Thread {
             self.accept_line(newest, at);
         }
         true
+    }
+
+    /// Whether a question asks for a choice, or somebody said since that they do not know.
+    fn is_left_open(&self, asked: usize, line: usize) -> bool {
+        let first = self.first_of_line[asked + 1];
+        let mut since = self.sentences[first..self.first_of_line[line]].iter();
+        since.any(|said| said.has(Cue::NoAnswer) || said.has(Cue::Undecided))
     }
 
     pub(super) fn accept_line(&mut self, said: usize, at: usize) {

@@ -192,7 +192,14 @@ preguntar vérifier demander voir ver , her him them",
         for question in self.questions.iter_mut().rev().take(RECENT) {
             let asked = &self.sentences[question.sentence];
             let common = asked.shared(&sentence.topic);
-            if common > 0 && common * 2 >= asked.topic.len() {
+            let is_close = sentence.line.abs_diff(asked.line) <= REPLY_REACH;
+            let has_same = asked.topic.is_empty()
+                && !asked.values.is_empty()
+                && asked
+                    .values
+                    .iter()
+                    .all(|value| sentence.values.iter().any(|own| own.key == value.key));
+            if common > 0 && common * 2 >= asked.topic.len() || is_close && has_same {
                 question.is_open = false;
             }
         }
@@ -206,6 +213,9 @@ preguntar vérifier demander voir ver , her him them",
             .unwrap_or(to);
         let is_filler = |at: usize| {
             let entry = sentence.tokens[at].known();
+            if sentence.tokens[at].is("well") && sentence.tokens[at - 1].is("as") {
+                return false;
+            }
             sentence.is_mark(at)
                 || entry.is_some_and(|entry| entry.fillers.contains(&sentence.language))
         };

@@ -170,7 +170,11 @@ impl Thread {
             self.hear_agent(at);
             return;
         }
-        if sentence.has(Cue::Order) {
+        let is_ordered = (self.first_of_line[sentence.line]..at)
+            .rev()
+            .take(12)
+            .any(|before| self.sentences[before].has(Cue::Order));
+        if sentence.has(Cue::Order) || is_ordered && sentence.words() > 3 {
             self.sentences[at].is_hidden = true;
             return;
         }
@@ -191,6 +195,9 @@ impl Thread {
         let is_agreed = !is_retracted && self.agree(at);
         let is_objected = !is_corrected && !is_retracted && !is_agreed && self.object(at);
         let has_task = !is_retracted && self.find_tasks(at);
+        if !has_task && !is_corrected && !is_question {
+            self.date_own_task(at);
+        }
         if !has_task
             && !is_retracted
             && !is_corrected

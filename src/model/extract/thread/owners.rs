@@ -1,7 +1,8 @@
 //! Tasks: who took them on, handed them over, gave them back or finished them.
 
 use super::super::{
-    Owner, cues::Cue, sentence::is_any, sentence::shared, tasks, tasks::Draft, tasks::TaskSort,
+    Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks, tasks::Draft,
+    tasks::TaskSort,
 };
 use super::{POINTING_REACH, Question, RECENT, REPLY_REACH, Task, Thread, add};
 
@@ -39,6 +40,7 @@ impl Thread {
             let is_conditional = draft.sort != TaskSort::WhoAsks
                 && self.is_conditional(at, draft.from)
                 && !(draft.sort == TaskSort::Request && sentence.is_question);
+            let is_joke = draft.sort == TaskSort::Promise && has_laugh(sentence);
             let is_negated = sentence.tokens.get(draft.from).is_some_and(|token| {
                 matches!(token.word.text.as_str(), "not" | "never" | "nicht" | "pas")
             });
@@ -48,7 +50,7 @@ impl Thread {
                     .all(Cue::Done)
                     .filter(|hit| draft.lead.is_empty() || hit.end != draft.from)
                     .any(|hit| hit.at < draft.from && hit.end + 3 > draft.from);
-            if is_told || is_hedged || is_conditional || is_negated || is_past {
+            if is_told || is_hedged || is_conditional || is_joke || is_negated || is_past {
                 has_task |= is_conditional || is_hedged;
                 continue;
             }
@@ -313,6 +315,38 @@ impl Thread {
         true
     }
 
+    /// "Posters will be ready by Friday": a day for what the speaker took on before.
+    pub(super) fn date_own_task(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let me = sentence.person.map(Owner::Person);
+        let is_due = sentence.tokens.iter().any(|token| {
+            is_any(
+                token.word.text.as_str(),
+                "ready need done finished fertig brauche listo lista listos listas prêt prête prêts prêtes",
+            )
+        });
+        let due = sentence
+            .held()
+            .find(|(_, value)| value.date.is_some() && (value.is_deadline || is_due))
+            .map(|(due, _)| due);
+        let (Some(due), false) = (due, sentence.has(Cue::If) || sentence.has(Cue::Reported)) else {
+            return;
+        };
+        let line = sentence.line;
+        let topic = &sentence.topic;
+        let mine = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            task.is_live
+                && task.owner == me
+                && shared(&task.topic, topic) > 0
+                && line - said.min(line) <= 2 * REPLY_REACH
+        });
+        if let Some(task) = mine {
+            task.due = Some((at, due));
+            add(&mut task.sources, line);
+        }
+    }
+
     pub(super) fn close_task_questions(&mut self, index: usize) {
         for question in self.questions.iter_mut().rev().take(RECENT) {
             if question.task == Some(index) {
@@ -396,4 +430,21 @@ impl Thread {
             add(&mut task.sources, line);
         }
     }
+}
+
+/// Whether it is said in fun.
+fn has_laugh(sentence: &Sentence) -> bool {
+    let text = sentence.text.to_lowercase();
+    let fun = [
+        "problem solved",
+        "just kidding",
+        "kidding",
+        "🤣",
+        "😜",
+        "haha",
+        "jajaja",
+        "mdr",
+        "quatsch mit",
+    ];
+    fun.iter().any(|fun| text.contains(fun)) || text.ends_with("lol")
 }

@@ -1,6 +1,6 @@
 //! What is put forward, and by whom.
 
-use super::super::{cues::Cue, sentence::Sentence, sentence::is_any};
+use super::super::{cues::Cue, sentence::Sentence, sentence::is_any, sentence::tag};
 use super::{Matter, POINTING_REACH, Question, RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {
@@ -8,6 +8,15 @@ impl Thread {
     pub(super) fn propose(&mut self, at: usize, is_agreed: bool) -> bool {
         let sentence = &self.sentences[at];
         let person = sentence.person;
+        let tag = tag(sentence);
+        if tag == Some(0) && self.is_asked_to_agree(at) {
+            let mut matter = self.matter(at - 1, Standing::Open);
+            matter.from = self.content_start(at - 1);
+            matter.to = self.matter_end(at - 1, matter.from);
+            self.matters.push(matter);
+            return true;
+        }
+        let tag = tag.filter(|tag| *tag > 3 && !sentence.begins(Cue::Asks));
         if (sentence.has(Cue::Rhetorical)
             && sentence.values.is_empty()
             && sentence.is_question
@@ -51,6 +60,9 @@ impl Thread {
         let is_elliptic = sentence.is_question
             && !sentence.values.is_empty()
             && (sentence.words() <= 7
+                || sentence.words() <= 14
+                    && sentence.values.iter().any(|value| value.date.is_some())
+                    && sentence.tokens.iter().any(|token| token.is(","))
                 || sentence.words() <= 10 && sentence.tokens.iter().any(|token| token.is(":")))
             && !sentence.begins(Cue::Asks)
             && !sentence.tokens.iter().any(|token| {
@@ -91,7 +103,7 @@ impl Thread {
                 (if is_kept { head.at } else { head.end }, false)
             }
             (None, Some(favour)) => (favour.end, true),
-            _ if is_elliptic || is_asked => (sentence.start(), false),
+            _ if is_elliptic || is_asked || tag.is_some() => (sentence.start(), false),
             _ if is_reply => (sentence.start(), true),
             _ => return false,
         };
@@ -144,6 +156,9 @@ impl Thread {
         let mut matter = self.matter(at, Standing::Open);
         matter.from = from;
         matter.to = self.matter_end(at, from);
+        if let Some(tag) = tag.filter(|tag| *tag > from + 1) {
+            matter.to = matter.to.min(tag - 1);
+        }
         matter.answers = answers;
         matter.is_alternative = is_alternative;
         matter.is_preference = is_preference;
@@ -194,6 +209,22 @@ impl Thread {
         }
         self.matters.push(matter);
         true
+    }
+
+    /// "6 talks, 7 minutes each. Ok for all?": whether what stands before is a statement that can be agreed to.
+    fn is_asked_to_agree(&self, at: usize) -> bool {
+        at > 0 && {
+            let said = &self.sentences[at - 1];
+            let is_told = said.line == self.sentences[at].line
+                && !said.is_question
+                && !said.is_hidden
+                && said.words() > 2;
+            let mut matters = self.matters.iter().rev().take(4);
+            let mut tasks = self.tasks.iter().rev().take(4);
+            is_told
+                && !matters.any(|matter| matter.sentence == at - 1)
+                && !tasks.any(|task| task.sentence == at - 1)
+        }
     }
 
     /// A proposal of another value than something agreed has: it changes that once it is accepted.
