@@ -297,7 +297,11 @@ pub(crate) fn sentences(text: &str) -> Vec<String> {
             continue;
         }
         let line = line.trim_start_matches(['#', '*', '•', ' ']);
-        let line = ["- [ ] ", "- [x] ", "- ", "+ "]
+        // What is ticked off is done.
+        if line.starts_with("- [x] ") || line.starts_with("- [X] ") {
+            continue;
+        }
+        let line = ["- [ ] ", "- ", "+ "]
             .iter()
             .find_map(|bullet| line.strip_prefix(bullet))
             .unwrap_or(line);

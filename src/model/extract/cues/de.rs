@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "machen wir das so|machen wir es so|machen wir's so|so machen wir das|so machen wir es|das machen wir so|entschluss :|meine entscheidung :|ich entscheide :|ich entscheide|fazit :|endgültig :|final :|mehrheit für|die mehrheit|dann gilt|es gilt|steht fest :|bleibt es bei|wir behalten|wir wählen|wir ziehen|wir führen|\
+            "also _ zu _ für|damit _ zu _ für|macht _ zu _ für|\
+             machen wir das so|machen wir es so|machen wir's so|so machen wir das|so machen wir es|das machen wir so|entschluss :|meine entscheidung :|ich entscheide :|ich entscheide|fazit :|endgültig :|final :|mehrheit für|die mehrheit|dann gilt|es gilt|steht fest :|bleibt es bei|wir behalten|wir wählen|wir ziehen|wir führen|\
              beschlossen|entschieden|entscheidung :|einigen uns|wir nehmen|wir machen|wir bleiben bei|\
              abgemacht|vereinbart|geeinigt|beschluss :|fix ist|steht fest|wir haben uns auf|festgelegt|\
              es bleibt bei|dann also|wir gehen mit|wir starten|wir liefern|wir veröffentlichen|\

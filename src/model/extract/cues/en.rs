@@ -6,7 +6,8 @@ pub(crate) const WORDS: Words = Words {
     cues: &[
         (
             Cue::Decision,
-            "my call :|my decision :|my ruling :|final :|verdict :|ruling :|result :|resolution :|resolved :|decided :|vote result|wins the vote|has it|majority for|majority is for|the majority|i've decided|i have decided|i decide|it's official|we stick with|we're sticking with|we keep|\
+            "so _ to _ for|that's _ to _ for|that makes _ to _|makes it _ to _|\
+             my call :|my decision :|my ruling :|final :|verdict :|ruling :|result :|resolution :|resolved :|decided :|vote result|wins the vote|has it|majority for|majority is for|the majority|i've decided|i have decided|i decide|it's official|we stick with|we're sticking with|we keep|\
              we agreed|we've agreed|we have agreed|agreed to|agreed on|agreed :|we all agreed|decided|\
              decision :|the decision is|we'll go with|we go with|we will go with|going with|we settled|\
              settled on|settled :|it's settled|that's settled|so it's decided|final answer|final decision|\
@@ -177,7 +178,8 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Request,
-            "can you please|could you please|can you|could you|would you|will you|would you mind|please|\
+            "would be great if|would be nice if|would be good if|would be lovely if|would be helpful if|would help if|\
+             can you please|could you please|can you|could you|would you|will you|would you mind|please|\
              pls|plz|can u|could u|i need you to|you'll|you will|are you able to|may i ask you to|\
              can you also|could you also|kindly|you should|you need to|you have to|mind",
         ),

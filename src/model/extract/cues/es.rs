@@ -204,7 +204,7 @@ pub(crate) const WORDS: Words = Words {
         encargo tiempo nueva nuevo primera primero mes año perfecto todavía quizás antes después \
         dos tres cuatro cinco seis siete ocho nueve diez quedamos propongo prefiero listo",
     work: "\
-        terminar:termino:termina acabar:acabo:acaba conducir:conduzco:conduce montar:monto:monta decorar:decoro:decora \
+        terminar:termino:termina conducir:conduzco:conduce montar:monto:monta decorar:decoro:decora \
         colgar:cuelgo:cuelga presentar:presento:presenta moderar:modero:modera \
         invitar:invito:invita apuntar:apunto:apunta calcular:calculo:calcula negociar:negocio:negocia coger:cojo:coge \
         tramitar:tramito:tramita fotografiar:fotografío:fotografía informar:informo:informa anunciar:anuncio:anuncia \

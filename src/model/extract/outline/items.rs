@@ -1,6 +1,6 @@
 //! Tasks, open questions and what was put off.
 
-use super::super::{Item, Point, tasks::TaskSort, thread::Task, thread::add};
+use super::super::{Item, Point, sentence::is_any, tasks::TaskSort, thread::Task, thread::add};
 use super::{
     DEFERRED_MAX, ITEM_WORDS, ITEMS_MAX, Maker, QUESTIONS_MAX, open_questions, text::capitalised,
     text::shortened, text::statement_or_question, text::without_receiver,
@@ -48,7 +48,18 @@ impl Maker<'_> {
         if draft.is_anaphoric {
             let about = task.about?;
             let text = shortened(&self.thread.sentences[about].current(), 12);
-            return Some(format!("{}: {open}{text}{close}", self.phrases.take_care));
+            let verb = format!("{}{}", draft.lead, draft.tail);
+            let is_plain = verb.contains(' ')
+                || is_any(
+                    &verb,
+                    "take do hacer faire machen übernehmen erledigen kümmern prendre coger asumir tomar",
+                );
+            let lead = if verb.is_empty() || is_plain {
+                self.phrases.take_care.to_owned()
+            } else {
+                capitalised(&verb)
+            };
+            return Some(format!("{lead}: {open}{text}{close}"));
         }
         let middle = sentence.rendered(draft.from, draft.to, |at| draft.drops.contains(&at));
         let middle = match sentence.person {

@@ -11,10 +11,10 @@ pub(crate) use self::text::shortened_to;
 
 use self::{
     limits::bundle, limits::fit, text::headline, text::is_short, text::shortened, text::statement,
-    views::short_subject,
+    text::statement_or_question, views::short_subject,
 };
 use super::{
-    Item, Outline, Owner, Point, cues::Language, phrases::Phrases, phrases::phrases,
+    Item, Outline, Owner, Point, cues::Cue, cues::Language, phrases::Phrases, phrases::phrases,
     sentence::Sentence, sentence::is_any, sentence::shared, thread::Matter, thread::Question,
     thread::Standing, thread::Thread, thread::add, tokens::Kind,
 };
@@ -216,9 +216,14 @@ impl Maker<'_> {
     fn completed(&self, text: &str) -> String {
         let start = self.thread.sentences.first();
         let subject = start.filter(|start| {
+            let is_choice = start
+                .tokens
+                .iter()
+                .any(|token| is_any(token.word.text.as_str(), "or oder o ou"));
             let is_new = !start.topic.is_empty()
                 && start.values.is_empty()
-                && !start.is_question
+                && !is_choice
+                && !start.has(Cue::Proposal)
                 && !start.is_hidden;
             let is_told = self
                 .thread
@@ -228,9 +233,16 @@ impl Maker<'_> {
             is_new && !is_told && start.line == 0 && start.person.is_some()
         });
         let subject = subject
-            .map(|start| statement(&start.text))
-            .filter(|subject| text.split_whitespace().count() <= 3 && self.is_subject(subject));
+            .map(|start| statement_or_question(&start.text))
+            .filter(|_| text.split_whitespace().count() <= 3)
+            .filter(|subject| {
+                self.is_subject(subject)
+                    || subject.ends_with('?') && subject.split_whitespace().count() <= 10
+            });
         match subject {
+            Some(subject) if subject.ends_with('?') && !text.contains('?') => {
+                format!("{subject} {text}")
+            }
             Some(subject) if !text.contains('?') => format!("{}: {text}", short_subject(&subject)),
             _ => text.to_owned(),
         }

@@ -81,7 +81,9 @@ impl Maker<'_> {
 
     /// Whether a text names what a conversation is about in a few words.
     pub(super) fn is_subject(&self, text: &str) -> bool {
-        text.split_whitespace().count() <= 8 && !text.ends_with('?') && !self.is_dead(text)
+        short_subject(text).split_whitespace().count() <= 8
+            && !text.ends_with('?')
+            && !self.is_dead(text)
     }
 
     /// The last view of each person, in the order in which they were told.
@@ -211,6 +213,7 @@ impl Maker<'_> {
                 && sentence.words() > 3
                 && !sentence.has(Cue::Correct)
                 && !is_outdated(sentence)
+                && !(sentence.line == 0 && sentence.words() <= 8 && self.is_subject(&sentence.text))
                 && !(sentence.begins(Cue::Agree) && sentence.words() < 8)
                 && !sentence.has(Cue::Retract)
                 && !gone.contains(&at)

@@ -16,6 +16,16 @@ impl Finder<'_> {
             return Some(draft);
         }
         let hit = self.hit(at, Cue::Request)?;
+        if self.text(hit.end - 1) == "if" {
+            // "It would be great if Bo could …"
+            let (owner, length) = self.people.named_at(self.sentence, hit.end)?;
+            let could = hit.end + length;
+            let verb = self.skip_fillers(could + 1);
+            let is_asked = is_any(self.text(could), "could can would might")
+                && self.work(verb, Form::Infinitive).is_some()
+                && !self.people.is_agent(&self.sentence.tokens[hit.end]);
+            return is_asked.then(|| Draft::new(TaskSort::Request, owner, verb));
+        }
         let (owner, to) = self.addressee(hit);
         let is_statement = is_any(self.text(at), "you you'll i du tienes debes tu necesito");
         if is_statement && owner.is_none() && !self.sentence.is_question {

@@ -9,6 +9,7 @@ use super::{Draft, Finder, TaskSort};
 const MINE: &[&str] = &[
     "on me",
     "is on me",
+    "by me",
     "are on me",
     "is mine",
     "are mine",

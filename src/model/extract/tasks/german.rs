@@ -127,7 +127,11 @@ vorbei rein raus hoch bereit zurück weiter frei bei",
                         draft
                     });
             }
-            let infinitive = self.work(at, Form::First)?;
+            let infinitive = self.work(at, Form::First).or_else(|| {
+                let text = self.text(at);
+                let is_cut = text.len() > 3 && !text.ends_with('e') && !text.ends_with("st");
+                is_cut.then(|| german_verb(text)).flatten()
+            })?;
             let mut draft = self.german_present(at + 2, infinitive)?;
             if at > start {
                 draft.from = start;

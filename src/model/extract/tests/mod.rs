@@ -3,6 +3,7 @@
 mod english;
 mod examiner;
 mod face;
+mod fourth;
 mod french;
 mod german;
 mod others;

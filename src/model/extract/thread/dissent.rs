@@ -12,7 +12,13 @@ impl Thread {
         }
         let line_start = self.first_of_line[sentence.line] == at;
         let is_refusal = line_start && sentence.begins(Cue::Refuse);
-        let objection = sentence.all(Cue::Object).next();
+        // "I'd wait for that" holds nobody up.
+        let objection = sentence.all(Cue::Object).find(|hit| {
+            let text = sentence.tokens[hit.at].word.text.as_str();
+            !is_any(text, "wait warte warten espera esperar attends")
+                || sentence.clause_start(hit.at) == hit.at
+                || hit.at <= sentence.start()
+        });
         if !is_refusal && objection.is_none() {
             return false;
         }
@@ -101,7 +107,7 @@ impl Thread {
             .copied();
         let newest_matter = best.map(|(_, said, _)| said);
         if newest_request > newest_matter && newest_request >= newest_question {
-            if is_refusal {
+            if is_refusal && !self.sentences[at].has(Cue::Cannot) {
                 let said = newest_request.unwrap_or_default();
                 for task in self.tasks.iter_mut().rev().take(RECENT) {
                     if self.sentences[task.sentence].line == said

@@ -25,7 +25,7 @@ impl Thread {
 
     pub(super) fn decide(&mut self, at: usize, has_task: bool) -> bool {
         let sentence = &self.sentences[at];
-        let closing = self.is_closing(at).then_some(Hit {
+        let closing = (!has_task && self.is_closing(at)).then_some(Hit {
             cue: Cue::Decision,
             at: sentence.start(),
             end: sentence.start(),
@@ -47,8 +47,11 @@ impl Thread {
                         && sentence.tokens[not.at].is("not"))
             });
         // "Agreed." alone agrees to what was said before.
-        let content =
-            closing.is_some() || sentence.words() > hit.end - hit.at || sentence.words() > 4;
+        let content = closing.is_some()
+            || sentence.words() > hit.end - hit.at
+            || sentence.words() > 4
+            || sentence.tokens[hit.end - 1].is(":")
+                && (hit.end..sentence.tokens.len()).any(|at| !sentence.is_mark(at));
         let is_future = has_task
             && is_any(
                 sentence.tokens[hit.at].word.text.as_str(),

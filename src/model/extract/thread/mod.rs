@@ -186,7 +186,16 @@ impl Thread {
             && !is_question
             && self.sentences[at].has(Cue::Retract)
             && self.retract(at);
-        if !is_question && self.sentences[at].has(Cue::Cannot) {
+        // "I can't do the posters after all, can somebody take them?"
+        let asks_behind = is_question && {
+            let sentence = &self.sentences[at];
+            let mut cannot = sentence.all(Cue::Cannot);
+            cannot.any(|hit| {
+                (hit.end..sentence.tokens.len()).any(|at| sentence.tokens[at].is(","))
+                    && hit.at <= sentence.start() + 2
+            })
+        };
+        if (!is_question || asks_behind) && self.sentences[at].has(Cue::Cannot) {
             self.decline(at);
         }
         if !is_question && self.sentences[at].has(Cue::Done) {
@@ -214,7 +223,7 @@ impl Thread {
         let is_matter = !is_corrected
             && !is_objected
             && (self.decide(at, has_task) || (!has_task && self.propose(at, is_agreed)));
-        if is_objected {
+        if is_objected && !self.sentences[at].has(Cue::Cannot) {
             self.stance(at);
         }
         if self.sentences[at].is_question {

@@ -25,7 +25,7 @@ impl Thread {
             is_list: self.is_list(at),
         };
         let drafts = tasks::drafts(&self.sentences[at], &self.people, hearers);
-        let mut has_task = false;
+        let (mut has_task, mut is_fun) = (false, false);
         for draft in drafts.into_iter().take(6) {
             let sentence = &self.sentences[at];
             let is_promise = matches!(draft.sort, TaskSort::Promise | TaskSort::Assigned);
@@ -39,7 +39,11 @@ impl Thread {
                     .any(|hit| hit.at + 6 >= clause && hit.at < draft.to + 2);
             let is_conditional = draft.sort != TaskSort::WhoAsks
                 && self.is_conditional(at, draft.from)
-                && !(draft.sort == TaskSort::Request && sentence.is_question);
+                && !(draft.sort == TaskSort::Request
+                    && (sentence.is_question
+                        || sentence
+                            .all(Cue::Request)
+                            .any(|hit| sentence.tokens[hit.end - 1].is("if"))));
             let is_joke = draft.sort == TaskSort::Promise && has_laugh(sentence);
             let is_negated = sentence.tokens.get(draft.from).is_some_and(|token| {
                 matches!(token.word.text.as_str(), "not" | "never" | "nicht" | "pas")
@@ -50,12 +54,14 @@ impl Thread {
                     .all(Cue::Done)
                     .filter(|hit| draft.lead.is_empty() || hit.end != draft.from)
                     .any(|hit| hit.at < draft.from && hit.end + 3 > draft.from);
+            is_fun |= is_joke;
             if is_told || is_hedged || is_conditional || is_joke || is_negated || is_past {
                 has_task |= is_conditional || is_hedged;
                 continue;
             }
             has_task |= self.take(at, draft);
         }
+        self.sentences[at].is_hidden |= is_fun && !has_task;
         has_task
     }
 
@@ -182,6 +188,23 @@ impl Thread {
         let mut sources = vec![line];
         if let Some(about) = about {
             add(&mut sources, self.sentences[about].line);
+        }
+        if is_own || sort == TaskSort::Assigned {
+            for question in self.questions.iter_mut().rev().take(8) {
+                let asked = &self.sentences[question.sentence];
+                let is_who = asked.all(Cue::WhoAsks).any(|hit| hit.at <= asked.start());
+                let is_split = asked
+                    .tokens
+                    .iter()
+                    .any(|token| is_any(token.word.text.as_str(), "what was qué quoi"));
+                if is_who
+                    && asked.line <= line
+                    && line - asked.line <= 3
+                    && (asked.words() <= 4 || is_split)
+                {
+                    question.is_open = false;
+                }
+            }
         }
         self.tasks.push(Task {
             sentence: at,
@@ -376,6 +399,22 @@ impl Thread {
             .tokens
             .iter()
             .any(|token| is_any(&token.word.text, "already schon bereits ya déjà"));
+        // "I did that yesterday" to what anybody was asked for.
+        let asked = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(4)
+            .find(|(_, task)| {
+                let said = self.sentences[task.sentence].line;
+                let is_others = self.sentences[task.sentence].person != sentence.person;
+                !task.is_live && task.owner.is_none() && is_others && line - said.min(line) == 1
+            });
+        if let Some(index) = asked.map(|(index, _)| index) {
+            self.close_task_questions(index);
+        }
+        let sentence = &self.sentences[at];
         let done = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
             let said = task.sources.last().copied().unwrap_or_default();
             let is_same = shared(&task.topic, &sentence.topic) > 0;
