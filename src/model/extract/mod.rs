@@ -7,6 +7,7 @@
 //! ```
 //! Nothing is worded anew where that is not safe: a statement is quoted, at most with a corrected value in it.
 
+mod asking;
 mod corrections;
 mod cues;
 pub mod dialogue;

@@ -7,6 +7,7 @@ mod assent;
 mod dissent;
 mod matters;
 mod owners;
+mod progress;
 mod proposals;
 mod questions;
 

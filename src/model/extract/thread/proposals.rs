@@ -1,6 +1,6 @@
 //! What is put forward, and by whom.
 
-use super::super::{cues::Cue, sentence::Sentence, sentence::is_any, sentence::tag};
+use super::super::{asking::tag, cues::Cue, sentence::Sentence, sentence::is_any};
 use super::{Matter, POINTING_REACH, Question, RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {

@@ -1,0 +1,119 @@
+//! Tasks after they were taken on: dated, done or given back.
+
+use super::super::{Owner, cues::Cue, sentence::is_any, sentence::shared, tasks::TaskSort};
+use super::{RECENT, REPLY_REACH, Thread, add};
+
+impl Thread {
+    /// "Posters will be ready by Friday": a day for what the speaker took on before.
+    pub(super) fn date_own_task(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let me = sentence.person.map(Owner::Person);
+        let is_due = sentence.tokens.iter().any(|token| {
+            is_any(
+                token.word.text.as_str(),
+                "ready need done finished fertig brauche listo lista listos listas prêt prête prêts prêtes",
+            )
+        });
+        let due = sentence
+            .held()
+            .find(|(_, value)| value.date.is_some() && (value.is_deadline || is_due))
+            .map(|(due, _)| due);
+        let (Some(due), false) = (due, sentence.has(Cue::If) || sentence.has(Cue::Reported)) else {
+            return;
+        };
+        let line = sentence.line;
+        let topic = &sentence.topic;
+        let mine = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            task.is_live
+                && task.owner == me
+                && shared(&task.topic, topic) > 0
+                && line - said.min(line) <= 2 * REPLY_REACH
+        });
+        if let Some(task) = mine {
+            task.due = Some((at, due));
+            add(&mut task.sources, line);
+        }
+    }
+
+    /// "Already done!": what was just asked for or promised is no task any more.
+    pub(super) fn finish(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let me = sentence.person.map(Owner::Person);
+        let line = sentence.line;
+        let is_short = sentence.words() <= 4;
+        let is_already = sentence
+            .tokens
+            .iter()
+            .any(|token| is_any(&token.word.text, "already schon bereits ya déjà"));
+        // "I did that yesterday" to what anybody was asked for.
+        let asked = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(4)
+            .find(|(_, task)| {
+                let said = self.sentences[task.sentence].line;
+                let is_others = self.sentences[task.sentence].person != sentence.person;
+                !task.is_live && task.owner.is_none() && is_others && line - said.min(line) == 1
+            });
+        if let Some(index) = asked.map(|(index, _)| index) {
+            self.close_task_questions(index);
+        }
+        let sentence = &self.sentences[at];
+        let done = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
+            let said = task.sources.last().copied().unwrap_or_default();
+            let is_same = shared(&task.topic, &sentence.topic) > 0;
+            let is_meant = task.owner == me && is_short || is_already && is_same;
+            task.is_live && is_meant && line - said.min(line) <= REPLY_REACH
+        });
+        if let Some(task) = done {
+            task.is_live = false;
+            task.is_confirmed = true;
+        }
+    }
+
+    /// "I can't do it after all": the speaker's task goes.
+    pub(super) fn decline(&mut self, at: usize) {
+        let sentence = &self.sentences[at];
+        let Some(me) = sentence.person.map(Owner::Person) else {
+            return;
+        };
+        let line = sentence.line;
+        let mine = self
+            .tasks
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .filter(|(_, task)| {
+                task.is_live && task.owner.as_ref() == Some(&me)
+                    || (task.owner.is_none()
+                        && task.sort == TaskSort::Request
+                        && self.sentences[task.sentence].person != sentence.person)
+            })
+            .map(|(index, task)| {
+                let said = task.sources.last().copied().unwrap_or_default();
+                (shared(&task.topic, &sentence.topic), said, index)
+            })
+            .max();
+        let Some((common, said, index)) = mine else {
+            return;
+        };
+        let is_pointing = sentence.has(Cue::It) || sentence.topic.len() < 3;
+        let is_asked = line - said <= 3 && !self.tasks[index].is_confirmed;
+        if common > 0
+            || (is_pointing
+                && line - said <= 4 * REPLY_REACH
+                && !sentence.values.iter().any(|value| value.date.is_some()))
+            || is_asked
+        {
+            let task = &mut self.tasks[index];
+            task.is_live = false;
+            task.is_confirmed = false;
+            // So that "it" finds it.
+            add(&mut task.sources, line);
+        }
+    }
+}
