@@ -9,7 +9,6 @@ use super::{Draft, Finder, TaskSort};
 const MINE: &[&str] = &[
     "on me",
     "is on me",
-    "by me",
     "are on me",
     "is mine",
     "are mine",
@@ -177,7 +176,14 @@ impl Finder<'_> {
             self.text(from),
             "i we he she they it that this es das eso ça",
         );
-        if words == 0 || words > 8 || !names || is_told {
+        // "Friday is fine: me" claims nothing, nor does "the joke is on me".
+        let is_said = (from..thing_end).any(|at| {
+            is_any(
+                self.text(at),
+                "is are was works looks sounds joke shame ist sind war es son est sont",
+            )
+        });
+        if is_said || words == 0 || words > 8 || !names || is_told {
             return None;
         }
         let mut draft = Draft::new(TaskSort::Promise, self.speaker(), from);
