@@ -197,11 +197,7 @@ impl Thread {
                     .tokens
                     .iter()
                     .any(|token| is_any(token.word.text.as_str(), "what was qué quoi"));
-                if is_who
-                    && asked.line <= line
-                    && line - asked.line <= 3
-                    && (asked.words() <= 4 || is_split)
-                {
+                if is_who && asked.line <= line && line - asked.line <= 3 && is_split {
                     question.is_open = false;
                 }
             }
