@@ -360,6 +360,24 @@ pub(crate) fn hits(tokens: &[Token], language: Language) -> Vec<Hit> {
     hits
 }
 
+/// "Good morning" agrees to nothing; "over 5 years", "over lunch" choose nothing.
+fn is_meant(hit: &Hit, tokens: &[Token]) -> bool {
+    const CHOICE: &str = "choose chose chosen choosing pick picked picking prefer preferred favour favor rather take \
+        took taking use using go went going keep want vote voted";
+    const TIME: &str = "the a an lunch dinner breakfast coffee tea zoom there here to time";
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.word.text.as_str());
+    let next = text(hit.end);
+    if hit.cue == Cue::Agree && hit.end == hit.at + 1 && text(hit.at) == "good" {
+        return !is_any(next, "morning evening afternoon night day luck");
+    }
+    if hit.cue == Cue::InsteadOf && hit.end == hit.at + 1 && text(hit.at) == "over" {
+        let is_number = next.starts_with(|c: char| c.is_ascii_digit());
+        let is_choice = (0..hit.at).any(|at| is_any(text(at), CHOICE));
+        return is_choice && !is_number && !is_any(next, TIME);
+    }
+    true
+}
+
 /// Everything at once, for a line written on `day`.
 pub(crate) fn read(
     line: usize,
@@ -370,7 +388,8 @@ pub(crate) fn read(
     language: Language,
     day: NaiveDate,
 ) -> Sentence {
-    let hits = hits(&tokens, language);
+    let mut hits = hits(&tokens, language);
+    hits.retain(|hit| is_meant(hit, &tokens));
     let values = values::values(&tokens, language, day);
     let mut topic: Vec<u32> = tokens
         .iter()

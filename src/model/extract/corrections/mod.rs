@@ -26,6 +26,7 @@ impl Thread {
         let said: Vec<usize> = (0..sentence.values.len())
             .filter(|value| {
                 !denied.contains(value)
+                    && !is_absence(sentence, *value)
                     && !sentence
                         .edits
                         .iter()
@@ -280,6 +281,16 @@ impl Thread {
             .any(|matter| matter.sentence == at && matter.standing != Standing::Dropped);
         is_matter || self.is_task(at)
     }
+}
+
+/// "Scratch that, I'm away from tomorrow": a day on which somebody cannot.
+fn is_absence(sentence: &Sentence, value: usize) -> bool {
+    let value = &sentence.values[value];
+    let clause = sentence.clause_start(value.lead);
+    let mut cannot = sentence.all(Cue::Cannot);
+    value.date.is_some()
+        && cannot.any(|hit| hit.at >= clause && hit.at < value.from)
+        && sentence.has(Cue::Retract)
 }
 
 fn sentence_sort(sentence: &Sentence, a: usize, b: usize) -> bool {

@@ -41,7 +41,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Agree,
-            "ja|jo|jup|jawohl|einverstanden|passt|passt mir|passt für mich|klingt gut|klingt super|genau|\
+            "mir auch|mich auch|ich auch|ja|jo|jup|jawohl|einverstanden|passt|passt mir|passt für mich|klingt gut|klingt super|genau|\
              gute idee|super idee|super|gut|okay|ok|geht klar|alles klar|in ordnung|gerne|gern|\
              machen wir|machen wir so|so machen wir|finde ich gut|find ich gut|bin dabei|ich bin dabei|\
              dafür|ich bin dafür|bin dafür|stimme zu|ich stimme zu|von mir aus|perfekt|prima|klar|\
@@ -51,7 +51,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Works,
-            "passt mir|passt für mich|passt|passt gut|klingt gut|ist gut|ist okay|ist ok|ist super|geht klar|\
+            "gefällt mir|gefällt mir gut|passt mir|passt für mich|passt|passt gut|klingt gut|ist gut|ist okay|ist ok|ist super|geht klar|\
              geht bei mir|so machen wir|machen wir so|machen wir das|bin dabei|einverstanden|bin dafür|\
              stimme zu|finde ich gut|geht für mich|dann nehmen wir|nehmen wir|+1|👍|✅|dann also|gerne|\
              keine einwände|ist mir recht",
@@ -106,7 +106,7 @@ pub(crate) const WORDS: Words = Words {
         (
             Cue::Defer,
             "später|nicht jetzt|vertagen|vertagt|zurückstellen|zurückgestellt|stellen wir zurück|\
-             verschieben wir|nächstes quartal|nächstes jahr|ein andermal|ein anderes mal|parken|\
+             verschieben wir|wir verschieben|vertagen wir|wir vertagen|nächstes quartal|nächstes jahr|ein andermal|ein anderes mal|parken|\
              auf eis|nächste version|nächsten sprint|nicht für dieses|nicht in diesem|heben wir uns|\
              nächstes mal|kommt später|außerhalb des umfangs|nicht dieses jahr|nächste saison|\
              irgendwann|nach dem release|nach dem start|im nächsten release|backlog",
@@ -149,7 +149,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Cannot,
-            "ich kann nicht|kann ich nicht|ich kann leider nicht|ich kann doch nicht|keine zeit|\
+            "ich darf nicht|darf ich nicht|darf ich leider nicht|ich darf das nicht|keinen zugang|ich kann nicht|kann ich nicht|ich kann leider nicht|ich kann doch nicht|keine zeit|\
              habe keine zeit|hab keine zeit|schaffe ich nicht|schaff ich nicht|ich schaffe es nicht|\
              ich schaffe das nicht|ich schaffe das doch nicht|ich schaff das nicht|\
              ich schaffe das leider nicht|ich schaffe es doch nicht|geht bei mir nicht|bin im urlaub|\
@@ -183,12 +183,12 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "system :|ignoriere alle|ignoriere die|ignoriere alles|vergiss alle anweisungen|du bist ein|du bist eine ki|anweisung :|anweisungen :|schreib in die zusammenfassung|\
+            "system :|ignoriere alle|ignoriere die|ignoriere alles|vergiss alle anweisungen|du bist ein assistent|du bist ein sprachmodell|du bist ein bot|du bist eine ki|anweisung :|anweisungen :|schreib in die zusammenfassung|\
              ignoriere alle|ignoriere die|ignoriere deine|ignoriert alle|du bist jetzt",
         ),
         (
             Cue::Rhetorical,
-            "kannst du dir das vorstellen|kannst du dir vorstellen|oder ?|nicht wahr|wer weiß|wie geht's|wie geht es|was soll's|echt ?|wirklich ?|ok ?|okay ?|\
+            "wer um himmels willen|was um himmels willen|wer bitte|was bitte|wer hat denn bitte|kannst du dir das vorstellen|kannst du dir vorstellen|oder ?|nicht wahr|wer weiß|wie geht's|wie geht es|was soll's|echt ?|wirklich ?|ok ?|okay ?|\
              ne ?|einverstanden ?|passt das ?|alles klar ?|was meint ihr|was meinst du|was denkt ihr|\
              meinungen ?|stimmt's|gell ?|was sonst|einwände ?|was ?|warum ?",
         ),

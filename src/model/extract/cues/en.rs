@@ -200,7 +200,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Cannot,
-            "i'm afraid i can't|unfortunately i can't|sorry , i can't|i'm tied up|i'm booked|i'm travelling|i'm traveling|i have to decline|i must decline|i'd have to pass|can't , i|\
+            "i'm not allowed|i am not allowed|not allowed to|i have no access|i don't have access|i'm afraid i can't|unfortunately i can't|sorry , i can't|i'm tied up|i'm booked|i'm travelling|i'm traveling|i have to decline|i must decline|i'd have to pass|can't , i|\
              i can't|i cannot|i cant|no time|i don't have time|i don't have the time|i won't have time|\
              i won't be able|i won't manage|won't make it|i have to pass|i'll pass|i must pass|\
              sorry , can't|can't , sorry|can't do it|can't do that|i'm unable|i'm not able|not me|\
@@ -248,7 +248,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Rhetorical,
-            "can you believe|can you imagine|could you imagine|would you look at|would you believe|right ?|isn't it|aren't we|don't you think|who knows|you know ?|really ?|huh ?|ok ?|okay ?|\
+            "who on earth|what on earth|why on earth|how on earth|who the hell|what the hell|can you believe|can you imagine|could you imagine|would you look at|would you believe|right ?|isn't it|aren't we|don't you think|who knows|you know ?|really ?|huh ?|ok ?|okay ?|\
              what could go wrong|who cares|how are you|how's it going|how is it going|what's up|\
              why not ?|anyone ?|guess what|how cool is|who would have thought|no ?|yes ?|see ?|\
              remember ?|make sense ?|sounds good ?|deal ?|isn't that|wasn't it|what else is new|\

@@ -35,7 +35,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Agree,
-            "sí|si|de acuerdo|vale|perfecto|me parece bien|me parece perfecto|me parece genial|ok|okay|claro|\
+            "yo también|a mí también|sí|si|de acuerdo|vale|perfecto|me parece bien|me parece perfecto|me parece genial|ok|okay|claro|\
              genial|buena idea|estupendo|bien|muy bien|hecho|por mí bien|por mi bien|adelante|+1|👍|👌|✅|💯|🎉|\
              me apunto|me va bien|me sirve|me gusta|está bien|trato hecho|conforme|excelente|listo|dale|venga|\
              fenomenal|exacto|por supuesto|cuenta conmigo|estoy de acuerdo|totalmente|sin objeciones|\
@@ -132,7 +132,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Cannot,
-            "no puedo|no tengo tiempo|sin tiempo|no llego|imposible para mí|no podré|no voy a poder|\
+            "no me dejan|no tengo permiso|no tengo acceso|estoy de viaje|estoy fuera|no puedo|no tengo tiempo|sin tiempo|no llego|imposible para mí|no podré|no voy a poder|\
              al final no puedo|estoy de vacaciones|estoy enferma|estoy enfermo|lo siento , no|no me da tiempo|\
              que lo haga otro|no doy abasto|no me es posible|estoy a tope",
         ),
@@ -160,12 +160,12 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "sistema :|system :|ignora todo|ignora las|ignora lo|eres un|olvida las instrucciones|instrucción :|instrucciones :|\
+            "sistema :|system :|ignora todo|ignora las|ignora lo|eres un asistente|eres un modelo|eres un bot|eres una ia|olvida las instrucciones|instrucción :|instrucciones :|\
              ignora las|ignora todas|ignora tus|ignorad las|ahora eres",
         ),
         (
             Cue::Rhetorical,
-            "verdad ?|no ?|quién sabe|qué tal ?|cómo estáis|cómo estás|qué más da|en serio ?|vale ?|ok ?|\
+            "quién demonios|qué demonios|quién narices|quién diablos|a quién se le ocurre|verdad ?|no ?|quién sabe|qué tal ?|cómo estáis|cómo estás|qué más da|en serio ?|vale ?|ok ?|\
              qué opináis|qué opinas|qué pensáis|qué piensas|qué os parece ?|qué te parece ?|opiniones ?|\
              alguna objeción|objeciones ?|qué ?|por qué ?|de acuerdo ?",
         ),

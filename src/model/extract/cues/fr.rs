@@ -46,7 +46,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Works,
-            "ça marche|ça me va|me va|me convient|c' est bon pour moi|bon pour moi|d' accord|+1|👍|✅|\
+            "ça me plaît|me plaît bien|ça marche|ça me va|me va|me convient|c' est bon pour moi|bon pour moi|d' accord|+1|👍|✅|\
              je suis d' accord|faisons ça|faisons comme ça|va pour|on fait ça|je valide|me va bien|\
              pas d' objection|aucune objection|parfait",
         ),
@@ -97,7 +97,7 @@ pub(crate) const WORDS: Words = Words {
         (
             Cue::Defer,
             "plus tard|pas maintenant|trimestre prochain|prochain trimestre|l' année prochaine|\
-             une autre fois|on reporte|reporter|reporté|remettre à plus tard|on remet|remettons|\
+             une autre fois|on reporte|reportons|reporter|reporté|remettre à plus tard|on remet|remettons|\
              hors périmètre|prochaine version|on verra|on en reparle|mettre de côté|on met de côté|\
              en attente|pour la prochaine|à plus tard|un autre jour|dans un deuxième temps|pas pour cette version|\
              la saison prochaine|prochain sprint",
@@ -141,7 +141,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Cannot,
-            "je ne peux pas|je peux pas|pas le temps|je n' ai pas le temps|j' ai pas le temps|je ne pourrai pas|\
+            "je n' ai pas le droit|j' ai pas le droit|je n' ai pas accès|j' ai pas accès|je suis en déplacement|je ne peux pas|je peux pas|pas le temps|je n' ai pas le temps|j' ai pas le temps|je ne pourrai pas|\
              je pourrai pas|je n' y arriverai pas|impossible pour moi|je suis en vacances|je suis malade|\
              désolé , non|désolée , non|je suis débordé|je suis débordée|je ne vais pas pouvoir|je suis absent|\
              je suis absente|finalement je ne peux pas|je n' aurai pas le temps",
@@ -170,12 +170,12 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::Order,
-            "système :|system :|ignore toutes|ignore les|ignorez|oublie les instructions|tu es un|tu es une ia|instruction :|instructions :|\
+            "système :|system :|ignore toutes|ignore les|ignorez|oublie les instructions|tu es un assistant|tu es un modèle|tu es un bot|tu es une ia|instruction :|instructions :|\
              ignore les|ignore toutes|ignore tes|ignorez les|ignorez toutes|tu es maintenant",
         ),
         (
             Cue::Rhetorical,
-            "n' est ce pas|non ?|qui sait|ça va ?|comment ça va|comment allez vous|vraiment ?|d' accord ?|ok ?|\
+            "qui diable|que diable|franchement , qui|mais qui donc|n' est ce pas|non ?|qui sait|ça va ?|comment ça va|comment allez vous|vraiment ?|d' accord ?|ok ?|\
              hein ?|vous en pensez quoi|qu' en pensez vous|qu' en penses tu|tu en penses quoi|des avis ?|des objections|\
              quoi ?|pourquoi ?|ah bon ?|ça vous va ?|ça te va ?",
         ),

@@ -94,7 +94,7 @@ impl Maker<'_> {
             .iter()
             .filter(|(_, (sentence, _))| {
                 let said = &self.thread.sentences[*sentence];
-                !said.is_hidden && !self.is_dead(&said.current())
+                !said.is_hidden && !is_machine_talk(&said.text) && !self.is_dead(&said.current())
             })
             .map(|(person, (sentence, from))| (*person, *sentence, *from))
             .collect();
@@ -283,7 +283,39 @@ impl Maker<'_> {
     }
 }
 
-/// Code and data say nothing to people.
+/// Said to a machine, also in quotation marks.
+const ORDERS: &[&str] = &[
+    "ignore all",
+    "ignore previous",
+    "ignore your",
+    "ignore any",
+    "ignore the previous",
+    "ignore every",
+    "disregard all",
+    "disregard previous",
+    "system prompt",
+    "dear ai",
+    "to the ai",
+    "ignoriere alle",
+    "ignoriere deine",
+    "ignoriert alle",
+    "vergiss alle",
+    "an die ki",
+    "ignora todas",
+    "ignora las",
+    "ignora tus",
+    "olvida todas",
+    "a la ia",
+    "ignore toutes",
+    "ignore les",
+    "ignore tes",
+    "ignorez toutes",
+    "ignorez les",
+    "oublie toutes",
+    "à l'ia",
+];
+
+/// Code, data and orders to machines say nothing to people.
 fn is_machine_talk(text: &str) -> bool {
     let marks = text
         .chars()
@@ -294,7 +326,9 @@ fn is_machine_talk(text: &str) -> bool {
             )
         })
         .count();
-    marks > 2 || text.contains("```") || text.contains("{\"")
+    let lower = text.to_lowercase();
+    let is_order = ORDERS.iter().any(|order| lower.contains(order));
+    marks > 2 || text.contains("```") || text.contains("{\"") || is_order
 }
 
 /// "Summer fest" of "Summer fest, who does what".

@@ -33,6 +33,13 @@ impl Finder<'_> {
         }
         let verb = self.skip_marks(self.skip_fillers(to));
         let mut draft = Draft::new(TaskSort::Request, owner.flatten(), verb);
+        if is_any(self.text(hit.end - 1), "mind minding")
+            && let Some(infinitive) = self.gerund(verb)
+        {
+            infinitive.clone_into(&mut draft.lead);
+            draft.from = verb + 1;
+            return Some(draft);
+        }
         if self.ends(verb) {
             return None;
         }
@@ -40,6 +47,22 @@ impl Finder<'_> {
             return Some(draft);
         }
         None
+    }
+
+    /// "Calling": the verb of work "call".
+    fn gerund(&self, at: usize) -> Option<&'static str> {
+        let stem = self.text(at).strip_suffix("ing")?;
+        let mut short = stem.chars();
+        short.next_back();
+        let forms = [
+            stem.to_owned(),
+            format!("{stem}e"),
+            short.as_str().to_owned(),
+        ];
+        let work = forms.iter().filter_map(|form| LEXICON.get(form.as_str()));
+        work.flat_map(|entry| entry.work.iter())
+            .find(|(language, _, form)| *language == Language::English && *form == Form::Infinitive)
+            .map(|(_, infinitive, _)| *infinitive)
     }
 
     pub(super) fn skip_marks(&self, mut at: usize) -> usize {

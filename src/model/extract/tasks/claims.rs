@@ -18,6 +18,21 @@ const MINE: &[&str] = &[
     "comes from me",
     "come from me",
     "will come from me",
+    "mach ich",
+    "mache ich",
+    "übernehm ich",
+    "übernehme ich",
+    "erledige ich",
+    "kann ich machen",
+    "kann ich übernehmen",
+    "bleibt bei mir",
+    "bleiben bei mir",
+    "stays with me",
+    "stay with me",
+    "se queda conmigo",
+    "se quedan conmigo",
+    "reste pour moi",
+    "restent pour moi",
     "kommt von mir",
     "kommen von mir",
     "geht auf mich",
@@ -81,6 +96,16 @@ impl Finder<'_> {
             return None;
         }
         let last = (at + THING_WORDS_MAX + 3).min(sentence.tokens.len());
+        // "Then the posters stay with me" in German: the verb comes first.
+        if is_any(self.text(at), "bleibt bleiben") {
+            let end = (at + 1..last).find_map(|marker| {
+                let end = self.reads(marker, "bei mir")?;
+                self.ends(end).then_some((marker, end))
+            });
+            if let Some((marker, end)) = end {
+                return self.taken(at + 1, marker, end);
+            }
+        }
         for marker in at + 1..last {
             let before = self.text(marker - 1);
             let (row, thing_end) = if is_any(before, ": - – —") {
@@ -226,7 +251,7 @@ fn is_pronoun<'a>(finder: &'a Finder<'_>) -> impl Fn(&super::Hit) -> bool + 'a {
     |hit| {
         let next = finder.sentence.tokens.get(hit.end);
         let is_noun = |token: &Token| token.kind == Kind::Word && token.word.stem.is_some();
-        !is_any(finder.text(hit.at), "la le les l' lo die das") || !next.is_some_and(is_noun)
+        !is_any(finder.text(hit.at), "la le les l' lo die das den") || !next.is_some_and(is_noun)
     }
 }
 

@@ -3,6 +3,7 @@
 mod english;
 mod examiner;
 mod face;
+mod fifth;
 mod fourth;
 mod french;
 mod german;

@@ -8,7 +8,9 @@ impl Thread {
         let sentence = &self.sentences[at];
         let start = sentence.start();
         let line_start = self.first_of_line[sentence.line] == at;
-        let opening = line_start && sentence.begins(Cue::Agree);
+        // "Good question" agrees to nothing.
+        let is_unknowing = sentence.begins(Cue::NoAnswer);
+        let opening = line_start && sentence.begins(Cue::Agree) && !is_unknowing;
         let words = sentence.words();
         let is_short = words <= 14;
         let is_proposing = sentence.all(Cue::Proposal).any(|hit| {
@@ -85,7 +87,14 @@ impl Thread {
         {
             return false;
         }
-        let in_reach = |said: usize| said < line && line - said <= REPLY_REACH;
+        // "Me too" agrees with who spoke right before.
+        let is_echo = words <= 4
+            && sentence
+                .tokens
+                .iter()
+                .any(|token| is_any(&token.word.text, "too auch también aussi"));
+        let reach = if is_echo { 2 } else { REPLY_REACH };
+        let in_reach = |said: usize| said < line && line - said <= reach;
         let newest_matter = self
             .matters
             .iter()
@@ -108,7 +117,8 @@ impl Thread {
             .take(RECENT)
             .filter(|task| {
                 let is_other = self.sentences[task.sentence].person != me;
-                let is_mine = task.owner == me.map(Owner::Person) || task.owner.is_none();
+                let is_mine = task.owner == me.map(Owner::Person)
+                    || task.owner.is_none() && self.is_asked_of_one(task.sentence, line);
                 is_other
                     && !task.is_confirmed
                     && match task.sort {
@@ -193,6 +203,18 @@ impl Thread {
             self.accept_line(newest, at);
         }
         true
+    }
+
+    /// Whether what nobody was named for is asked of whoever answers soon, and not of everybody.
+    fn is_asked_of_one(&self, asked: usize, line: usize) -> bool {
+        let asked = &self.sentences[asked];
+        let is_group = asked.tokens.iter().any(|token| {
+            is_any(
+                &token.word.text,
+                "everyone everybody all alle jeder alles todos todas todo tous toutes chacun tout",
+            )
+        });
+        !is_group && line - asked.line <= 3
     }
 
     /// Whether a question asks for a choice, or somebody said since that they do not know.

@@ -1,6 +1,8 @@
 //! Objections and what is taken back.
 
-use super::super::{Owner, cues::Cue, sentence::is_any, sentence::shared, tasks::TaskSort};
+use super::super::{
+    Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks::TaskSort,
+};
 use super::{RECENT, REPLY_REACH, Standing, Thread};
 
 impl Thread {
@@ -11,7 +13,10 @@ impl Thread {
             return false;
         }
         let line_start = self.first_of_line[sentence.line] == at;
-        let is_refusal = line_start && sentence.begins(Cue::Refuse);
+        let is_refusal = line_start && (sentence.begins(Cue::Refuse) || declines_at_end(sentence));
+        if is_comfort(sentence) {
+            return false;
+        }
         // "I'd wait for that" holds nobody up.
         let objection = sentence.all(Cue::Object).find(|hit| {
             let text = sentence.tokens[hit.at].word.text.as_str();
@@ -31,7 +36,7 @@ impl Thread {
                     "noted fair accept notiert akzeptiere anotado acepto noté accepte",
                 )
             });
-        if is_conceded || sentence.has(Cue::NoAnswer) && objection.is_none() {
+        if is_conceded || gives_in(sentence) || sentence.has(Cue::NoAnswer) && objection.is_none() {
             return false;
         }
         let me = sentence.person;
@@ -172,6 +177,18 @@ impl Thread {
             return false;
         };
         let line = sentence.line;
+        // "Do we need a permit? Ah no, forget it."
+        let own = self.questions.iter().rposition(|question| {
+            let asked = question.sentence;
+            asked + 2 >= at && self.sentences[asked].line == line && question.is_open
+        });
+        if let Some(own) = own.filter(|_| sentence.clause_start(hit.at) == hit.at) {
+            self.questions[own].is_open = false;
+            if let Some(matter) = self.questions[own].matter {
+                self.matters[matter].standing = Standing::Dropped;
+            }
+            return true;
+        }
         let text = sentence.tokens[hit.at].word.text.as_str();
         let is_pointing = sentence.tokens[hit.at..].iter().any(|token| {
             is_any(
@@ -257,4 +274,70 @@ impl Thread {
         }
         true
     }
+}
+
+/// "I don't like it, but ok": lets a decision stand.
+fn gives_in(sentence: &Sentence) -> bool {
+    let end = sentence.tokens.len();
+    let but = (0..end).rev().find(|at| {
+        is_any(
+            &sentence.tokens[*at].word.text,
+            "but aber pero mais still trotzdem igual quand",
+        )
+    });
+    but.is_some_and(|but| {
+        let agreed = sentence.all(Cue::Agree).filter(|hit| hit.at == but + 1);
+        let until = agreed.map(|hit| hit.end).max();
+        until.is_some_and(|until| (until..end).filter(|at| !sentence.is_mark(*at)).count() <= 3)
+    })
+}
+
+/// "No worries, …" refuses nothing.
+fn is_comfort(sentence: &Sentence) -> bool {
+    let start = sentence.start();
+    let text = |at: usize| {
+        sentence
+            .tokens
+            .get(at)
+            .map_or("", |token| token.word.text.as_str())
+    };
+    let next = (text(start + 1), text(start + 2));
+    matches!(
+        (text(start), next.0),
+        ("no", "worries" | "problem" | "problema" | "prob" | "stress")
+            | (
+                "kein" | "keine" | "sin",
+                "problem" | "sorge" | "problema" | "thema" | "stress"
+            )
+    ) || matches!((text(start), next), ("no", ("pasa", "nada")))
+}
+
+/// "Sounds like a bank, no thanks".
+fn declines_at_end(sentence: &Sentence) -> bool {
+    let end = sentence.tokens.len();
+    let comma = (0..end).rev().find(|at| sentence.tokens[*at].is(","));
+    let Some(comma) = comma.filter(|_| sentence.words() <= 10 && !sentence.is_question) else {
+        return false;
+    };
+    let text = |at: usize| {
+        sentence
+            .tokens
+            .get(at)
+            .map_or("", |token| token.word.text.as_str())
+    };
+    let is_plain_no = is_any(text(comma + 1), "no nein non nope nee")
+        && (comma + 2..end).all(|at| sentence.is_mark(at))
+        && !sentence.has(Cue::Agree)
+        && !sentence.has(Cue::Works);
+    is_plain_no
+        || matches!(
+            (text(comma + 1), text(comma + 2)),
+            (
+                "no" | "nein" | "non",
+                "thanks" | "thank" | "danke" | "gracias" | "merci"
+            ) | (
+                "rather" | "lieber" | "mejor" | "plutôt",
+                "not" | "nicht" | "no" | "pas"
+            )
+        )
 }

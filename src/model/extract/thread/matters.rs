@@ -72,6 +72,12 @@ impl Thread {
         } else {
             0
         };
+        // "Final: 900" is told as "900".
+        let is_label = hit.at <= from.max(sentence.start())
+            && hit.end > hit.at
+            && sentence.tokens[hit.end - 1].is(":")
+            && (hit.end..sentence.tokens.len()).any(|at| !sentence.is_mark(at));
+        let from = if is_label { hit.end } else { from };
         let mut matter = self.matter(at, Standing::Accepted);
         matter.from = from;
         matter.to = self.matter_end(at, from);
@@ -269,7 +275,12 @@ preguntar vérifier demander voir ver , her him them",
             return false;
         }
         let text = |at: usize| sentence.tokens[at].word.text.as_str();
-        let (mut from, mut is_agreed, mut is_then) = (0, false, false);
+        // "True. So 9 euros."
+        let is_behind = at > self.first_of_line[sentence.line] && {
+            let before = &self.sentences[at - 1];
+            before.words() <= 3 && before.begins(Cue::Agree) && !before.is_question
+        };
+        let (mut from, mut is_agreed, mut is_then) = (0, is_behind, false);
         while from < sentence.tokens.len() {
             let agreed = sentence.all(Cue::Agree).filter(|hit| hit.at == from);
             if let Some(end) = agreed.map(|hit| hit.end).max() {
@@ -303,15 +314,27 @@ preguntar vérifier demander voir ver , her him them",
             told.len() <= 9 && (told.ends_with(&["it", "is"]) || is_last)
                 || is_then && told.len() <= 5
         };
-        if first.is_empty() {
+        // "I'm still for it, then": a view.
+        let is_view = first
+            .first()
+            .is_some_and(|word| is_any(word, "i i'm i'd i'll ich yo sigo je j' moi"));
+        if first.is_empty() || is_view {
             return false;
         }
         let told = &all;
         let is_closed = is_final && first.len() <= 9 || closes(&first) || closes(&all);
         let is_value = !sentence.values.is_empty() && sentence.topic.is_empty();
         let is_bare = is_agreed && told.len() <= 4 && is_value && self.takes_up_value(at);
+        // "So 2 May", as others said.
+        let is_so = told.len() <= 3
+            && sentence
+                .tokens
+                .first()
+                .is_some_and(|token| is_any(&token.word.text, "so also donc"))
+            && is_value
+            && self.takes_up_value(at);
         let is_short_name = is_agreed && told.len() <= 4 && self.is_put_forward(at);
-        is_closed && (is_value || self.is_spoken_of(at)) || is_bare || is_short_name
+        is_closed && (is_value || self.is_spoken_of(at)) || is_bare || is_so || is_short_name
     }
 
     /// "Ok 1400": a value of the kind that was spoken of close before, and no day that a task is asked for.
@@ -339,15 +362,23 @@ preguntar vérifier demander voir ver , her him them",
     fn is_put_forward(&self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let topic = &sentence.topic;
+        let is_asked = self.questions.iter().rev().take(8).any(|question| {
+            let said = &self.sentences[question.sentence];
+            said.line < sentence.line
+                && sentence.line - said.line <= REPLY_REACH
+                && said.words() <= 5
+                && said.topic == *topic
+        });
         !topic.is_empty()
-            && self.matters.iter().rev().take(8).any(|matter| {
-                let said = &self.sentences[matter.sentence];
-                said.line < sentence.line
-                    && sentence.line - said.line <= REPLY_REACH
-                    && matter.standing != Standing::Dropped
-                    && said.person.is_some()
-                    && said.person != sentence.person
-                    && said.shared(topic) == topic.len()
-            })
+            && (is_asked
+                || self.matters.iter().rev().take(8).any(|matter| {
+                    let said = &self.sentences[matter.sentence];
+                    said.line < sentence.line
+                        && sentence.line - said.line <= REPLY_REACH
+                        && matter.standing != Standing::Dropped
+                        && said.person.is_some()
+                        && said.person != sentence.person
+                        && said.shared(topic) == topic.len()
+                }))
     }
 }

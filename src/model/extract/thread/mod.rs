@@ -199,7 +199,9 @@ impl Thread {
         if (!is_question || asks_behind) && self.sentences[at].has(Cue::Cannot) {
             self.decline(at);
         }
-        if !is_question && self.sentences[at].has(Cue::Done) {
+        let is_done =
+            self.sentences[at].has(Cue::Done) || progress::is_already(&self.sentences[at]);
+        if !is_question && is_done {
             self.finish(at);
         }
         let is_agreed = !is_retracted && self.agree(at);

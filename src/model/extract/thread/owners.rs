@@ -30,9 +30,21 @@ impl Thread {
             let sentence = &self.sentences[at];
             let is_promise = matches!(draft.sort, TaskSort::Promise | TaskSort::Assigned);
             let clause = sentence.clause_start(draft.from.saturating_sub(1));
-            let is_told = sentence
-                .all(Cue::Reported)
-                .any(|hit| hit.at < draft.from && sentence.tokens[hit.at..draft.from].len() < 8);
+            // "Bo writes the report by Friday" tells nothing that Bo wrote.
+            let is_verb = |end: usize| {
+                let next = sentence
+                    .tokens
+                    .get(end)
+                    .map(|token| token.word.text.as_str());
+                end == draft.from
+                    && draft.due.is_some()
+                    && !draft.lead.is_empty()
+                    && next.is_some_and(|next| is_any(next, "the a an up our his her their"))
+            };
+            let is_told = sentence.all(Cue::Reported).any(|hit| {
+                let is_before = hit.at < draft.from && draft.from - hit.at < 8;
+                is_before && !is_verb(hit.end)
+            });
             let is_hedged = is_promise
                 && sentence
                     .all(Cue::Hedge)
@@ -368,5 +380,12 @@ fn has_laugh(sentence: &Sentence) -> bool {
         "mdr",
         "quatsch mit",
     ];
-    fun.iter().any(|fun| text.contains(fun)) || text.ends_with("lol")
+    let first = text.split(|c: char| !c.is_alphanumeric()).next();
+    let is_laughing = first.is_some_and(|first| {
+        is_any(
+            first,
+            "ha hah haha hehe hihi lol rofl jaja jeje mdr ptdr xd",
+        )
+    });
+    fun.iter().any(|fun| text.contains(fun)) || text.ends_with("lol") || is_laughing
 }

@@ -1,6 +1,8 @@
 //! Tasks after they were taken on: dated, done or given back.
 
-use super::super::{Owner, cues::Cue, sentence::is_any, sentence::shared, tasks::TaskSort};
+use super::super::{
+    Owner, cues::Cue, sentence::Sentence, sentence::is_any, sentence::shared, tasks::TaskSort,
+};
 use super::{RECENT, REPLY_REACH, Thread, add};
 
 impl Thread {
@@ -23,12 +25,19 @@ impl Thread {
         };
         let line = sentence.line;
         let topic = &sentence.topic;
+        // "Sure, by Friday" to what the speaker just took on.
+        let is_answer = topic.is_empty()
+            && sentence.begins(Cue::Agree)
+            && sentence.words() <= 6
+            && line > 0
+            && self.sentences[self.first_of_line[line - 1]..at]
+                .iter()
+                .any(|before| before.person != sentence.person && !before.values.is_empty());
         let mine = self.tasks.iter_mut().rev().take(RECENT).find(|task| {
             let said = task.sources.last().copied().unwrap_or_default();
-            task.is_live
-                && task.owner == me
-                && shared(&task.topic, topic) > 0
-                && line - said.min(line) <= 2 * REPLY_REACH
+            let is_same =
+                shared(&task.topic, topic) > 0 && line - said.min(line) <= 2 * REPLY_REACH;
+            task.is_live && task.owner == me && (is_same || is_answer && line - said.min(line) <= 3)
         });
         if let Some(task) = mine {
             task.due = Some((at, due));
@@ -111,9 +120,36 @@ impl Thread {
         {
             let task = &mut self.tasks[index];
             task.is_live = false;
+            if task.sort == TaskSort::Request && !task.is_confirmed {
+                // A "yes" to somebody else does not bring it back.
+                task.sort = TaskSort::WhoAsks;
+            }
             task.is_confirmed = false;
             // So that "it" finds it.
             add(&mut task.sources, line);
         }
     }
+}
+
+/// "Already ordered", "schon bestellt": done, if it is no "already on it".
+pub(super) fn is_already(sentence: &Sentence) -> bool {
+    let start = sentence.start();
+    let text = |at: usize| {
+        sentence
+            .tokens
+            .get(at)
+            .map_or("", |token| token.word.text.as_str())
+    };
+    let at = (start..start + 3).find(|at| is_any(text(*at), "already schon bereits ya déjà"));
+    let is_going_on = sentence.has(Cue::TakeOn)
+        || sentence.tokens.iter().any(|token| {
+            is_any(
+                &token.word.text,
+                "on dabei dran voy estoy dessus working doing weg da unterwegs not nicht pas no",
+            )
+        });
+    at.is_some_and(|at| sentence.tokens.get(at + 1).is_some() && !sentence.is_mark(at + 1))
+        && sentence.words() <= 4
+        && !sentence.is_question
+        && !is_going_on
 }

@@ -17,10 +17,14 @@ impl Thread {
             return true;
         }
         let tag = tag.filter(|tag| *tag > 3 && !sentence.begins(Cue::Asks));
-        if (sentence.has(Cue::Rhetorical)
-            && sentence.values.is_empty()
-            && sentence.is_question
-            && sentence.words() < 7)
+        let is_outcry = sentence.begins(Cue::Rhetorical)
+            && sentence.begins(Cue::WhoAsks)
+            && sentence.is_question;
+        if is_outcry
+            || (sentence.has(Cue::Rhetorical)
+                && sentence.values.is_empty()
+                && sentence.is_question
+                && sentence.words() < 7)
             || sentence.has(Cue::Undecided) && !sentence.is_question
         {
             return false;
@@ -43,7 +47,14 @@ impl Thread {
                                 && sentence.words() <= 6
                                 && matches!(first, "passt" | "geht" | "does"))
                     }
-                    "can" | "können" | "podemos" => sentence.is_question,
+                    "can" | "können" | "podemos" => {
+                        let next = sentence.tokens.get(hit.end);
+                        // "Can we already come in?" asks for leave.
+                        let is_leave = next.is_some_and(|next| {
+                            is_any(&next.word.text, "already still schon noch ya todavía")
+                        });
+                        sentence.is_question && !is_leave
+                    }
                     _ => true,
                 }
             })
@@ -77,7 +88,24 @@ impl Thread {
             && !sentence.begins(Cue::Asks)
             && !sentence.has(Cue::Rhetorical)
             && self.is_spoken_of(at);
-        let is_elliptic = is_elliptic || is_taken_up;
+        // "Then the small hall?", with a name that was not spoken of yet.
+        let is_fallback = sentence.is_question
+            && sentence.words() <= 5
+            && !sentence.topic.is_empty()
+            && sentence.is_first
+            && !sentence.begins(Cue::Asks)
+            && !sentence.begins(Cue::Request)
+            && sentence.tokens[..sentence.start()]
+                .iter()
+                .any(|token| is_any(&token.word.text, "then dann alors entonces"))
+            && !sentence.tokens.iter().any(|token| {
+                is_any(
+                    &token.word.text,
+                    "is are was do does did you he she they we i ist sind du er sie wir ich es tú está hay \
+                     est tu vous on il elle je what who why was wer qué quién que qui quoi",
+                )
+            });
+        let is_elliptic = is_elliptic || is_taken_up || is_fallback;
         // "Blue!", "Monday works for me": an answer to a question is put forward.
         let answers = self.asked_before(at);
         let is_reply = !sentence.is_question
@@ -127,7 +155,10 @@ impl Thread {
                     "do try go for with then",
                 )
         });
-        let is_mere = sentence.values.is_empty()
+        let is_named = head.is_some_and(|head| head.end - head.at > 1)
+            && sentence.tokens[from..].iter().any(|token| token.is_quoted);
+        let is_mere = !is_named
+            && sentence.values.is_empty()
             && sentence.is_question
             && head.is_some()
             && (from..sentence.tokens.len())

@@ -79,6 +79,24 @@ impl Thread {
         }
     }
 
+    /// "Second: the fee": the subject that was called up last.
+    fn heading(&self, at: usize) -> Option<usize> {
+        const NUMBERS: &str = "first second third fourth next point erstens zweitens drittens viertens punkt \
+            nächster primero segundo tercero punto siguiente premièrement deuxièmement troisièmement";
+        let line = self.sentences[at].line;
+        (self.first_of_line[line.saturating_sub(REPLY_REACH)]..at)
+            .rev()
+            .find(|before| {
+                let said = &self.sentences[*before];
+                let marked = said.tokens.iter().take(4).position(|token| token.is(":"));
+                let is_numbered = marked.is_some_and(|end| {
+                    let mut numbers = said.tokens[..end].iter();
+                    numbers.any(|token| is_any(&token.word.text, NUMBERS))
+                });
+                is_numbered && said.words() <= 8 && !said.topic.is_empty()
+            })
+    }
+
     pub(super) fn defer(&mut self, at: usize) -> bool {
         let sentence = &self.sentences[at];
         let line = sentence.line;
@@ -99,6 +117,23 @@ impl Thread {
                 sentence.tokens[hit.at].word.text.as_str(),
                 "later später luego irgendwann backlog parked postponed",
             );
+        // "I may come a bit later" puts nothing off.
+        let is_own = sentence.tokens.iter().any(|token| {
+            is_any(
+                &token.word.text,
+                "i i'm i'll i'd ich yo je j' llego llegaré vengo voy",
+            )
+        });
+        let is_coming = is_own
+            && !sentence.has(Cue::Favour)
+            && !sentence.has(Cue::We)
+            && is_any(
+                &sentence.tokens[hit.end - 1].word.text,
+                "later später luego tarde tard",
+            );
+        if is_coming {
+            return false;
+        }
         let is_proposing =
             sentence.has(Cue::Proposal) || sentence.has(Cue::Decision) || sentence.has(Cue::We);
         if is_weak && !is_proposing && sentence.words() > 6 {
@@ -116,29 +151,38 @@ impl Thread {
             .filter(|(at, _)| !in_cue(*at))
             .filter_map(|(_, token)| token.word.stem)
             .collect();
-        let is_pointing = own.is_empty();
+        let is_pointing = own.is_empty() || own.len() == 1 && sentence.has(Cue::It);
         let mut deferral = Deferral {
             sentence: at,
             sources: vec![line],
         };
+        // "Ok, later."
+        let is_bare = is_weak && own.is_empty() && !is_proposing;
+        let is_who = |asked: usize| self.sentences[asked].begins(Cue::WhoAsks);
         let target = self
             .questions
             .iter()
-            .map(|question| question.sentence)
             .rev()
             .take(RECENT)
+            .filter(|question| !is_pointing || question.is_open && !is_who(question.sentence))
+            .map(|question| question.sentence)
             .chain(
                 self.matters
                     .iter()
                     .rev()
                     .take(RECENT)
+                    .filter(|matter| {
+                        !is_pointing
+                            || matter.standing != Standing::Dropped && !is_who(matter.sentence)
+                    })
                     .map(|matter| matter.sentence),
             )
+            .chain(self.heading(at).filter(|_| is_pointing))
             .filter(|target| {
                 let said = &self.sentences[*target];
                 let mut topic = own.clone();
                 topic.sort_unstable();
-                line - said.line <= REPLY_REACH
+                line - said.line <= if is_bare { 2 } else { REPLY_REACH }
                     && if is_pointing {
                         true
                     } else {
@@ -150,7 +194,8 @@ impl Thread {
             None if is_pointing => {
                 let before = at.checked_sub(1).filter(|before| {
                     let said = &self.sentences[*before];
-                    line - said.line <= 2 && said.person.is_some() && said.words() > 2
+                    let is_close = line - said.line <= 2 && said.words() > 2;
+                    is_close && said.person.is_some() && !said.is_question
                 });
                 let Some(before) = before else {
                     return false;
