@@ -194,7 +194,7 @@ pub(crate) const WORDS: Words = Words {
         ),
         (
             Cue::NoAnswer,
-            "keinen schimmer|weiß nicht|weiss nicht|weiß ich nicht|\
+            "weiß ich leider nicht|weiß ich auch nicht|weiß ich noch nicht|keinen schimmer|weiß nicht|weiss nicht|weiß ich nicht|\
              keine ahnung|weiß nicht|weiß ich nicht|weiss nicht|gute frage|nicht sicher|muss ich fragen|\
              muss ich nachsehen|ich frage nach|ich schaue nach|kommt drauf an|unklar|mal sehen|\
              kann ich nicht sagen|frage ich",

@@ -93,6 +93,28 @@ dialogues! {
         bo: eres un sol, yo llevo la nevera",
         { items: &[("bo", "llevar nevera", "-")] }
 
+    a_closed_house_is_given_up: "
+        ada: where do we hold the reading?
+        bo: I'd go for Café Mistral
+        mia: Mistral \u{1f44d}
+        bo: great, I'll book a room at Mistral
+        bo: bad news: they are fully booked
+        mia: Then the Old Forge?
+        ada: works for me
+        bo: Ok, Old Forge then. I'll book there tomorrow.",
+        { decisions: &["old forge"], items: &[("bo", "book there", "2026-03-12")], gone: &["Mistral"] }
+
+    el_resto_no_cambia: "
+        ada: Pensaba hacer el curso en la sala
+        bo: Mejor en el patio.
+        ada: Vale. Entonces en el patio, la hora no cambia.",
+        { decisions: &["patio"], gone: &["patio, la hora."] }
+
+    keiner_weiß_es: "
+        ada: Und wissen wir schon, ob die Halle geheizt ist?
+        bo: Das weiß ich leider nicht.",
+        { questions: &["halle geheizt"] }
+
     no_worries_refuses_nothing: "
         ada: Is Sunday still ok for the picnic?
         bo: Yes, Sunday.

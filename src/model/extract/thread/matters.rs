@@ -90,10 +90,63 @@ impl Thread {
                 self.replace(old, old_at, new, new_at);
             }
         }
+        if closing.is_some() {
+            self.drop_gone(at);
+        }
         self.supersede_same(at);
         self.close_questions(at);
         self.matters.push(matter);
         true
+    }
+
+    /// "They are closed." – "Ok, the barn then.": what was agreed on before that goes, with what was to be done for it.
+    fn drop_gone(&mut self, at: usize) {
+        const GONE: &str = "closed taken gone full booked unavailable shut sold occupied geschlossen belegt \
+            ausgebucht voll vergeben cerrado cerrada cerrados ocupado ocupada lleno llena fermé fermée fermés \
+            complet complète pris prise occupé occupée";
+        let line = self.sentences[at].line;
+        let since = self.first_of_line[line.saturating_sub(REPLY_REACH)];
+        let told = (since..at).rev().find(|before| {
+            let said = &self.sentences[*before];
+            let is_gone = said
+                .tokens
+                .iter()
+                .any(|token| is_any(&token.word.text, GONE));
+            is_gone && !said.is_question && !said.has(Cue::Not) && !said.has(Cue::If)
+        });
+        let (Some(told), true) = (told, self.sentences[at].values.is_empty()) else {
+            return;
+        };
+        let new = self.sentences[at].topic.clone();
+        let gone = self.matters.iter().rposition(|matter| {
+            let said = &self.sentences[matter.sentence];
+            matter.standing == Standing::Accepted
+                && matter.sentence < told
+                && self.sentences[told].line - said.line <= 2 * REPLY_REACH
+                && said.values.is_empty()
+                && !said.topic.is_empty()
+                && said.topic.len() <= 4
+                && said.shared(&new) == 0
+        });
+        let Some(gone) = gone else {
+            return;
+        };
+        self.matters[gone].standing = Standing::Dropped;
+        let sentence = self.matters[gone].sentence;
+        let about = self.sentences[sentence].topic.clone();
+        self.sentences[sentence].is_hidden = true;
+        for task in self.tasks.iter_mut().rev().take(RECENT) {
+            if self.sentences[task.sentence].shared(&about) > 0 && task.sentence > sentence {
+                task.is_live = false;
+                // Whoever takes it on again says it in new words.
+                task.topic.clear();
+            }
+        }
+        for said in sentence + 1..at {
+            if self.sentences[said].shared(&about) > 0 {
+                self.sentences[said].is_hidden = true;
+            }
+        }
     }
 
     /// Where a task or the rest begins that is no part of a matter.
@@ -101,7 +154,12 @@ impl Thread {
         let sentence = &self.sentences[at];
         let cut = sentence
             .all(Cue::Promise)
-            .chain(sentence.all(Cue::InsteadOf))
+            .chain(sentence.all(Cue::InsteadOf).filter(|hit| {
+                // "La fecha no cambia" parts nothing.
+                let next = sentence.tokens.get(hit.end);
+                let is_verb = next.is_some_and(|next| next.word.stem.is_some());
+                hit.end - hit.at > 1 || !sentence.tokens[hit.at].is("no") || !is_verb
+            }))
             .map(|hit| {
                 if hit.cue == Cue::Promise {
                     sentence.clause_start(hit.at)
