@@ -155,10 +155,7 @@ impl Thread {
                     "do try go for with then",
                 )
         });
-        let is_named = head.is_some_and(|head| head.end - head.at > 1)
-            && sentence.tokens[from..].iter().any(|token| token.is_quoted);
-        let is_mere = !is_named
-            && sentence.values.is_empty()
+        let is_mere = sentence.values.is_empty()
             && sentence.is_question
             && head.is_some()
             && (from..sentence.tokens.len())
