@@ -16,7 +16,7 @@ use self::{
 use super::{
     Item, Outline, Owner, Point, cues::Cue, cues::Language, phrases::Phrases, phrases::phrases,
     sentence::Sentence, sentence::is_any, sentence::shared, thread::Matter, thread::Question,
-    thread::Standing, thread::Thread, thread::add, tokens::Kind,
+    thread::Standing, thread::Thread, thread::add, thread::asks_for_value, tokens::Kind,
 };
 
 /// UTF-16 code units.
@@ -75,7 +75,10 @@ pub(crate) fn open_questions(thread: &Thread) -> Vec<usize> {
         }) || question.task.is_some_and(|task| thread.tasks[task].is_live);
         let is_decided = decisions.iter().any(|decision| {
             let common = decision.shared(&sentence.topic);
-            decision.line >= sentence.line && common > 0 && common * 2 > sentence.topic.len()
+            let is_same = common > 0 && common * 2 > sentence.topic.len();
+            // What a conversation begins with is what its decisions are about, whoever words them.
+            let is_what_it_is_about = sentence.line == 0 && asks_for_value(sentence, decision);
+            decision.line >= sentence.line && (is_same || is_what_it_is_about)
         });
         question.is_open && !is_settled && !is_decided && !sentence.is_hidden
     };

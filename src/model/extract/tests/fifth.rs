@@ -15,6 +15,13 @@ dialogues! {
         mia: nice",
         { questions: &["water plants"] }
 
+    the_question_that_it_began_with_is_answered_by_a_decision_in_other_words: "
+        ada: When do we release 2.0?
+        ada: Let's ship on Friday.
+        bo: Works for me.
+        bo: Who signs the build?",
+        { decisions: &["ship friday"], questions: &["signs"] }
+
     me_too_takes_nothing_on: "
         ada: The old projector broke again, I miss it
         bo: me too",

@@ -13,6 +13,8 @@ mod questions;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+pub(crate) use self::questions::asks_for_value;
+
 use super::{
     Owner, Superseded, cues::Cue, cues::Language, people::People, sentence::Sentence, tasks::Draft,
     tasks::TaskSort,

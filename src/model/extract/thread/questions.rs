@@ -231,18 +231,22 @@ impl Thread {
 }
 
 /// "When …?" and a day, "How many …?" and a number.
-fn asks_for_value(asked: &Sentence, said: &Sentence) -> bool {
+pub(crate) fn asks_for_value(asked: &Sentence, said: &Sentence) -> bool {
     let asks = |words: &str| {
         asked
             .tokens
             .iter()
             .any(|token| is_any(&token.word.text, words))
     };
-    let gives = |fits: fn(&Sort) -> bool| said.values.iter().any(|value| fits(&value.sort));
+    // "When do we release 2.0?" has a value, but not one of the kind that it asks for.
+    let gives = |fits: fn(&Sort) -> bool| {
+        said.values.iter().any(|value| fits(&value.sort))
+            && !asked.values.iter().any(|value| fits(&value.sort))
+    };
     let is_when = asks("when wann cuándo quand time uhr date")
         && gives(|sort| !matches!(sort, Sort::Amount(_) | Sort::Version));
     let is_much = asks(
         "much many cost costs long kostet viel viele teuer lange cuánto cuántos cuesta combien coûte",
     ) && gives(|sort| matches!(sort, Sort::Amount(_)));
-    asked.values.is_empty() && (is_when || is_much)
+    is_when || is_much
 }
