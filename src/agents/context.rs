@@ -104,9 +104,7 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let Some((trigger_seq, content)) = asked else {
         return Ok(None);
     };
-    let place = task
-        .fork_id
-        .map_or(Spot::Thread(task.thread_id), Spot::Fork);
+    let place = task.place();
     let rows = history(c, place, trigger_seq, agent.agent).await?;
     let left_out = left_out(c, place, trigger_seq, &rows).await?;
     let (dive, background) = match task.fork_id {

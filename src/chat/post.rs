@@ -769,10 +769,7 @@ pub async fn retry_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let place = task
-        .fork_id
-        .map_or(Spot::Thread(task.thread_id), Spot::Fork);
-    let access = access::spot(c, caller, place)
+    let access = access::spot(c, caller, task.place())
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .writing()?;

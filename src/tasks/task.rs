@@ -8,6 +8,7 @@ use crate::{
     ids::{
         AgentId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId, UserId, WorkspaceId,
     },
+    realtime::hub::Spot,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -92,6 +93,12 @@ pub struct Task {
 }
 
 impl Task {
+    /// Where it runs: the thread's main line or a dive.
+    pub fn place(&self) -> Spot {
+        self.fork_id
+            .map_or(Spot::Thread(self.thread_id), Spot::Fork)
+    }
+
     pub fn is_active(&self) -> bool {
         matches!(self.status.as_str(), "queued" | "running")
     }

@@ -9,7 +9,7 @@ use crate::{
     chat::{forks, messages, post},
     db::Conn,
     ids::MessageId,
-    realtime::{hub::Spot, log},
+    realtime::log,
     tasks::{
         Lease, LeaseLost, Task,
         queue::{self},
@@ -100,11 +100,7 @@ impl<'a> Reply<'a> {
             self.has_unsent = true;
         } else {
             let message = self.open().await?;
-            let spot = self
-                .task
-                .fork_id
-                .map_or(Spot::Thread(self.task.thread_id), Spot::Fork);
-            hub.open_stream(workspace, id, spot, message, self.task.attempt);
+            hub.open_stream(workspace, id, self.task.place(), message, self.task.attempt);
             self.opened = true;
             hub.push_stream(workspace, id, fresh);
             self.flush();

@@ -256,7 +256,7 @@ pub async fn record(
         .bind(parent.channel_id)
         .bind(parent.thread_id)
         .bind(parent.fork_id)
-        .bind(parent.fork_id.map_or(parent.thread_id.0, |fork| fork.0))
+        .bind(parent.place().id())
         .bind(parent.requested_by)
         .bind(parent.id)
         .bind(Json(serde_json::json!({})))
