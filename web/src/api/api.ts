@@ -5,7 +5,6 @@ import type {
   Account,
   ActionItem,
   ActionItemPatch,
-  AgentPatch,
   AgentProfile,
   Channel,
   Fork,
@@ -37,6 +36,16 @@ export interface Tagged {
   resolution: Resolution;
   etag: number;
 }
+/** What a part of the client that brings its own calls sends them with. */
+export interface Wire {
+  call<T>(
+    method: string,
+    path: string,
+    init: { query?: object; body?: object; headers?: Record<string, string> },
+  ): Promise<T>;
+  /** The body of an answer that comes bit by bit, for as long as it takes. */
+  stream(path: string, body: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
+}
 interface Answer {
   data?: unknown;
   error?: unknown;
@@ -56,10 +65,12 @@ const at = <P extends object>(path: P) => ({ params: { path } });
 export class Api {
   #world: ApiWorld;
   #http: Client<paths>;
+  #send: (request: Request) => Promise<Response>;
 
   constructor(world: ApiWorld = {}, workspace: string | null = null) {
     this.#world = world;
     const send = world.fetch ?? ((r: Request) => fetch(r));
+    this.#send = send;
     this.#http = createClient<paths>({
       baseUrl: world.base ?? '',
       cache: 'no-store',
@@ -73,12 +84,25 @@ export class Api {
     return new Api(this.#world, workspace);
   }
 
+  /** The calls of a part that is loaded when it opens (api/agents.ts): the start does not carry them. */
+  part<P>(Part: new (wire: Wire) => P): P {
+    const request = (method: string, path: string, init: object): Promise<Answer> =>
+      this.#http.request(method as 'get', path as '/v1/agents', init as Record<string, unknown>);
+    return new Part({
+      call: (method, path, { query, ...init }) =>
+        this.#take(request(method, path, { ...init, params: { query } })),
+      stream: (path, body, signal) =>
+        this.#take(request('POST', path, { body, signal, parseAs: 'stream', fetch: this.#send })),
+    });
+  }
+
   /** The one place where what the document says of an answer becomes what types.ts says of it. */
   async #take<T>(call: Promise<Answer>): Promise<T> {
     let answer: Answer;
     try {
       answer = await call;
     } catch (e) {
+      if (e instanceof DOMException && e.name === 'AbortError') throw e;
       throw new Unreachable(e instanceof DOMException && e.name === 'TimeoutError');
     }
     const { data, error, response } = answer;
@@ -318,10 +342,6 @@ export class Api {
   // agents and their tasks
   agent(id: string): Promise<AgentProfile> {
     return this.#take(this.#http.GET('/v1/agents/{id}', at({ id })));
-  }
-  updateAgent(id: string, version: number, body: AgentPatch): Promise<AgentProfile> {
-    const params = { path: { id }, header: { 'If-Match': `"${version}"` } };
-    return this.#take(this.#http.PATCH('/v1/agents/{id}', { params, body }));
   }
   tasks(of: { thread_id?: string; agent_id?: string }): Promise<List<Task>> {
     return this.#take(this.#http.GET('/v1/tasks', { params: { query: { limit: 100, ...of } } }));

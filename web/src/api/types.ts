@@ -3,6 +3,7 @@
  * Two things are said here that the document leaves open: fields that may be null are always sent,
  * and strings with a fixed set of values are that set.
  */
+import type { Agent } from './agent-types';
 import type { components } from './schema';
 
 type S = components['schemas'];
@@ -131,10 +132,7 @@ export type TaskContext = Narrow<
   }
 >;
 
-export type AgentStatus = S['SettableStatus'] | 'archived';
-export type Agent = Narrow<Sent<S['AgentSummary']>, { status: AgentStatus }>;
-export type AgentProfile = Narrow<Sent<S['Agent']>, { status: AgentStatus }>;
-export type AgentPatch = S['AgentPatch'];
+export type { Agent, AgentProfile, AgentStatus } from './agent-types';
 
 export interface Presence {
   user_id: string;

@@ -1,5 +1,7 @@
 /** A router small enough to own: real paths, one reactive `route`, no dependency. */
-export type SettingsPage = 'profile' | 'password' | 'sessions' | 'workspace' | 'members';
+export type SettingsPage = 'profile' | 'password' | 'sessions' | 'workspace' | 'members' | 'agents';
+/** What of one agent is shown; `about` is its address without more. */
+export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'history' | 'try';
 export type Route =
   | { name: 'home' }
   | { name: 'setup' }
@@ -12,6 +14,8 @@ export type Route =
   | { name: 'actions'; slug: string }
   | { name: 'decisions'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
+  /** `agent` is an id, or `new`. */
+  | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
   | { name: 'missing' };
 export type Panel =
   | { kind: 'task' | 'agent'; id: string }
@@ -32,8 +36,10 @@ export interface Place {
   query: URLSearchParams;
 }
 
-const SETTINGS: readonly string[] = ['profile', 'password', 'sessions', 'workspace', 'members'];
+const SETTINGS: readonly string[] = ['profile', 'password', 'sessions', 'workspace', 'members', 'agents'];
 const isSettings = (s: string): s is SettingsPage => SETTINGS.includes(s);
+const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'history', 'try'];
+const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
 
 export function parsePlace(url: URL): Place {
   const panel = parsePanel(url.searchParams.get('panel') ?? '');
@@ -63,7 +69,7 @@ function parseRoute(path: string): Route {
   } catch {
     return { name: 'missing' };
   }
-  const [a, b, c, d, e] = parts;
+  const [a, b, c, d, e, f] = parts;
   if (!a) return { name: 'home' };
   if (!b && (a === 'setup' || a === 'login')) return { name: a };
   if (!b && a === 'new') return { name: 'new-workspace' };
@@ -75,6 +81,10 @@ function parseRoute(path: string): Route {
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
+  }
+  if (b === 'settings' && c === 'agents' && d && !f) {
+    if (!e) return { name: 'agent', slug: a, agent: d, tab: 'about' };
+    if (isAgentTab(e) && d !== 'new') return { name: 'agent', slug: a, agent: d, tab: e };
   }
   return { name: 'missing' };
 }
@@ -90,12 +100,18 @@ export const to = {
   actions: (slug: string) => `/${slug}/actions`,
   decisions: (slug: string) => `/${slug}/decisions`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
+  agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
+    `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,
+  newAgent: (slug: string, template: string | null = null) =>
+    `/${slug}/settings/agents/new${template ? `?template=${encodeURIComponent(template)}` : ''}`,
 };
 
 export class Router {
   /** The dive that a look at a task or an agent covers. */
   #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
+  /** Asked before the path changes, and told where to: what is not saved may hold it. False stays. */
+  guard: ((path: string) => boolean) | null = null;
 
   get place(): Place {
     return this.#at;
@@ -137,11 +153,19 @@ export class Router {
     };
   }
   #sync(): void {
-    this.#at = parsePlace(new URL(location.href));
+    const url = new URL(location.href);
+    const path = url.pathname + url.search + url.hash;
+    if (url.pathname !== this.#at.path && this.guard?.(path) === false) {
+      // The browser went already: back to where we stay.
+      const { path: here, query } = this.#at;
+      return history.pushState(null, '', here + (query.size ? `?${query}` : ''));
+    }
+    this.#at = parsePlace(url);
   }
   go(path: string, replace = false): void {
+    if (new URL(path, location.href).pathname !== this.#at.path && this.guard?.(path) === false) return;
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
-    this.#sync();
+    this.#at = parsePlace(new URL(location.href));
   }
   /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */
   open(panel: string | null, focus: string | null = null, replace = false): void {

@@ -20,6 +20,22 @@ test.each([
   ['/northwind/settings', { name: 'settings', slug: 'northwind', page: 'profile' }],
   ['/northwind/settings/members', { name: 'settings', slug: 'northwind', page: 'members' }],
   ['/northwind/settings/nowhere', { name: 'missing' }],
+  ['/northwind/settings/agents', { name: 'settings', slug: 'northwind', page: 'agents' }],
+  [
+    '/northwind/settings/agents/new?template=researcher',
+    { name: 'agent', slug: 'northwind', agent: 'new', tab: 'about' },
+  ],
+  [
+    '/northwind/settings/agents/agent_1',
+    { name: 'agent', slug: 'northwind', agent: 'agent_1', tab: 'about' },
+  ],
+  [
+    '/northwind/settings/agents/agent_1/try',
+    { name: 'agent', slug: 'northwind', agent: 'agent_1', tab: 'try' },
+  ],
+  ['/northwind/settings/agents/agent_1/nowhere', { name: 'missing' }],
+  ['/northwind/settings/agents/agent_1/edit/more', { name: 'missing' }],
+  ['/northwind/settings/agents/new/edit', { name: 'missing' }],
   ['/northwind/c', { name: 'missing' }],
   ['/%E0%A4%A', { name: 'missing' }],
 ])('%s', (path, route) => expect(at(path).route).toEqual(route));
@@ -48,4 +64,11 @@ test('channel names of other scripts survive the way into an address and back', 
 test('a link to a message of a dive opens the dive', () => {
   const place = at(to.dive('n', 'g', 'x', 'fork_1', 'msg_2'));
   expect(place).toMatchObject({ panel: { kind: 'dive', id: 'fork_1' }, message: null, diveMessage: 'msg_2' });
+});
+test('addresses of agents come back as they went', () => {
+  expect(at(to.agent('n', 'agent_1')).route).toMatchObject({ agent: 'agent_1', tab: 'about' });
+  expect(at(to.agent('n', 'agent_1', 'history')).route).toMatchObject({ tab: 'history' });
+  const made = at(to.newAgent('n', 'code-reviewer'));
+  expect(made.route).toMatchObject({ agent: 'new' });
+  expect(made.query.get('template')).toBe('code-reviewer');
 });

@@ -24,7 +24,8 @@ export class Commands {
   }
   get title(): string {
     const r = this.#router.route;
-    if (r.name === 'settings') return 'Settings';
+    if (r.name === 'settings') return r.page === 'agents' ? 'Agents' : 'Settings';
+    if (r.name === 'agent') return r.agent === 'new' ? 'New agent' : this.#ws.people.agentName(r.agent);
     if (r.name === 'actions') return 'Actions';
     if (r.name === 'decisions') return 'Decisions';
     const panel = this.#router.panel;

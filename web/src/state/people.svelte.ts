@@ -13,10 +13,27 @@ export class People {
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
   /** Agents that one can talk to. System agents and bases of others are not listed. */
   readonly crew = $derived(
-    [...this.agents.values()].filter((a) => a.status === 'active' && a.mentionable && !a.is_system),
+    [...this.agents.values()].filter(
+      (a) => a.status === 'active' && a.mentionable && !a.is_system && this.permits(a),
+    ),
   );
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
+
+  /** Do the agent's lists let this person have it? Denied wins; nobody allowed by name means everyone. */
+  permits(agent: Pick<Agent, 'access_control'>): boolean {
+    const lists = agent.access_control;
+    const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
+    if (!lists) return true;
+    return (
+      !lists.denied_subjects.some(meant) &&
+      (!lists.allowed_subjects.length || lists.allowed_subjects.some(meant))
+    );
+  }
+  /** May this person ask it: by a mention, as a partner, as who answers in a thread? */
+  mayUse(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
+    return this.canWrite && agent.status === 'active' && this.permits(agent);
+  }
 
   load(s: Pick<Snapshot, 'me' | 'members' | 'agents' | 'presence'>): void {
     this.me = s.me;

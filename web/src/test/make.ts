@@ -145,6 +145,8 @@ export const agent = (id: string, name: string, display: string): Agent => ({
   is_system: false,
   status: 'active',
   version: 1,
+  base_profile_id: null,
+  access_control: null,
   created_at: AT,
   updated_at: AT,
 });
