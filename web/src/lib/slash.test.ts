@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest';
+import { isEscaped, parseSlash, slashTyping, unescaped } from './slash';
+
+test.each([
+  ['/', { name: 'list' }],
+  ['/ ', { name: 'list' }],
+  ['/agent', { name: 'agent', query: '' }],
+  ['/agent ', { name: 'agent', query: '' }],
+  ['/agent co', { name: 'agent', query: 'co' }],
+  ['/Agent  Code Helper ', { name: 'agent', query: 'Code Helper' }],
+  ['/agent @coder', { name: 'agent', query: 'coder' }],
+  ['/agent none', { name: 'agent', query: 'none' }],
+  ['/agent coder please look', { name: 'agent', query: 'coder please look' }],
+  ['/new', { name: 'new', text: '' }],
+  ['/new  The fair:\nwho goes? ', { name: 'new', text: 'The fair:\nwho goes?' }],
+  ['/NEW\nThe fair', { name: 'new', text: 'The fair' }],
+])('%j is a command', (text, slash) => expect(parseSlash(text)).toEqual(slash));
+
+test.each([
+  'hello',
+  ' /agent coder',
+  'see /agent',
+  '/agents',
+  '/newest',
+  '/shrug',
+  '/etc/hosts',
+  '/agent/coder',
+  '/new-thread',
+  '//agent',
+  '\\/agent',
+  '// a comment',
+  '1/2',
+  '\n/new',
+])('%j is a message', (text) => expect(parseSlash(text)).toBeNull());
+
+test.each([
+  ['//agent coder', '/agent coder'],
+  ['\\/agent coder', '/agent coder'],
+  ['//new\nline', '/new\nline'],
+  ['//shrug', '/shrug'],
+  ['//', '/'],
+  ['\\/', '/'],
+])('%j is escaped', (text, message) => {
+  expect(isEscaped(text)).toBe(true);
+  expect(unescaped(text)).toBe(message);
+  expect(parseSlash(text)).toBeNull();
+});
+test.each([
+  'hello',
+  '/shrug',
+  '// a comment',
+  '//cdn.example.com/x',
+  '///agent',
+  '\\agent',
+  'a //new',
+  '//5',
+])('%j stays as it is', (text) => {
+  expect(isEscaped(text)).toBe(false);
+  expect(unescaped(text)).toBe(text);
+});
+
+test.each([
+  ['/', 1, 'command', ''],
+  ['/a', 2, 'command', 'a'],
+  ['/NE', 3, 'command', 'ne'],
+  ['/ag the draft', 3, 'command', 'ag'],
+  ['/agent', 6, 'agent', ''],
+  ['/agent ', 7, 'agent', ''],
+  ['/agent Co', 9, 'agent', 'co'],
+  ['/agent @co', 10, 'agent', 'co'],
+])('%j offers the %s', (text, caret, of, query) => expect(slashTyping(text, caret)).toEqual({ of, query }));
+test.each([
+  ['/new', 4],
+  ['/new The fair', 13],
+  ['/shrug/', 7],
+  ['/a', 0],
+  ['/agent', 2],
+  ['/agent co', 3],
+  ['/agent co\nmore', 9],
+  ['//agent', 7],
+  ['a /agent', 8],
+])('%j offers nothing', (text, caret) => expect(slashTyping(text, caret)).toBeNull());

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import type { Agent } from '../api/types';
+import { agent } from '../test/make';
+import { standing, standingWords, UNBOUND } from './standing';
+
+const vibe = agent('agent_vibe', 'vibe', 'Vibe');
+const coder: Agent = { ...agent('agent_coder', 'coder', 'Coder'), version: 4 };
+const agents = (...list: Agent[]) => new Map(list.map((a) => [a.id, a]));
+const bound = { agent_id: 'agent_coder', agent_version: 4, auto_reply: true };
+const look = (place = bound, list = [vibe, coder]) => standing(place, agents(...list), 'agent_vibe');
+
+test('nobody answers in a place without an agent', () => {
+  expect(look(UNBOUND as typeof bound)).toMatchObject({ state: 'nobody', next: null, newest: null });
+  expect(standingWords(look(UNBOUND as typeof bound))).toBe('Nobody, unless mentioned');
+});
+test('the bound agent answers', () => {
+  expect(look()).toMatchObject({ state: 'here', name: 'Coder', next: coder, version: null });
+});
+test('without auto-reply it stands there and answers mentions only', () => {
+  const quiet = look({ ...bound, auto_reply: false });
+  expect(quiet).toMatchObject({ state: 'here', next: null });
+  expect(standingWords(quiet)).toBe('Coder, only when mentioned');
+});
+test('an older version is told, with the newest', () => {
+  expect(look({ ...bound, agent_version: 2 })).toMatchObject({ version: 2, newest: 4, next: coder });
+});
+test.each(['archived', 'inactive'] as const)('the default agent stands in for one that is %s', (status) => {
+  const s = look(bound, [vibe, { ...coder, status }]);
+  expect(s).toMatchObject({ state: 'gone', name: 'Coder', next: vibe, newest: null });
+  expect(standingWords(s)).toBe('Coder, no longer available');
+});
+test('nobody stands in where it answered mentions only, nor without a default', () => {
+  const off: Agent = { ...coder, status: 'archived' };
+  expect(look({ ...bound, auto_reply: false }, [vibe, off]).next).toBeNull();
+  expect(standing(bound, agents(off), null).next).toBeNull();
+  expect(standing(bound, agents(off), 'agent_coder').next).toBeNull();
+});
+test('an agent that one may not see has no name and no version', () => {
+  expect(look(bound, [vibe])).toMatchObject({ state: 'hidden', id: 'agent_coder', next: null, newest: null });
+});

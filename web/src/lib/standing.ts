@@ -1,0 +1,60 @@
+import type { Agent } from '../api/types';
+import { agentName } from './text';
+
+/** What a thread or a dive says of the agent that it is bound to. */
+export interface Binding {
+  agent_id: string | null;
+  agent_version: number | null;
+  auto_reply: boolean;
+}
+export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_reply: false };
+
+/** Who answers in a place, as this person may know it. */
+export interface Standing {
+  /** `hidden`: bound to an agent that one may not see; `gone`: to one that is archived or switched off. */
+  state: 'nobody' | 'here' | 'gone' | 'hidden';
+  id: string | null;
+  name: string;
+  /** It answers what mentions nobody. */
+  auto: boolean;
+  /** Who answers the next message that mentions nobody: the bound agent, or who stands in for it. */
+  next: Agent | null;
+  /** The version that answers here, while there is a newer one. */
+  version: number | null;
+  newest: number | null;
+}
+
+/** `fallback`: the workspace's default agent, to which a place moves on when its own is no longer active. */
+export function standing(
+  place: Binding,
+  agents: ReadonlyMap<string, Agent>,
+  fallback: string | null,
+): Standing {
+  const { agent_id: id, agent_version: version, auto_reply: auto } = place;
+  const none = { id, auto, next: null, version: null, newest: null };
+  if (!id) return { ...none, state: 'nobody', name: 'Nobody', auto: false };
+  const agent = agents.get(id);
+  if (!agent) return { ...none, state: 'hidden', name: 'A restricted agent' };
+  const name = agentName(agent);
+  if (agent.status !== 'active') {
+    const other = fallback === id ? undefined : agents.get(fallback ?? '');
+    return { ...none, state: 'gone', name, next: auto && other?.status === 'active' ? other : null };
+  }
+  const old = version !== null && version < agent.version;
+  return {
+    state: 'here',
+    id,
+    name,
+    auto,
+    next: auto ? agent : null,
+    version: old ? version : null,
+    newest: old ? agent.version : null,
+  };
+}
+
+/** In one line, for who looks and for who listens. */
+export function standingWords(s: Standing): string {
+  if (s.state === 'nobody') return 'Nobody, unless mentioned';
+  if (s.state === 'gone') return `${s.name}, no longer available`;
+  return s.auto ? s.name : `${s.name}, only when mentioned`;
+}
