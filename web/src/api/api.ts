@@ -24,6 +24,7 @@ import type {
   Task,
   TaskContext,
   Thread,
+  ThreadPatch,
   Workspace,
 } from './types';
 
@@ -224,11 +225,17 @@ export class Api {
     const params = { path: { id }, query: { limit: 30, cursor } };
     return this.#take(this.#http.GET('/v1/channels/{id}/threads', { params }));
   }
-  startThread(id: string, body: { content: string; client_id: string }): Promise<Started> {
+  startThread(
+    id: string,
+    body: { content: string; client_id: string; agent_id?: string | null },
+  ): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
   thread(id: string): Promise<Thread> {
     return this.#take(this.#http.GET('/v1/threads/{id}', at({ id })));
+  }
+  patchThread(id: string, body: ThreadPatch): Promise<Thread> {
+    return this.#take(this.#http.PATCH('/v1/threads/{id}', { ...at({ id }), body }));
   }
   markRead(id: string, seq: number): Promise<{ unread_count: number; mention_count: number }> {
     return this.#take(this.#http.PUT('/v1/threads/{id}/read', { ...at({ id }), body: { seq } }));

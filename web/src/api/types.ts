@@ -61,6 +61,12 @@ export type Thread = Narrow<
 > &
   Partial<ThreadOwn>;
 
+/** What is left out stays; null empties what may be empty. */
+export type ThreadPatch = Pick<S['ThreadChange'], 'title' | 'agent_id'> & {
+  auto_reply?: boolean;
+  status?: S['ThreadStatus'];
+};
+
 export type Mention = Narrow<Sent<S['Mention']>, { type: 'agent' | 'user' | 'group' }>;
 export type Reaction = S['Reaction'];
 export type Author = Narrow<Sent<S['MessageAuthor']>, { type: AuthorType }>;

@@ -1,5 +1,5 @@
-/** What the composer offers while one types `@`, `#` or `:`. No state, no framework. */
-export type Sigil = '@' | '#' | ':';
+/** What the composer offers while one types `@`, `#` or `:`, or a command (`/`). No state, no framework. */
+export type Sigil = '@' | '#' | ':' | '/';
 export interface Trigger {
   sigil: Sigil;
   query: string;
@@ -8,7 +8,7 @@ export interface Trigger {
 }
 export interface Candidate {
   key: string;
-  kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji';
+  kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji' | 'command' | 'nobody';
   /** What is written in place of the trigger. */
   insert: string;
   title: string;
@@ -18,7 +18,7 @@ export interface Candidate {
   id?: string;
 }
 
-const MAX = 6;
+export const MAX = 6;
 
 /** Is the caret behind a sigil at a word start, outside code? An emoji needs two letters, or `12:30` would open it. */
 export function findTrigger(text: string, caret: number): Trigger | null {
@@ -43,7 +43,7 @@ function inCode(head: string): boolean {
 /** Prefix of handle or name first, then prefix of a later word, then anywhere; agents before people on a tie. */
 export function rank(c: Candidate, query: string): number {
   const title = c.title.toLowerCase();
-  const tie = c.kind === 'agent' ? 0 : c.kind === 'group' ? 2 : 1;
+  const tie = c.kind === 'agent' || c.kind === 'nobody' ? 0 : c.kind === 'group' ? 2 : 1;
   if (c.handle.startsWith(query) || title.startsWith(query)) return tie;
   if (title.includes(' ' + query) || c.handle.includes('_' + query) || c.handle.includes('-' + query))
     return 3 + tie;

@@ -1,17 +1,30 @@
-import { apply, complete, findTrigger, type Candidate, type Trigger } from '../lib/complete';
+import type { Agent } from '../api/types';
+import { apply, complete, findTrigger, MAX, type Candidate, type Trigger } from '../lib/complete';
+import { COMMANDS, slashTyping } from '../lib/slash';
 import { agentName } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
+
+/** Whom `/agent none` names. */
+export const NOBODY: Candidate = {
+  key: 'none',
+  kind: 'nobody',
+  insert: '/agent none',
+  title: 'Nobody',
+  handle: 'none',
+  note: 'Only when mentioned',
+};
 
 /** The completion menu of one composer: when it opens, what it lists, what a key does to it. */
 export class Completion {
   trigger = $state.raw<Trigger | null>(null);
   index = $state(0);
+  /** The agent that a command gives the place to is listed, not the name of a command or of somebody to mention. */
+  choosing = $state(false);
   #ws: WorkspaceState;
+  #current: (() => string) | null;
   #emoji = $state.raw<Candidate[]>([]);
 
-  readonly hits: Candidate[] = $derived(
-    this.trigger ? complete(this.#all(this.trigger), this.trigger.query) : [],
-  );
+  readonly hits: Candidate[] = $derived(this.trigger ? this.#list(this.trigger) : []);
   readonly open = $derived(this.hits.length > 0);
   readonly picked = $derived(this.hits[this.index]);
 
@@ -23,12 +36,16 @@ export class Completion {
       this.picked?.handle === this.trigger.query,
   );
 
-  constructor(ws: WorkspaceState) {
+  /** `current`: who answers here now (an agent's id or `none`), where commands are understood. */
+  constructor(ws: WorkspaceState, current: (() => string) | null = null) {
     this.#ws = ws;
+    this.#current = current;
   }
 
   look(text: string, caret: number): void {
-    this.trigger = findTrigger(text, caret);
+    const slash = this.#current ? slashTyping(text, caret) : null;
+    this.choosing = slash?.of === 'agent';
+    this.trigger = slash ? { sigil: '/', query: slash.query, start: 0 } : findTrigger(text, caret);
     this.index = 0;
     if (this.trigger?.sigil === ':' && !this.#emoji.length) void this.#loadEmoji();
   }
@@ -44,19 +61,24 @@ export class Completion {
     return done;
   }
 
+  #list(t: Trigger): Candidate[] {
+    if (!this.choosing) return complete(this.#all(t), t.query);
+    const now = this.#current?.();
+    const all = [...this.#ws.people.crew.map(candidate), NOBODY].map((c) =>
+      c.key === now ? { ...c, note: 'Answers here now' } : c,
+    );
+    // As it is comes first: a quick Enter behind the command changes nothing.
+    all.sort((a, b) => Number(b.key === now) - Number(a.key === now));
+    const hits = complete(all, t.query);
+    const none = all.find((c) => c.kind === 'nobody')!;
+    return t.query || hits.includes(none) ? hits : [...hits.slice(0, MAX - 1), none];
+  }
   #all(t: Trigger): Candidate[] {
+    if (t.sigil === '/') return commands;
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
     const { crew, roster, me } = this.#ws.people;
-    const agents = crew.map((a): Candidate => ({
-      key: a.id,
-      id: a.id,
-      kind: 'agent',
-      insert: `@${a.name}`,
-      title: agentName(a),
-      handle: a.name,
-      note: a.description ?? '',
-    }));
+    const agents = crew.map(candidate);
     const people = roster
       .filter((m) => m.user_id !== me.id)
       .map((m): Candidate => ({
@@ -104,3 +126,21 @@ export class Completion {
     }));
   }
 }
+
+const candidate = (a: Agent): Candidate => ({
+  key: a.id,
+  id: a.id,
+  kind: 'agent',
+  insert: `@${a.name}`,
+  title: agentName(a),
+  handle: a.name,
+  note: a.description ?? '',
+});
+const commands = COMMANDS.map((c): Candidate => ({
+  key: c.name,
+  kind: 'command',
+  insert: c.title,
+  title: c.title,
+  handle: c.name,
+  note: c.note,
+}));

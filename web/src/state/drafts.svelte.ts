@@ -6,7 +6,10 @@ const MAX = 100;
 const isDrafts = (x: unknown): x is Record<string, string> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => typeof v === 'string');
 
-/** Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), kept on the device. */
+/**
+ * Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), kept on the device;
+ * and who is to answer in the thread that a channel's composer starts next (`a:`).
+ */
 export class Drafts {
   readonly #map: SvelteMap<string, string>;
   #shelf: Shelf;

@@ -9,6 +9,8 @@ export interface Target {
   thread_id: string | null;
   fork_id?: string | null;
   direct: boolean;
+  /** Of a thread that it starts: who answers there. */
+  agent_id?: string | null;
 }
 /** A message on its way. */
 export interface OutItem extends Unsent, Target {

@@ -40,7 +40,16 @@ export class Backend {
       return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => m.fork_id === id));
-    if (/^GET \/v1\/threads\/\w+$/.test(call)) return this.threads.get(id);
+    if (/^(GET|PATCH) \/v1\/threads\/\w+$/.test(call)) return { ...this.threads.get(id)!, ...body };
+    if (/^POST \/v1\/channels\/\w+\/threads$/.test(call)) {
+      const { content, client_id, agent_id } = body as {
+        content: string;
+        client_id: string;
+        agent_id?: string;
+      };
+      const said = mine({ content, client_id, thread_id: 'thread_new' });
+      return { thread: thread({ id: 'thread_new', agent_id: agent_id ?? null }), message: said, tasks: [] };
+    }
     if (/^GET \/v1\/threads\/\w+\/forks$/.test(call)) return list([...this.forks.values()]);
     if (/^POST \/v1\/threads\/\w+\/forks$/.test(call)) {
       const made = fork({ id: 'fork_new', message_id: body.message_id as string, created_by: 'user_me' });
