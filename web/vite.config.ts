@@ -10,7 +10,22 @@ export default defineConfig({
     outDir: process.env.OPENVIBE_WEB_OUT ?? 'dist',
     emptyOutDir: true,
     // The client, and the API reference at /docs.
-    rolldownOptions: { input: ['index.html', 'docs.html'] },
+    rolldownOptions: {
+      input: ['index.html', 'docs.html'],
+      // What the start needs is two files, not a dozen small ones that compress badly; the first is also that of /docs.
+      output: {
+        codeSplitting: {
+          groups: [
+            {
+              name: 'base',
+              priority: 2,
+              test: /node_modules.(svelte|marked|dompurify|esm-env|clsx)\b|src.lib.(markdown|enhance|secure|mend|storage)\.|components.Logo\./,
+            },
+            { name: 'start', priority: 1, test: /src.App\.svelte$/ },
+          ],
+        },
+      },
+    },
     // Inlined assets would be data: URLs, which the CSP refuses for fonts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

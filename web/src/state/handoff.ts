@@ -1,7 +1,8 @@
 import { say } from '../api/problem';
 import type { Agent } from '../api/types';
-import { standing, type Binding, type Standing } from '../lib/standing';
+import type { Standing } from '../lib/standing';
 import { agentName } from '../lib/text';
+import type { Spot } from './standings';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
@@ -9,18 +10,10 @@ interface Context {
   ws: WorkspaceState;
   ui: Ui;
 }
-/** A thread, or a dive. */
-export interface Spot {
-  thread: string;
-  fork: string | null;
-}
 export interface BindingPatch {
   agent_id?: string | null;
   auto_reply?: boolean;
 }
-
-export const standingIn = (place: Binding, ws: WorkspaceState): Standing =>
-  standing(place, ws.people.agents, ws.workspace.default_agent_id);
 
 /** Changes who answers in a place. False: a line said why not. */
 export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Context): Promise<boolean> {
@@ -51,19 +44,3 @@ export async function moveOn(s: Standing, spot: Spot, context: Context): Promise
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
   if (await rebind(spot, change, context)) context.ui.say(`${s.name} answers here in version ${s.newest}`);
 }
-
-const NOBODY = 'none';
-const key = (channel: string) => `a:${channel}`;
-/** Who is to answer in the thread that a channel's composer starts next. */
-export interface Preset {
-  agent: Agent | null;
-}
-/** Undefined: nothing was chosen, or whom one chose may not be asked any more. */
-export function presetOf(channel: string, ws: WorkspaceState): Preset | undefined {
-  const kept = ws.drafts.get(key(channel));
-  if (kept === NOBODY) return { agent: null };
-  const agent = ws.people.crew.find((a) => a.id === kept);
-  return agent && { agent };
-}
-export const setPreset = (channel: string, preset: Preset | undefined, ws: WorkspaceState): void =>
-  preset ? ws.drafts.set(key(channel), preset.agent?.id ?? NOBODY) : ws.drafts.clear(key(channel));

@@ -1,20 +1,13 @@
-import type { Agent, Channel } from '../api/types';
+import type { Agent } from '../api/types';
 import { focusComposer } from '../lib/focus';
 import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
-import type { Standing } from '../lib/standing';
 import { agentName } from '../lib/text';
-import { handTo, setPreset, type Spot } from './handoff';
+import { handTo } from './handoff';
+import { setPreset, type Desk } from './standings';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** Where a composer stands, for the commands typed into it. */
-export interface Desk {
-  channel: Channel;
-  /** The thread or the dive that it writes into; null where it starts a thread. */
-  spot: Spot | null;
-  standing: Standing;
-}
 interface Context {
   ws: WorkspaceState;
   ui: Ui;
