@@ -1,0 +1,54 @@
+import type { AgentProfile } from '../api/agent-types';
+import { zip } from '../lib/zip';
+import { filesOf } from '../state/agents-import';
+import type { AgentsHome } from './home.svelte';
+import { download } from './pick';
+
+/** What one may do with an agent as a whole. */
+export interface Rights {
+  duplicate: boolean;
+  switchOn: boolean;
+  switchOff: boolean;
+  makeDefault: boolean;
+  archive: boolean;
+  bringBack: boolean;
+  remove: boolean;
+}
+/** Status, default and deletion are for admins; the default agent stays as it is until another one is. */
+export function rightsFor(a: AgentProfile, home: AgentsHome): Rights {
+  const admin = home.isAdmin;
+  return {
+    duplicate: home.mayWrite,
+    switchOn: admin && a.status === 'inactive',
+    switchOff: admin && a.status === 'active' && !a.is_default,
+    makeDefault: admin && a.status === 'active' && !a.is_default && a.mentionable,
+    archive: admin && a.status !== 'archived' && !a.is_default,
+    bringBack: admin && a.status === 'archived',
+    remove: admin && !a.is_default,
+  };
+}
+export async function setStatus(
+  a: AgentProfile,
+  status: 'active' | 'inactive',
+  home: AgentsHome,
+): Promise<AgentProfile> {
+  return home.api.patch(a.id, a.version, { status });
+}
+export async function archive(a: AgentProfile, home: AgentsHome): Promise<AgentProfile> {
+  await home.api.archive(a.id, a.version);
+  return home.api.get(a.id);
+}
+export async function makeDefault(a: AgentProfile, home: AgentsHome): Promise<AgentProfile> {
+  const made = await home.api.makeDefault(a.id);
+  void home.list.load(); // the former one is a default no longer
+  return made;
+}
+
+export async function exportFiles(a: AgentProfile, home: AgentsHome): Promise<void> {
+  const files = filesOf(await home.api.export(a.id));
+  download(`${a.name}.zip`, zip(files.map((f) => ({ ...f, path: `${a.name}/${f.path}` }))));
+}
+export async function exportJson(a: AgentProfile, home: AgentsHome): Promise<void> {
+  const text = JSON.stringify(await home.api.export(a.id), null, 2);
+  download(`${a.name}.json`, new Blob([text + '\n'], { type: 'application/json' }));
+}

@@ -1,0 +1,50 @@
+import { isWanted, type PickedFile } from '../state/agents-import';
+
+/** More than this is no agent's folder: the rest is not read. */
+const FILES_MAX = 2000;
+const SIZE_MAX = 1024 * 1024;
+
+/** Texts of what an agent's folder may hold; other files keep their names only. */
+async function read(list: { path: string; file: File }[]): Promise<PickedFile[]> {
+  const own = (path: string) => path.split('/').some((_, i, all) => isWanted(all.slice(i).join('/')));
+  return Promise.all(
+    list.slice(0, FILES_MAX).map(async ({ path, file }) => {
+      const wanted = own(path) || (list.length === 1 && path.endsWith('.json'));
+      return { path, text: wanted && file.size <= SIZE_MAX ? await file.text() : '' };
+    }),
+  );
+}
+export const picked = (files: FileList | null): Promise<PickedFile[]> =>
+  read([...(files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
+
+/** What was dropped, with all that is in dropped folders. */
+export async function dropped(data: DataTransfer): Promise<PickedFile[]> {
+  const entries = [...data.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
+  return read((await Promise.all(entries.map((e) => walk(e)))).flat());
+}
+async function walk(entry: FileSystemEntry): Promise<{ path: string; file: File }[]> {
+  const path = entry.fullPath.replace(/^\//, '');
+  if (entry.isFile) {
+    const file = await new Promise<File>((done, fail) => (entry as FileSystemFileEntry).file(done, fail));
+    return [{ path, file }];
+  }
+  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  const inside: FileSystemEntry[] = [];
+  for (;;) {
+    const some = await new Promise<FileSystemEntry[]>((done, fail) => reader.readEntries(done, fail));
+    if (!some.length || inside.length > FILES_MAX) break;
+    inside.push(...some);
+  }
+  return (await Promise.all(inside.map((e) => walk(e)))).flat();
+}
+
+/** Saves a file to the person's device. */
+export function download(name: string, content: Blob): void {
+  const a = document.createElement('a');
+  a.href = URL.createObjectURL(content);
+  a.download = name;
+  document.body.append(a);
+  a.click();
+  a.remove();
+  setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
+}

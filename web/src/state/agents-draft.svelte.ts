@@ -1,0 +1,168 @@
+import { ApiError, Conflict, say } from '../api/problem';
+import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
+import { readJson, type Shelf } from '../lib/storage';
+import { changedFields, fieldsOf, HANDLE, newOf, patchOf, same, type FieldKey } from './agents-fields';
+
+/** What the draft needs of the server. */
+export interface DraftApi {
+  create(body: NewAgent): Promise<AgentProfile>;
+  patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile>;
+}
+interface Kept {
+  version: number;
+  start: AgentFields;
+  fields: AgentFields;
+}
+const isKept = (x: unknown): x is Kept =>
+  typeof x === 'object' && x !== null && 'fields' in x && 'start' in x && 'version' in x;
+const KEEP_AFTER_MS = 400;
+
+/**
+ * An agent being written, new or not: kept on the device until it is saved, and saved only over the version
+ * that it began with. When somebody was faster, `theirs` is what is there now, and a person decides.
+ */
+export class AgentDraft {
+  /** Null: it does not exist yet. */
+  readonly id: string | null;
+  fields = $state.raw<AgentFields>({} as AgentFields);
+  /** What it began with. */
+  start = $state.raw<AgentFields>({} as AgentFields);
+  /** Of `start`; 0 when new. */
+  version = $state(0);
+  theirs = $state.raw<AgentProfile | null>(null);
+  /** The two versions are laid side by side; until then `theirs` is only told of, so that nobody is cut off while typing. */
+  comparing = $state(false);
+  /** Fields whose text cannot be read (JSON), and why. */
+  broken = $state.raw<Partial<Record<FieldKey, string>>>({});
+  /** What was written before a reload is here again. */
+  restored = $state(false);
+  /** Rises when the fields change other than by typing, so that raw texts are read again. */
+  round = $state(0);
+  busy = $state(false);
+  problem = $state('');
+  /** The field that the server named in its refusal. */
+  param = $state<string | null>(null);
+
+  readonly changes = $derived(changedFields(this.start, this.fields));
+  readonly dirty = $derived(this.changes.length > 0 || Object.keys(this.broken).length > 0);
+
+  #api: DraftApi;
+  #shelf: Shelf;
+  #key: string;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(api: DraftApi, shelf: Shelf, key: string, from: AgentProfile | AgentFields) {
+    const known = 'id' in from ? from : null;
+    this.#api = api;
+    this.#shelf = shelf;
+    this.#key = key;
+    this.id = known?.id ?? null;
+    this.#begin(from, known?.version ?? 0);
+    const kept = readJson(shelf, key, isKept);
+    if (!kept) return;
+    this.fields = { ...this.fields, ...kept.fields };
+    this.version = kept.version;
+    this.start = known && kept.version === known.version ? this.start : kept.start;
+    this.restored = this.dirty;
+    if (known && kept.version !== known.version) this.newer(known);
+    if (!this.dirty) this.discard();
+  }
+  #begin(from: Partial<AgentProfile>, version: number): void {
+    this.start = this.fields = fieldsOf(from);
+    this.version = version;
+    this.theirs = null;
+    this.comparing = false;
+    this.broken = {};
+    this.restored = false;
+    this.problem = '';
+    this.param = null;
+    this.round++;
+  }
+
+  set<K extends FieldKey>(key: K, value: AgentFields[K]): void {
+    this.fields = { ...this.fields, [key]: value };
+    if (this.param === key) this.problem = '';
+    this.#timer ??= setTimeout(() => this.keep(), KEEP_AFTER_MS);
+  }
+  /** The text of a field cannot be read, or can be again. */
+  setBroken(key: FieldKey, why: string | null): void {
+    const others = Object.entries(this.broken).filter(([k]) => k !== key);
+    this.broken = Object.fromEntries(why ? [...others, [key, why]] : others);
+  }
+  /** Writes it to the device now. */
+  keep(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (!this.changes.length) return this.#shelf.remove(this.#key);
+    const kept: Kept = { version: this.version, start: this.start, fields: this.fields };
+    this.#shelf.set(this.#key, JSON.stringify(kept));
+  }
+  /** Back to what it began with, or to what is there now. */
+  discard(): void {
+    if (this.theirs) this.#begin(this.theirs, this.theirs.version);
+    else this.#begin(this.start, this.version);
+    this.keep();
+  }
+  /** A version that somebody else saved. Untouched drafts follow it. */
+  newer(profile: AgentProfile): void {
+    if (profile.id !== this.id || profile.version <= this.version || this.busy) return;
+    if (!this.dirty || same(fieldsOf(profile), this.fields)) {
+      this.#begin(profile, profile.version);
+      this.keep();
+    } else if (same(fieldsOf(profile), this.start)) this.version = profile.version;
+    else this.theirs = profile;
+  }
+  /** The choices are made: mine over theirs. */
+  rebase(fields: AgentFields): void {
+    if (!this.theirs) return;
+    this.version = this.theirs.version;
+    this.start = fieldsOf(this.theirs);
+    this.fields = fields;
+    this.theirs = null;
+    this.comparing = false;
+    this.round++;
+    this.keep();
+  }
+
+  /** Null when it was not saved: `problem` or `theirs` says why. */
+  async save(): Promise<AgentProfile | null> {
+    if (this.busy) return null;
+    if (this.theirs) {
+      this.comparing = true;
+      return null;
+    }
+    this.param = null;
+    this.problem = this.#refusal();
+    if (this.problem) return null;
+    this.busy = true;
+    try {
+      const saved = this.id
+        ? await this.#api.patch(this.id, this.version, patchOf(this.start, this.fields))
+        : await this.#api.create(newOf(this.fields));
+      this.#begin(saved, saved.version);
+      this.keep();
+      return saved;
+    } catch (e) {
+      if (e instanceof Conflict) {
+        this.theirs = e.current as AgentProfile;
+        this.comparing = true;
+      } else this.problem = say(e);
+      if (e instanceof ApiError) this.param = e.param;
+      return null;
+    } finally {
+      this.busy = false;
+    }
+  }
+  #refusal(): string {
+    const named = (key: FieldKey, why: string) => {
+      this.param = key;
+      return why;
+    };
+    if (!HANDLE.test(this.fields.name))
+      return named('name', 'The name is written in small letters, digits, - and _, up to 64 of them.');
+    if (!this.fields.instructions.trim())
+      return named('instructions', 'Instructions are missing: say who it is and what it is for.');
+    const [broken] = Object.entries(this.broken);
+    return broken ? named(broken[0] as FieldKey, broken[1]) : '';
+  }
+}

@@ -1,0 +1,150 @@
+import type {
+  Agency,
+  AgentFields,
+  AgentMemory,
+  AgentPatch,
+  AgentProfile,
+  NewAgent,
+} from '../api/agent-types';
+
+export type FieldKey = keyof AgentFields;
+
+/** What a field is called, in the order in which fields are shown. */
+export const FIELD_WORDS: Record<FieldKey, string> = {
+  name: 'Name',
+  display_name: 'Display name',
+  description: 'Description',
+  avatar: 'Avatar',
+  instructions: 'Instructions',
+  identity: 'Identity',
+  model: 'Model',
+  max_output_tokens: 'Longest answer',
+  temperature: 'Temperature',
+  top_p: 'Top P',
+  base_profile_id: 'Base',
+  role: 'Role',
+  mentionable: 'Can be mentioned',
+  agency: 'Agency',
+  capabilities: 'Capabilities',
+  access_control: 'Access',
+  tools: 'Tools',
+  sandbox_policy_id: 'Sandbox',
+  memory: 'Memory',
+  store: 'Responses are kept',
+  store_required: 'Responses must be kept',
+  metadata: 'Metadata',
+};
+export const FIELDS = Object.keys(FIELD_WORDS) as FieldKey[];
+
+export const NO_AGENCY: Agency = {
+  role_description: null,
+  responsibilities: [],
+  expected_outputs: [],
+  constraints: [],
+  delegation_rules: [],
+};
+
+/** The fields of a new agent that nobody has touched. */
+export const blank = (): AgentFields => ({
+  name: '',
+  display_name: null,
+  description: null,
+  avatar: null,
+  instructions: '',
+  identity: null,
+  model: null,
+  max_output_tokens: null,
+  temperature: null,
+  top_p: null,
+  capabilities: [],
+  role: 'specialist',
+  mentionable: true,
+  agency: null,
+  tools: [],
+  sandbox_policy_id: null,
+  memory: null,
+  store: null,
+  store_required: null,
+  base_profile_id: null,
+  access_control: null,
+  metadata: {},
+});
+
+/** Null, an empty text, an empty list and an object of these all say the same: nothing. */
+const isNothing = (x: unknown): boolean =>
+  x === null ||
+  x === undefined ||
+  x === '' ||
+  (typeof x === 'object' && Object.values(x).every((v) => isNothing(v)));
+const orNull = <T>(x: T | null | undefined): T | null => (isNothing(x) ? null : x!);
+
+function tidyMemory(m: AgentMemory | null | undefined): AgentMemory | null {
+  const kept = Object.entries(m ?? {}).filter(([, v]) => !isNothing(v));
+  return kept.length ? Object.fromEntries(kept) : null;
+}
+
+/** One way to write each value, so that comparing texts compares meanings. */
+export function tidy(f: Partial<AgentFields>): AgentFields {
+  const all = { ...blank(), ...f };
+  return {
+    ...all,
+    display_name: orNull(all.display_name),
+    description: orNull(all.description),
+    avatar: orNull({ emoji: all.avatar?.emoji || null, color: all.avatar?.color || null }),
+    identity: orNull(all.identity),
+    model: orNull(all.model),
+    agency: isNothing(all.agency) ? null : { ...NO_AGENCY, ...all.agency },
+    access_control: orNull(all.access_control),
+    memory: tidyMemory(all.memory),
+    tools: all.tools.map(({ available: _, ...tool }) => tool as AgentFields['tools'][number]),
+  };
+}
+
+/** The writable part of an agent, of an old version of it, or of a template. */
+export function fieldsOf(p: Partial<AgentProfile>): AgentFields {
+  const picked = Object.fromEntries(FIELDS.filter((k) => p[k] !== undefined).map((k) => [k, p[k]]));
+  return tidy(picked as Partial<AgentFields>);
+}
+
+const ordered = (_: string, v: unknown): unknown =>
+  v && typeof v === 'object' && !Array.isArray(v)
+    ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : v;
+export const same = (a: unknown, b: unknown): boolean =>
+  JSON.stringify(a, ordered) === JSON.stringify(b, ordered);
+
+export function changedFields(before: AgentFields, after: AgentFields): FieldKey[] {
+  const [a, b] = [tidy(before), tidy(after)];
+  return FIELDS.filter((k) => !same(a[k], b[k]));
+}
+
+/** What to send so that `before` becomes `after`. */
+export function patchOf(before: AgentFields, after: AgentFields): AgentPatch {
+  const next = tidy(after);
+  const patch: Record<string, unknown> = {};
+  for (const k of changedFields(before, after)) patch[k] = next[k];
+  if (patch.metadata) {
+    const gone = Object.keys(before.metadata).filter((k) => !(k in next.metadata));
+    patch.metadata = { ...next.metadata, ...Object.fromEntries(gone.map((k) => [k, null])) };
+  }
+  return patch;
+}
+
+/** What to send to make it: only what is said, so that the server's defaults count for the rest. */
+export function newOf(fields: AgentFields): NewAgent {
+  const all = tidy(fields);
+  const start = tidy(blank());
+  const kept = FIELDS.filter((k) => k === 'name' || k === 'instructions' || !same(all[k], start[k]));
+  return Object.fromEntries(kept.map((k) => [k, all[k]]));
+}
+
+export const HANDLE = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+/** "Research desk" becomes "research-desk". */
+export const handleFrom = (text: string): string =>
+  text
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9_]+/g, '-')
+    .replace(/^[-_]+|-+$/g, '')
+    .slice(0, 64);

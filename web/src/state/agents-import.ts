@@ -1,0 +1,88 @@
+import type { AgentExport, AgentImport, NewAgent } from '../api/agent-types';
+import { handleFrom } from './agents-fields';
+
+export interface PickedFile {
+  /** Relative, with `/`. */
+  path: string;
+  text: string;
+}
+/** What a directory or a file of an agent holds, ready to be looked over before it is sent. */
+export interface Found {
+  name: string;
+  agent: NewAgent & { base?: string | null };
+  files: Record<string, string>;
+  /** What was there and is not for this. */
+  skipped: string[];
+}
+/** The settings of an exported agent, beside its files. */
+export const SETTINGS_FILE = 'agent.json';
+const WANTED = /^(SOUL|IDENTITY|MEMORY|AGENTS|TOOLS)\.md$|^memory\/[A-Za-z0-9._-]+\.md$/;
+export const isWanted = (path: string): boolean => WANTED.test(path) || path === SETTINGS_FILE;
+
+/** Directories above the one that holds SOUL.md do not count. */
+function rooted(files: PickedFile[]): PickedFile[] {
+  const soul = files.filter((f) => /(^|\/)(SOUL\.md|agent\.json)$/.test(f.path));
+  const roots = soul.map((f) => f.path.slice(0, f.path.lastIndexOf('/') + 1));
+  const root = roots.sort((a, b) => a.length - b.length)[0] ?? '';
+  return files
+    .filter((f) => f.path.startsWith(root))
+    .map((f) => ({ path: f.path.slice(root.length), text: f.text }));
+}
+const folderOf = (files: PickedFile[]) => {
+  const soul = files.find((f) => /(^|\/)SOUL\.md$/.test(f.path))?.path.split('/') ?? [];
+  return soul.at(-2) ?? '';
+};
+/** "- Name: Quill" of IDENTITY.md. */
+const said = (identity: string, key: string) =>
+  new RegExp(`^\\s*[-*]?\\s*\\**${key}\\**\\s*:\\**\\s*(.+?)\\s*$`, 'im').exec(identity)?.[1] ?? '';
+
+function settingsOf(text: string): AgentExport | null {
+  try {
+    const value = JSON.parse(text) as Partial<AgentExport>;
+    return value.object === 'agent_export' && value.agent ? (value as AgentExport) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Null: nothing of an agent is in it. */
+export function found(picked: PickedFile[]): Found | null {
+  const whole = picked.length === 1 ? settingsOf(picked[0]!.text) : null;
+  if (whole) return { name: whole.agent.name ?? '', agent: whole.agent, files: whole.files, skipped: [] };
+  const inside = rooted(picked);
+  const settings = settingsOf(inside.find((f) => f.path === SETTINGS_FILE)?.text ?? '');
+  const files = Object.fromEntries(inside.filter((f) => WANTED.test(f.path)).map((f) => [f.path, f.text]));
+  if (!files['SOUL.md'] && !settings?.agent.instructions) return null;
+  const identity = files['IDENTITY.md'] ?? '';
+  const name =
+    settings?.agent.name || handleFrom(said(identity, 'Name')) || handleFrom(folderOf(picked)) || 'agent';
+  const { instructions, identity: own, ...rest } = settings?.agent ?? {};
+  const agent: Found['agent'] = {
+    ...rest,
+    ...(files['SOUL.md'] ? {} : { instructions }),
+    ...(identity || !own ? {} : { identity: own }),
+  };
+  const skipped = picked.map((f) => f.path).filter((p) => !isWantedIn(p));
+  return { name, agent, files, skipped };
+}
+const isWantedIn = (path: string) => {
+  const parts = path.split('/');
+  return parts.some((_, i) => isWanted(parts.slice(i).join('/')));
+};
+
+export const importOf = (f: Found, name: string): AgentImport => ({
+  agent: { ...f.agent, name },
+  files: f.files,
+});
+
+/** The files that an export is on a disk: what `found` reads again, all of it. */
+export function filesOf(e: AgentExport): PickedFile[] {
+  const { instructions, identity, ...rest } = e.agent;
+  const settings = { object: 'agent_export', format: e.format, agent: rest, files: {} };
+  return [
+    { path: 'SOUL.md', text: instructions ?? '' },
+    ...(identity ? [{ path: 'IDENTITY.md', text: identity }] : []),
+    ...Object.entries(e.files).map(([path, text]) => ({ path, text })),
+    { path: SETTINGS_FILE, text: JSON.stringify(settings, null, 2) + '\n' },
+  ];
+}

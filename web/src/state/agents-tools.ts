@@ -1,0 +1,67 @@
+import type { AgentTool } from '../api/agent-types';
+
+export const TOOL_KINDS = ['function', 'mcp', 'file_search', 'code_interpreter', 'web_fetch', 'delegate'];
+/** What something here or the calling program can run; the server says the same of each saved tool. */
+const RUN_HERE = ['function'];
+
+export interface ReadTools {
+  tools: AgentTool[];
+  problem: string | null;
+}
+const broken = (problem: string): ReadTools => ({ tools: [], problem });
+
+/** "line 3, column 7" of a place that the browser's JSON reader names in one of its ways. */
+function placeIn(text: string, e: unknown): string {
+  const said = e instanceof Error ? e.message : '';
+  const line = /line (\d+) column (\d+)/.exec(said);
+  if (line) return ` in line ${line[1]}, column ${line[2]}`;
+  const at = /position (\d+)/.exec(said);
+  if (!at) return '';
+  const before = text.slice(0, Number(at[1])).split('\n');
+  return ` in line ${before.length}, column ${before.at(-1)!.length + 1}`;
+}
+
+/** The list that somebody typed, or what is wrong with it in one sentence. */
+export function readTools(text: string): ReadTools {
+  if (!text.trim()) return { tools: [], problem: null };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (e) {
+    return broken(`This is not JSON yet: something is wrong${placeIn(text, e)}.`);
+  }
+  if (!Array.isArray(value)) return broken('Write a list: [ { "type": "function", … } ].');
+  const seen = new Set<string>();
+  for (const [i, tool] of value.entries()) {
+    const problem = problemOf(tool, seen);
+    if (problem) return broken(`Tool ${i + 1}: ${problem}`);
+  }
+  return { tools: value as AgentTool[], problem: null };
+}
+function problemOf(tool: unknown, seen: Set<string>): string | null {
+  if (typeof tool !== 'object' || tool === null || Array.isArray(tool))
+    return 'each entry is an object with a "type".';
+  const { type, name, parameters, server_label, registry_id } = tool as Record<string, unknown>;
+  if (typeof type !== 'string') return '"type" is missing.';
+  if (!TOOL_KINDS.includes(type)) return `"${type}" is no kind of tool. Kinds are ${TOOL_KINDS.join(', ')}.`;
+  if (type === 'mcp' && typeof server_label !== 'string') return 'an mcp tool needs a "server_label".';
+  if (type !== 'function' || registry_id) return null;
+  if (typeof name !== 'string' || !name) return 'a function needs a "name".';
+  if (seen.has(name)) return `the name "${name}" is there twice.`;
+  seen.add(name);
+  if (parameters !== undefined && (typeof parameters !== 'object' || Array.isArray(parameters)))
+    return '"parameters" is a JSON Schema object.';
+  return null;
+}
+
+export function toolWords(
+  tool: AgentTool,
+  allowed: string[] | null,
+): { name: string; note: string; available: boolean } {
+  const name = String(tool.name ?? tool.server_label ?? tool.type);
+  if (allowed && !allowed.includes(tool.type))
+    return { name, note: 'Not allowed in this workspace', available: false };
+  return RUN_HERE.includes(tool.type)
+    ? { name, note: 'Run by the calling program', available: true }
+    : { name, note: 'Not available here: kept, never sent', available: false };
+}

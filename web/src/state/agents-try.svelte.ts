@@ -1,0 +1,114 @@
+import { ApiError, say, Unreachable } from '../api/problem';
+import type { AgentPreview, ResponseEvent, ResponseObject, ResponseRequest } from '../api/agent-types';
+
+export interface TryApi {
+  respond(request: ResponseRequest, signal: AbortSignal): AsyncGenerator<ResponseEvent>;
+}
+export interface Line {
+  id: number;
+  role: 'user' | 'assistant';
+  content: string;
+  state: 'done' | 'writing' | 'stopped' | 'failed';
+  /** What answered. */
+  model?: string;
+  usage?: ResponseObject['usage'];
+  /** Why it failed, or that it was cut off. */
+  problem?: string;
+}
+
+/** A talk with an agent that is not saved. Nothing of it is kept anywhere. */
+export class TryIt {
+  lines = $state.raw<Line[]>([]);
+  /** The server has nothing that could answer. */
+  noModel = $state('');
+  #api: TryApi;
+  #stop: AbortController | null = null;
+  #next = 0;
+  /** What the agent is at the moment of asking; fails when that cannot be told. */
+  #told: () => Promise<AgentPreview>;
+
+  constructor(api: TryApi, told: () => Promise<AgentPreview>) {
+    this.#api = api;
+    this.#told = told;
+  }
+  get writing(): boolean {
+    return this.lines.at(-1)?.state === 'writing';
+  }
+
+  async send(text: string): Promise<void> {
+    if (this.writing || !text.trim()) return;
+    const earlier = this.lines.filter((l) => l.content && l.state !== 'failed');
+    const input = [...earlier, { role: 'user' as const, content: text.trim() }];
+    this.#add({ role: 'user', content: text.trim(), state: 'done' });
+    const at = this.#add({ role: 'assistant', content: '', state: 'writing' });
+    const stop = (this.#stop = new AbortController());
+    try {
+      const told = await this.#told();
+      if (!stop.signal.aborted) await this.#answer(at, requestOf(told, input), stop.signal);
+    } catch (e) {
+      if (!stop.signal.aborted) this.#fail(at, e);
+    }
+    this.#change(at, (l) =>
+      l.state === 'writing' ? { ...l, state: stop.signal.aborted ? 'stopped' : 'done' } : l,
+    );
+  }
+  async #answer(at: number, request: ResponseRequest, signal: AbortSignal): Promise<void> {
+    for await (const e of this.#api.respond(request, signal)) {
+      if (signal.aborted) return;
+      if (e.type === 'response.output_text.delta')
+        this.#change(at, (l) => ({ ...l, content: l.content + e.delta }));
+      else if (e.type === 'error') throw new ApiError(500, { error: e }, e.message);
+      else if ('response' in e) this.#mark(at, e.type, e.response);
+    }
+  }
+  #mark(at: number, type: string, r: ResponseObject): void {
+    if (type === 'response.failed') {
+      const error = { error: r.error ?? {} };
+      throw new ApiError(500, error, 'The model could not answer.');
+    }
+    const problem =
+      type === 'response.incomplete' ? 'Cut off here: the longest answer was reached.' : undefined;
+    this.#change(at, (l) => ({ ...l, model: r.model, usage: r.usage ?? l.usage, problem }));
+  }
+  #fail(at: number, e: unknown): void {
+    if (e instanceof ApiError && NO_MODEL.test(e.code)) this.noModel = say(e);
+    const problem = e instanceof ApiError || e instanceof Unreachable ? say(e) : 'The answer broke off.';
+    this.#change(at, (l) => ({ ...l, state: 'failed', problem }));
+  }
+  stop(): void {
+    this.#stop?.abort();
+    const last = this.lines.at(-1);
+    if (last?.state === 'writing') this.#change(last.id, (l) => ({ ...l, state: 'stopped' }));
+  }
+  clear(): void {
+    this.stop();
+    this.lines = [];
+    this.noModel = '';
+  }
+  #add(line: Omit<Line, 'id'>): number {
+    const id = this.#next++;
+    this.lines = [...this.lines, { id, ...line }];
+    return id;
+  }
+  #change(id: number, to: (l: Line) => Line): void {
+    this.lines = this.lines.map((l) => (l.id === id ? to(l) : l));
+  }
+}
+/** Codes by which the server says that there is no language model. */
+const NO_MODEL = /no_model|model_unavailable|not_configured|no_provider/;
+
+/** The request has everything in it, and no agent: what is tried is the text at hand. */
+export function requestOf(
+  told: AgentPreview,
+  input: { role: 'user' | 'assistant'; content: string }[],
+): ResponseRequest {
+  return {
+    instructions: told.system,
+    input: input.map(({ role, content }) => ({ role, content })),
+    store: false,
+    ...(told.model ? { model: told.model } : {}),
+    ...(told.max_output_tokens ? { max_output_tokens: told.max_output_tokens } : {}),
+    ...(told.temperature !== null ? { temperature: told.temperature } : {}),
+    ...(told.top_p !== null ? { top_p: told.top_p } : {}),
+  };
+}
