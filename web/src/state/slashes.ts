@@ -1,5 +1,4 @@
 import type { Agent } from '../api/types';
-import { focusComposer } from '../lib/focus';
 import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
@@ -12,6 +11,8 @@ interface Context {
   ws: WorkspaceState;
   ui: Ui;
   router: Router;
+  /** The writer goes on in the box that is there now. */
+  focus: () => void;
 }
 
 /** Does what a command says. True: it is done, and its text can go. */
@@ -50,7 +51,7 @@ function kept({ standing: s }: Desk, ws: WorkspaceState): Agent | null {
   return s.next;
 }
 
-function startNew(text: string, desk: Desk, { ws, ui, router }: Context): boolean {
+function startNew(text: string, desk: Desk, { ws, ui, router, focus }: Context): boolean {
   const { channel } = desk;
   const agent = kept(desk, ws);
   const home = to.channel(ws.slug, ws.channels.segment(channel));
@@ -58,7 +59,7 @@ function startNew(text: string, desk: Desk, { ws, ui, router }: Context): boolea
   if (!text) {
     setPreset(channel.id, agent || direct ? { agent } : undefined, ws);
     router.go(home);
-    setTimeout(focusComposer);
+    focus();
     return true;
   }
   const from = router.place.path;

@@ -34,10 +34,10 @@ export class Threads {
     if (t) this.map.set(id, { ...t, ...change });
   }
 
-  /** `message.created` implies the thread's counters. `seen`: it appeared before the reader's eyes. */
+  /** `message.created` implies the thread's counters; a notice moves none. `seen`: it appeared before the reader's eyes. */
   created(m: Message, me: string, seen: boolean): void {
     const t = this.map.get(m.thread_id);
-    if (!t || m.fork_id) return;
+    if (!t || m.fork_id || m.kind === 'notice') return;
     if (m.id === t.root_message_id || !t.root_message_id) {
       this.map.set(t.id, {
         ...t,

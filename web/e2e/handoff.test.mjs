@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Model } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+/** What a request in Ada's name needs, and the agents by name. */
+let headers;
+const agents = {};
+const composer = (p) => box(p.page, 'Reply, or @mention an agent');
+const start = (p, channel = 'general') => box(p.page, `Start a thread in #${channel}`);
+const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
+const here = (p, who) => button(p.page, `Answers here: ${who}`);
+const item = (p, name, role = 'menuitemradio') => p.page.getByRole(role, { name, exact: true });
+const option = (p, name) => p.page.getByRole('option', { name });
+const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+const said = (p) => p.page.getByRole('article').count();
+const threadId = (p) => /\/t\/(thread_\w+)/.exec(p.page.url())[1];
+const call = async (method, path, data, more = {}) => {
+  const r = await ada.page.request.fetch(`/v1/${path}`, { method, data, headers: { ...headers, ...more } });
+  assert.ok(r.ok(), `${method} ${path}: ${r.status()} ${await r.text()}`);
+  return r.json();
+};
+const press = async (p, ...keys) => {
+  for (const key of keys) await p.page.keyboard.press(key);
+};
+/** In both themes. */
+const pictures = async (p, name) => {
+  await shot(p.page, `${name}-dark`);
+  await theme(p, 'light');
+  await shot(p.page, `${name}-light`);
+  await theme(p, 'dark');
+};
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base, OPENVIBE_RETRY_DELAYS: '2s' }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  const me = await (await ada.page.request.get('/v1/auth/me')).json();
+  headers = { 'X-Workspace-Id': me.workspaces[0].id, origin: server.base };
+  for (const a of (await call('GET', 'agents')).data) agents[a.name] = a;
+  await startThread(ada.page, 'Friday or Monday for the launch?');
+  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await composer(bo).waitFor();
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('the head says who answers; choosing an agent there makes it answer every message', async () => {
+  await here(ada, 'Nobody, unless mentioned').click();
+  await item(ada, 'Nobody (only when mentioned)').waitFor();
+  await accessible(ada.page, 'the picker');
+  await pictures(ada, '60-handoff-picker');
+  await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
+  for (const p of [ada, bo]) await here(p, 'Vibe').waitFor();
+  assert.equal(
+    await ada.page.evaluate(() => document.activeElement.getAttribute('aria-label')),
+    'Answers here: Vibe',
+    'the focus is back on what opened it',
+  );
+  await composer(ada).fill('What speaks for Monday?');
+  await ada.page.getByText('Vibe will answer here').waitFor();
+  await press(ada, 'Enter');
+  await answers(bo, 'Vibe').getByText('two quiet days before the fair').waitFor();
+});
+
+test('a hand-off in the middle: a notice for all, the history stays, the next answer is the new agent’s', async () => {
+  await here(bo, 'Vibe').click();
+  await bo.page.getByRole('menuitemradio', { name: /^Coder/ }).click();
+  for (const p of [ada, bo]) {
+    await p.page.getByText('Bo Chen handed this thread over from Vibe to Coder.').waitFor();
+    await here(p, 'Coder').waitFor();
+    await answers(p, 'Vibe').getByText('two quiet days before the fair').waitFor();
+  }
+  await composer(ada).fill('And who books the room?');
+  await ada.page.getByText('Coder will answer here').waitFor();
+  await press(ada, 'Enter');
+  await answers(bo, 'Coder').waitFor();
+  const asked = await model.until((b) => /who books the room/.test(String(b.messages.at(-1).content)));
+  assert.match(JSON.stringify(asked.messages), /two quiet days/, 'it reads what was said before');
+  await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+  await pictures(ada, '61-handoff-thread');
+  await accessible(ada.page, 'a thread that was handed over');
+});
+
+test('auto-reply can be switched off: the agent stands there and answers mentions only', async () => {
+  await here(ada, 'Coder').click();
+  await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
+  for (const p of [ada, bo]) await here(p, 'Coder, only when mentioned').waitFor();
+  await composer(ada).fill('Only between us.');
+  assert.equal(await ada.page.getByText('will answer here').count(), 0);
+  await composer(ada).fill('');
+  await here(ada, 'Coder, only when mentioned').click();
+  await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
+  await here(bo, 'Coder').waitFor();
+});
+
+test('a slash lists the commands; /agent by keyboard hands over and is no message', async () => {
+  const before = await said(ada);
+  await composer(ada).focus();
+  await ada.page.keyboard.type('/');
+  await option(ada, '/agent').waitFor();
+  await option(ada, '/new').waitFor();
+  await pictures(ada, '62-handoff-commands');
+  await accessible(ada.page, 'the commands');
+  await ada.page.keyboard.type('ag');
+  await press(ada, 'Enter');
+  assert.equal(await composer(ada).inputValue(), '/agent ');
+  await option(ada, 'Coder').waitFor();
+  assert.match(await option(ada, 'Coder').innerText(), /Answers here now/);
+  await pictures(ada, '63-handoff-agents');
+  await accessible(ada.page, 'the agents of /agent');
+  await ada.page.keyboard.type('vi');
+  await press(ada, 'Enter');
+  for (const p of [ada, bo]) await here(p, 'Vibe').waitFor();
+  await ada.page.getByText('Ada Lindholm handed this thread over from Coder to Vibe.').waitFor();
+  assert.equal(await composer(ada).inputValue(), '');
+  assert.equal(await said(ada), before + 1, 'the notice and nothing else');
+  assert.equal(
+    await ada.page.evaluate(() => document.activeElement.getAttribute('aria-label')),
+    'Reply, or @mention an agent',
+  );
+});
+
+test('/agent none by keyboard; Esc keeps the text; what names nobody is not sent', async () => {
+  const before = await said(ada);
+  await ada.page.keyboard.type('/agent none');
+  await press(ada, 'Enter');
+  for (const p of [ada, bo]) await here(p, 'Nobody, unless mentioned').waitFor();
+  await ada.page.keyboard.type('/agent');
+  await option(ada, 'Vibe').waitFor();
+  await press(ada, 'Escape');
+  await option(ada, 'Vibe').waitFor({ state: 'detached' });
+  assert.equal(await composer(ada).inputValue(), '/agent');
+  await press(ada, 'Enter');
+  await option(ada, 'Vibe').waitFor();
+  await ada.page.keyboard.type(' please look at this');
+  await press(ada, 'Enter');
+  await ada.page.getByText('no agent is called “please look at this”').first().waitFor();
+  assert.equal(await composer(ada).inputValue(), '/agent please look at this');
+  assert.equal(await said(ada), before);
+  await composer(ada).fill('');
+});
+
+test('other slashes are text, and a doubled one is a slash', async () => {
+  await reply(ada.page, '/shrug, as they say');
+  await message(bo.page, '/shrug, as they say').waitFor();
+  await composer(ada).fill('//agent is how one hands over');
+  await ada.page.getByText('Sends “/agent”').waitFor();
+  await press(ada, 'Enter');
+  const shown = message(bo.page, 'is how one hands over');
+  await shown.waitFor();
+  assert.equal((await shown.locator('.prose').innerText()).trim(), '/agent is how one hands over');
+});
+
+test('without a connection a hand-off says so and keeps what was typed', async () => {
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').first().waitFor();
+  await composer(ada).fill('/agent coder');
+  await press(ada, 'Enter');
+  await ada.page.getByText('Who answers here can be changed when you are back').first().waitFor();
+  assert.equal(await composer(ada).inputValue(), '/agent coder');
+  await ada.context.setOffline(false);
+  await ada.page.getByText('What you write is kept here').waitFor({ state: 'detached' });
+  await composer(ada).focus();
+  await press(ada, 'Enter');
+  await here(bo, 'Coder').waitFor();
+});
+
+test('“Version N is available”: one click moves on, for everyone', async () => {
+  const { version } = await call('GET', `agents/${agents.coder.id}`);
+  await call(
+    'PATCH',
+    `agents/${agents.coder.id}`,
+    { instructions: 'You are Coder. Rhyme.' },
+    { 'If-Match': `"${version}"` },
+  );
+  const chip = (p) => button(p.page, `Version ${version + 1} is available`);
+  await chip(bo).waitFor();
+  await composer(ada).fill('Still the old one?');
+  await ada.page.getByText(`Coder (version ${version}) will answer here`).waitFor();
+  await pictures(ada, '64-handoff-version');
+  await accessible(ada.page, 'a newer version');
+  await composer(ada).fill('');
+  await chip(ada).click();
+  for (const p of [ada, bo]) await chip(p).waitFor({ state: 'detached' });
+  await reply(ada.page, 'Say it in verse');
+  const asked = await model.until((b) => /in verse/.test(String(b.messages.at(-1).content)));
+  assert.match(String(asked.messages[0].content), /Rhyme/);
+  assert.equal(await ada.page.getByText('from Coder to Coder').count(), 0, 'no notice');
+});
+
+test('/new with a text starts a thread with the same agent and goes there', async () => {
+  const from = threadId(ada);
+  await answers(ada, 'Coder').last().getByText('two quiet days').waitFor();
+  await composer(ada).fill('/new The room for the fair, please');
+  await ada.page.getByText('Starts a thread with Coder').waitFor();
+  await press(ada, 'Enter');
+  await ada.page.getByRole('heading', { name: 'The room for the fair, please' }).waitFor();
+  assert.notEqual(threadId(ada), from);
+  await here(ada, 'Coder').waitFor();
+  await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+  assert.equal(await bo.page.getByText('/new').count(), 0);
+});
+
+test('/new alone goes to the channel’s box, with that agent', async () => {
+  await composer(ada).focus();
+  await ada.page.keyboard.type('/new');
+  await press(ada, 'Enter');
+  await start(ada).waitFor();
+  await ada.page.getByText('Coder will answer in a new thread').waitFor();
+  await ada.page.waitForFunction(
+    () => document.activeElement?.getAttribute('aria-label') === 'Start a thread in #general',
+  );
+  await pictures(ada, '65-handoff-channel');
+  await accessible(ada.page, 'a channel whose next thread has an agent');
+  await ada.page.keyboard.type('Who brings the chairs?');
+  await press(ada, 'Enter');
+  await composer(ada).waitFor();
+  await here(ada, 'Coder').waitFor();
+  await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+});
+
+test('/agent in a channel’s box is for the next thread, and can be taken back', async () => {
+  await side(ada).getByRole('link', { name: 'general' }).click();
+  await start(ada).focus();
+  assert.equal(await ada.page.getByText('will answer in a new thread').count(), 0, 'once only');
+  await ada.page.keyboard.type('/agent vi');
+  await press(ada, 'Tab');
+  await ada.page.getByText('Vibe will answer in a new thread').waitFor();
+  assert.equal(await start(ada).inputValue(), '');
+  await button(ada.page, 'Without Vibe').click();
+  await ada.page.getByText('Vibe will answer in a new thread').waitFor({ state: 'detached' });
+  await start(ada).focus();
+  await ada.page.keyboard.type('/agent vibe');
+  await press(ada, 'Enter');
+  await ada.page.keyboard.type('Do we need a banner?');
+  await press(ada, 'Enter');
+  await composer(ada).waitFor();
+  await here(ada, 'Vibe').waitFor();
+  await answers(ada, 'Vibe').getByText('two quiet days').waitFor();
+  await side(ada).getByRole('link', { name: 'general' }).click();
+  const row = ada.page.getByRole('listitem').filter({ hasText: 'Do we need a banner?' });
+  await row.getByText('Vibe answers here').waitFor({ state: 'attached' });
+  await pictures(ada, '66-handoff-rows');
+  await accessible(ada.page, 'rows with their agents');
+});
+
+test('in a dive: the partner is changed by picker and by /agent, and /new takes it along', async () => {
+  await ada.page.getByRole('link', { name: /Do we need a banner/ }).click();
+  const row = message(ada.page, 'Do we need a banner?').first();
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
+  await box(ada.page, 'Explore with @vibe').waitFor();
+  await ada.page.waitForURL(/panel=dive:fork_/);
+  await button(ada.page, 'Partner: Vibe').click();
+  await ada.page.getByRole('menuitemradio', { name: /^Coder/ }).click();
+  await box(ada.page, 'Explore with @coder').fill('/agent vibe');
+  await press(ada, 'Enter');
+  const explore = box(ada.page, 'Explore with @vibe');
+  await explore.waitFor();
+  await ada.page.getByText('handed this deep dive over from Coder to Vibe').waitFor();
+  await pictures(ada, '67-handoff-dive');
+  await accessible(ada.page, 'a dive that was handed over');
+  await explore.fill('/new What goes on the banner?');
+  await press(ada, 'Enter');
+  await ada.page.getByRole('heading', { name: 'What goes on the banner?' }).waitFor();
+  await here(ada, 'Vibe').waitFor();
+  await answers(ada, 'Vibe').getByText('two quiet days').waitFor();
+});
+
+test('a direct channel: the head says who answers; /new begins a conversation of its own', async () => {
+  await side(ada).getByRole('button', { name: 'Coder' }).click();
+  await button(ada.page, 'Message Coder').click();
+  const write = box(ada.page, 'Message Coder');
+  await write.fill('Is the fair on Wednesday?');
+  await press(ada, 'Enter');
+  await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+  await here(ada, 'Coder').waitFor();
+  await pictures(ada, '68-handoff-direct');
+  await accessible(ada.page, 'a direct channel with an agent');
+  await write.fill('/new');
+  await press(ada, 'Enter');
+  await ada.page.getByText('Coder will answer in a new thread').waitFor();
+  await write.fill('Another matter: the chairs');
+  await press(ada, 'Enter');
+  await message(ada.page, 'Is the fair on Wednesday?').waitFor({ state: 'detached' });
+  await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+});
+
+test('who may only read sees who answers and cannot change it', async () => {
+  const { data } = await call('GET', 'members');
+  const id = data.find((m) => m.handle.startsWith('bo')).user_id;
+  await call('PATCH', `members/${id}`, { role: 'viewer' });
+  await bo.page.getByText('You are a viewer here').waitFor();
+  await bo.page.getByText('Answers here:').waitFor({ state: 'attached' });
+  assert.equal(await here(bo, 'Coder').count(), 0);
+  await accessible(bo.page, 'a thread that one may only read');
+  await call('PATCH', `members/${id}`, { role: 'member' });
+  await here(bo, 'Coder').waitFor();
+});
+
+test('an agent that goes away: who stands in is said at once, then by a notice with the answer', async () => {
+  await composer(bo).fill('@co');
+  await option(bo, 'Coder').waitFor();
+  const { version } = await call('GET', `agents/${agents.coder.id}`);
+  await call('DELETE', `agents/${agents.coder.id}`, undefined, { 'If-Match': `"${version}"` });
+  await bo.page.getByText('Coder is no longer available; Vibe answers from the next message.').waitFor();
+  await option(bo, 'Coder').waitFor({ state: 'detached' });
+  await here(bo, 'Coder, no longer available').waitFor();
+  await pictures(bo, '69-handoff-gone');
+  await accessible(bo.page, 'a thread whose agent is gone');
+  await composer(bo).fill('Who answers now?');
+  await bo.page.getByText('Vibe will answer here').waitFor();
+  await press(bo, 'Enter');
+  await bo.page.getByText('Coder is no longer available, so Vibe answers here from now on.').waitFor();
+  await answers(bo, 'Vibe').last().getByText('two quiet days').waitFor();
+  await here(bo, 'Vibe').waitFor();
+  await composer(bo).fill('/agent co');
+  assert.equal(await option(bo, 'Coder').count(), 0);
+  await composer(bo).fill('');
+});
+
+test('with many agents the picker has a search; all of it fits a phone', async () => {
+  for (let i = 1; i <= 9; i++) {
+    await call('POST', 'agents', { name: `helper-${i}`, display_name: `Helper ${i}`, instructions: 'Help.' });
+  }
+  const path = new URL(bo.page.url()).pathname;
+  const phone = await person(browser, server.base, { viewport: PHONE, touch: true });
+  await phone.context.addCookies(await bo.context.cookies());
+  await phone.page.goto(path);
+  await here(phone, 'Vibe').click();
+  await box(phone.page, 'Find an agent').fill('helper 7');
+  await fits(phone.page, 'the picker on a phone');
+  await pictures(phone, '70-handoff-phone-picker');
+  await accessible(phone.page, 'the picker with a search');
+  await press(phone, 'Enter');
+  await phone.page.getByText('from Vibe to Helper 7').waitFor();
+  await here(bo, 'Helper 7').waitFor();
+  const helper = (await call('GET', 'agents?limit=100')).data.find((a) => a.name === 'helper-7');
+  await call('PATCH', `agents/${helper.id}`, { instructions: 'Help much.' }, { 'If-Match': '"1"' });
+  await phone.page.getByRole('button', { name: /^Version 2/ }).waitFor();
+  await composer(phone).fill('/agent');
+  await option(phone, 'Helper 7').waitFor();
+  await fits(phone.page, 'the agents on a phone');
+  await pictures(phone, '71-handoff-phone-agents');
+  await accessible(phone.page, 'a thread on a phone');
+  await phone.page.getByRole('button', { name: /^Version 2/ }).click();
+  await phone.page.getByRole('button', { name: /^Version 2/ }).waitFor({ state: 'detached' });
+  await option(phone, 'Nobody').waitFor({ state: 'detached' });
+  assert.deepEqual(phone.errors, []);
+  await phone.close();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

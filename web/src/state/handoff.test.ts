@@ -1,0 +1,168 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Router } from '../lib/router.svelte';
+import { parseSlash } from '../lib/slash';
+import { UNBOUND } from '../lib/standing';
+import { Scene, type Backend } from '../test/backend';
+import { agent, channel, thread } from '../test/make';
+import { Completion, NOBODY } from './composer.svelte';
+import { handTo, moveOn } from './handoff';
+import { choose, runSlash } from './slashes';
+import { presetOf, setPreset, standingIn, type Desk } from './standings';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+let scene: Scene;
+let backend: Backend;
+let ws: WorkspaceState;
+let shown: string[];
+let went: string[];
+let context: { ws: WorkspaceState; ui: Ui; router: Router; focus: () => void };
+const spot = { thread: 'thread_1', fork: null };
+const vibe = () => ws.people.agents.get('agent_vibe')!;
+const coder = () => ws.people.agents.get('agent_coder')!;
+/** What was asked to be changed. */
+const changes = () =>
+  backend.calls.map((c, i) => [c, backend.bodies[i]] as const).filter(([c]) => !c.startsWith('GET'));
+const bodies = () => changes().map(([, body]) => body);
+
+beforeEach(async () => {
+  scene = new Scene();
+  ({ backend, ws } = scene);
+  backend.snapshot = {
+    ...backend.snapshot,
+    workspace: { ...backend.snapshot.workspace, default_agent_id: 'agent_vibe' },
+  };
+  await ws.start();
+  const bound = thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: true });
+  backend.threads.set(bound.id, bound);
+  ws.learnThread(bound);
+  shown = [];
+  went = [];
+  const place = { path: '/northwind/c/general/t/thread_1' };
+  context = {
+    ws,
+    ui: { say: (s: string) => shown.push(s), show: (s: string) => shown.push(s) } as unknown as Ui,
+    focus: () => void went.push('focus'),
+    router: { place, go: (path: string) => void went.push(path) } as unknown as Router,
+  };
+});
+afterEach(() => ws.stop());
+
+const inThread = (): Desk => ({
+  channel: channel(),
+  spot,
+  standing: standingIn(ws.threads.map.get('thread_1')!, ws),
+});
+const inChannel = (): Desk => ({ channel: channel(), spot: null, standing: standingIn(UNBOUND, ws) });
+const type = (text: string, desk: Desk) => runSlash(parseSlash(text)!, desk, context);
+
+test('a hand-off shows at once who answers', async () => {
+  expect(await handTo(vibe(), spot, context)).toBe(true);
+  expect(changes()).toEqual([['PATCH /v1/threads/thread_1', { agent_id: 'agent_vibe' }]]);
+  expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
+});
+test('a hand-off by others comes with its notice and shows too', () => {
+  const t = ws.threads.map.get('thread_1')!;
+  scene.created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
+  scene.event('thread.updated', { thread: { ...t, agent_id: 'agent_vibe' } });
+  expect(ws.threads.map.get('thread_1')).toMatchObject({ agent_id: 'agent_vibe', reply_count: 0 });
+});
+test('a refusal is told and nothing changes', async () => {
+  backend.fail = 404;
+  expect(await handTo(vibe(), spot, context)).toBe(false);
+  expect(shown).toEqual(['No.']);
+  expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_coder');
+});
+test('moving on to the newest version leaves auto-reply as it is', async () => {
+  ws.people.agents.set('agent_coder', { ...coder(), version: 3 });
+  await moveOn(inThread().standing, spot, context);
+  ws.learnThread(thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: false }));
+  await moveOn(inThread().standing, spot, context);
+  expect(bodies()).toEqual([{ agent_id: 'agent_coder' }, { agent_id: 'agent_coder', auto_reply: false }]);
+});
+
+test.each([
+  ['/agent vibe', 'agent_vibe'],
+  ['/agent Vibe', 'agent_vibe'],
+  ['/agent @vibe', 'agent_vibe'],
+  ['/agent none', null],
+])('%s rebinds the thread', async (text, agent_id) => {
+  expect(await type(text, inThread())).toBe(true);
+  expect(bodies()).toEqual([{ agent_id }]);
+});
+test.each(['/agent', '/agent vi', '/agent vibe, please look', '/'])(
+  '%s does nothing and keeps its text',
+  async (text) => {
+    expect(await type(text, inThread())).toBe(false);
+    expect(changes()).toEqual([]);
+  },
+);
+test('to whom it belongs already, nothing is asked of the server', async () => {
+  expect(await choose(coder(), inThread(), context)).toBe(true);
+  expect(changes()).toEqual([]);
+  expect(shown).toEqual(['Coder answers here already']);
+});
+
+test('/new with a text starts a thread with the agent of this one', async () => {
+  expect(await type('/new The chairs', inThread())).toBe(true);
+  await expect.poll(() => went).toEqual(['/northwind/c/general/t/thread_new']);
+  expect(bodies()[0]).toMatchObject({ content: 'The chairs', agent_id: 'agent_coder' });
+});
+test('/new in a thread whose agent is gone takes the one that stands in', async () => {
+  ws.people.agents.set('agent_coder', { ...coder(), status: 'archived' });
+  await type('/new The chairs', inThread());
+  await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
+});
+test('/new alone goes to the channel, with that agent chosen', async () => {
+  expect(await type('/new', inThread())).toBe(true);
+  expect(went).toEqual(['/northwind/c/general', 'focus']);
+  expect(presetOf('chan_1', ws)?.agent?.id).toBe('agent_coder');
+});
+test('/agent in a channel is for the next thread; one that is archived meanwhile is not kept', async () => {
+  await type('/agent coder', inChannel());
+  expect(presetOf('chan_1', ws)?.agent?.id).toBe('agent_coder');
+  expect(changes()).toEqual([]);
+  scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
+  expect(presetOf('chan_1', ws)).toBeUndefined();
+});
+test('/agent none takes it back; in an agent’s own channel it means nobody', async () => {
+  setPreset('chan_1', { agent: coder() }, ws);
+  await choose(null, inChannel(), context);
+  expect(presetOf('chan_1', ws)).toBeUndefined();
+  const own = channel({ id: 'chan_2', kind: 'direct', agent_id: 'agent_coder' });
+  await choose(null, { ...inChannel(), channel: own }, context);
+  expect(presetOf('chan_2', ws)).toEqual({ agent: null });
+});
+
+const titles = (c: Completion) => c.hits.map((h) => h.title);
+test('a slash lists commands, then agents: as it is comes first, and there is nobody', () => {
+  const menu = new Completion(ws, () => 'agent_coder');
+  menu.look('/', 1);
+  expect(titles(menu)).toEqual(['/agent', '/new']);
+  menu.look('/agent', 6);
+  expect(titles(menu)).toEqual(['Coder', 'Vibe', 'Nobody']);
+  expect(menu.picked?.note).toBe('Answers here now');
+  menu.look('/agent vi', 9);
+  expect(titles(menu)).toEqual(['Vibe']);
+  menu.look('/agent no', 9);
+  expect(titles(menu)).toEqual(['Nobody']);
+  menu.look('@', 1);
+  expect(menu.choosing).toBe(false);
+  expect(titles(menu)).toContain('Bo');
+});
+test('among many agents Nobody stays in sight', () => {
+  for (let i = 0; i < 9; i++) ws.people.agents.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));
+  const menu = new Completion(ws, () => NOBODY.key);
+  menu.look('/agent ', 7);
+  expect(menu.hits).toHaveLength(6);
+  expect(menu.picked).toMatchObject({ title: 'Nobody', note: 'Answers here now' });
+  const bound = new Completion(ws, () => 'agent_coder');
+  bound.look('/agent ', 7);
+  expect(titles(bound)[0]).toBe('Coder');
+  expect(titles(bound).at(-1)).toBe('Nobody');
+});
+test('where commands are not understood a slash is text', () => {
+  const menu = new Completion(ws);
+  menu.look('/agent', 6);
+  expect(menu.open).toBe(false);
+});
