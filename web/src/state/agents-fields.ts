@@ -142,6 +142,7 @@ export const HANDLE = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 /** "Research desk" becomes "research-desk". */
 export const handleFrom = (text: string): string =>
   text
+    .replaceAll('ß', 'ss')
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
     .toLowerCase()

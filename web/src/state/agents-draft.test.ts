@@ -1,0 +1,116 @@
+import { beforeEach, expect, test, vi } from 'vitest';
+import type { AgentPatch, AgentProfile, NewAgent } from '../api/agent-types';
+import { ApiError, Conflict } from '../api/problem';
+import { shelf } from '../test/make';
+import { profile } from '../test/make-agents';
+import { AgentDraft } from './agents-draft.svelte';
+import { fieldsOf, handleFrom, newOf, patchOf } from './agents-fields';
+import { clashes, firstChoice, merge } from './agents-merge';
+
+const KEY = 'draft';
+let kept: ReturnType<typeof shelf>;
+let sent: { version: number; body: AgentPatch }[];
+/** What the server has; it refuses what is not based on it. */
+let there: AgentProfile;
+const api = {
+  create: (body: NewAgent) => Promise.resolve(profile({ ...body, version: 1 })),
+  patch: (_: string, version: number, body: AgentPatch) => {
+    sent.push({ version, body });
+    if (version !== there.version) {
+      const error = { code: 'version_conflict', message: 'It changed.', current: there };
+      return Promise.reject(new Conflict(new ApiError(409, { error }, ''), there));
+    }
+    there = profile({ ...there, ...(body as Partial<AgentProfile>), version: version + 1 });
+    return Promise.resolve(there);
+  },
+};
+const open = (p: AgentProfile) => new AgentDraft(api, kept, KEY, p);
+beforeEach(() => {
+  vi.useFakeTimers();
+  kept = shelf();
+  sent = [];
+  there = profile({ version: 3 });
+});
+
+test('only what changed is sent, over the version that it began with', async () => {
+  const draft = open(there);
+  draft.set('model', 'scripted-1');
+  draft.set('description', '');
+  expect(draft.changes).toEqual(['model']);
+  await draft.save();
+  expect(sent).toEqual([{ version: 3, body: { model: 'scripted-1' } }]);
+  expect(draft).toMatchObject({ dirty: false, version: 4 });
+});
+test('what is written survives a reload and is gone once it is saved', async () => {
+  const before = open(there);
+  before.set('instructions', 'You are Quill, and brief.');
+  vi.advanceTimersByTime(1000);
+  const after = open(there);
+  expect(after).toMatchObject({ restored: true, dirty: true });
+  expect(after.fields.instructions).toBe('You are Quill, and brief.');
+  await after.save();
+  expect(kept.kept.size).toBe(0);
+  expect(open(there).restored).toBe(false);
+});
+test('a draft of an older version is a conflict from the start', () => {
+  const before = open(there);
+  before.set('model', 'mine');
+  before.keep();
+  const after = open(profile({ version: 5, description: 'New' }));
+  expect(after.theirs?.version).toBe(5);
+  expect(after.comparing).toBe(false);
+});
+test('an untouched draft follows what others save; a touched one is told', () => {
+  const draft = open(there);
+  draft.newer(profile({ version: 4, description: 'New' }));
+  expect(draft).toMatchObject({ version: 4, theirs: null });
+  draft.set('model', 'mine');
+  draft.newer(profile({ version: 5, description: 'Newer' }));
+  expect(draft).toMatchObject({ version: 4, comparing: false });
+  expect(draft.theirs?.version).toBe(5);
+});
+test('a conflict is decided field by field and saved over the newer version', async () => {
+  const draft = open(there);
+  draft.set('instructions', 'Mine.');
+  draft.set('model', 'mine');
+  there = profile({ version: 4, instructions: 'Theirs.', description: 'Theirs' });
+  expect(await draft.save()).toBeNull();
+  expect(draft.comparing).toBe(true);
+  const newer = fieldsOf(draft.theirs!);
+  const list = clashes(draft.start, draft.fields, newer);
+  expect(list.map((c) => [c.field, c.by])).toEqual([
+    ['description', 'theirs'],
+    ['instructions', 'both'],
+    ['model', 'mine'],
+  ]);
+  const choice = firstChoice(list);
+  expect(merge(draft.fields, newer, list, choice)).toBeNull();
+  choice.set('instructions', 'mine');
+  draft.rebase(merge(draft.fields, newer, list, choice)!);
+  await draft.save();
+  expect(sent.at(-1)).toEqual({ version: 4, body: { instructions: 'Mine.', model: 'mine' } });
+  expect(there.description).toBe('Theirs');
+});
+test('what cannot be right is not sent', async () => {
+  const draft = open(there);
+  draft.set('name', 'Quill Two');
+  expect(await draft.save()).toBeNull();
+  expect(draft).toMatchObject({ param: 'name' });
+  draft.set('name', 'quill-2');
+  draft.setBroken('tools', 'This is not JSON yet.');
+  expect(await draft.save()).toBeNull();
+  expect(draft).toMatchObject({ param: 'tools', problem: 'This is not JSON yet.' });
+  draft.setBroken('tools', null);
+  await draft.save();
+  expect(sent.map((s) => s.body)).toEqual([{ name: 'quill-2' }]);
+});
+test('metadata that is taken out is sent as null, values that say nothing as null', () => {
+  const before = fieldsOf(profile({ metadata: { a: '1', b: '2' }, avatar: { emoji: '🪶' } }));
+  const after = { ...before, metadata: { a: '1', c: '3' }, avatar: { emoji: '', color: null } };
+  expect(patchOf(before, after)).toEqual({ metadata: { a: '1', b: null, c: '3' }, avatar: null });
+});
+test('a new agent says only what is not the default', () => {
+  const fields = { ...fieldsOf({}), name: 'quill', instructions: 'Write.', capabilities: ['text'] };
+  expect(newOf(fields)).toEqual({ name: 'quill', instructions: 'Write.', capabilities: ['text'] });
+  expect(handleFrom('Größe & Co. Agent')).toBe('grosse-co-agent');
+});

@@ -1,0 +1,100 @@
+import { expect, test } from 'vitest';
+import { profile } from '../test/make-agents';
+import { accessText, folded, lineDiff, valueText } from './agents-diff';
+import { filesOf, found } from './agents-import';
+import { partsOf } from './agents-preview.svelte';
+import { readTools, toolWords } from './agents-tools';
+
+const names = { person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'), agent: () => 'Desk' };
+
+test('a comparison of lines rebuilds both texts', () => {
+  const before = 'a\nb\nc\nd\ne\nf\ng\nh';
+  const after = 'a\nB\nc\nd\ne\nf\nnew\ng\nh';
+  const lines = lineDiff(before, after);
+  const side = (not: string) =>
+    lines
+      .filter((l) => l.kind !== not)
+      .map((l) => l.text)
+      .join('\n');
+  expect(side('added')).toBe(before);
+  expect(side('removed')).toBe(after);
+  expect(lines.filter((l) => l.kind !== 'same').map((l) => l.text)).toEqual(['b', 'B', 'new']);
+  expect(lineDiff('', 'x')).toEqual([{ kind: 'added', text: 'x' }]);
+  expect(lineDiff('x', 'x')).toEqual([{ kind: 'same', text: 'x' }]);
+});
+test('long runs of equal lines are folded', () => {
+  const text = Array.from({ length: 50 }, (_, i) => `line ${i}`).join('\n');
+  const list = folded(text, text.replace('line 25', 'changed'));
+  expect(list.filter((l) => l.kind === 'gap')).toEqual([
+    { kind: 'gap', lines: 23 },
+    { kind: 'gap', lines: 22 },
+  ]);
+  expect(list).toHaveLength(8);
+});
+test('values are said in words', () => {
+  expect(accessText(null, names)).toBe('Everyone');
+  expect(accessText({ allowed_subjects: ['role:admin', 'user_bo'], denied_subjects: [] }, names)).toBe(
+    'Only admins, Bo',
+  );
+  expect(accessText({ allowed_subjects: [], denied_subjects: ['user_bo'] }, names)).toBe('Everyone, not Bo');
+  expect(valueText('agency', { role_description: 'Edits', constraints: ['No'] }, names)).toBe(
+    'Role description: Edits\nConstraints: \n  No',
+  );
+  expect(valueText('base_profile_id', 'agent_1', names)).toBe('Desk');
+  expect(valueText('model', null, names)).toBe('');
+});
+test('tools: what is wrong is said with its place', () => {
+  expect(readTools('')).toEqual({ tools: [], problem: null });
+  expect(readTools('[{"type": "function",\n  oops}]').problem).toMatch(/in line 2/);
+  expect(readTools('{}').problem).toMatch(/list/);
+  expect(readTools('[{"type":"telepathy"}]').problem).toMatch(/^Tool 1: "telepathy" is no kind/);
+  expect(readTools('[{"type":"function"}]').problem).toMatch(/needs a "name"/);
+  expect(readTools('[{"type":"function","name":"a"},{"type":"function","name":"a"}]').problem).toMatch(
+    /Tool 2: the name "a" is there twice/,
+  );
+  const read = readTools('[{"type":"function","name":"a"},{"type":"web_fetch"}]');
+  expect(read.problem).toBeNull();
+  expect(read.tools.map((t) => toolWords(t, null).available)).toEqual([true, false]);
+  expect(toolWords(read.tools[0]!, ['mcp']).note).toMatch(/Not allowed/);
+});
+test('the text that a model is told is parted by where it comes from', () => {
+  const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';
+  expect(partsOf(system, 'Be kind.', 'You write.')).toEqual([
+    { of: 'workspace', text: 'Be kind.' },
+    { of: 'base', text: 'You belong to the desk.' },
+    { of: 'agent', text: 'You write.\n\nName: Quill' },
+  ]);
+  expect(partsOf('You write.', null, 'You write.')).toEqual([{ of: 'agent', text: 'You write.' }]);
+  expect(partsOf('Something else', null, 'You write.')).toEqual([{ of: 'agent', text: 'Something else' }]);
+});
+test('a folder becomes an agent, named by itself, and what is not its own is left out', () => {
+  const it = found([
+    { path: 'agents/quill/SOUL.md', text: 'You write.' },
+    { path: 'agents/quill/IDENTITY.md', text: '# IDENTITY\n- Name: Quill Feather\n- Emoji: 🪶' },
+    { path: 'agents/quill/memory/2026-01-05.md', text: '- met Ada' },
+    { path: 'agents/quill/photo.png', text: '' },
+    { path: 'agents/quill/USER.md', text: '' },
+  ]);
+  expect(it).toMatchObject({
+    name: 'quill-feather',
+    skipped: ['agents/quill/photo.png', 'agents/quill/USER.md'],
+  });
+  expect(Object.keys(it!.files)).toEqual(['SOUL.md', 'IDENTITY.md', 'memory/2026-01-05.md']);
+  expect(found([{ path: 'quill/SOUL.md', text: 'x' }])?.name).toBe('quill');
+  expect(found([{ path: 'notes.md', text: 'x' }])).toBeNull();
+});
+test('an export read again is the same agent', () => {
+  const { name, instructions, model } = profile({ model: 'scripted-1' });
+  const agent = { name, instructions, model, identity: '# IDENTITY\n- Name: Quill', base: 'main' };
+  const files = { 'MEMORY.md': 'Likes tea.' };
+  const parts = filesOf({ object: 'agent_export', format: 1, agent, files });
+  const back = found(parts.map((f) => ({ ...f, path: `quill/${f.path}` })))!;
+  expect(back.agent).toEqual({ name, model, base: 'main' });
+  expect(back.files).toEqual({
+    'SOUL.md': instructions,
+    'IDENTITY.md': agent.identity,
+    'MEMORY.md': 'Likes tea.',
+  });
+  const one = found([{ path: 'x.json', text: JSON.stringify({ object: 'agent_export', agent, files }) }])!;
+  expect(one).toMatchObject({ name: 'quill', agent, files });
+});
