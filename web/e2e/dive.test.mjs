@@ -112,10 +112,10 @@ test('what the partner knows is chosen before the first message; who it is, at a
   await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
   await button(ada.page, 'Knows this message only').waitFor();
   await button(ada.page, 'Partner: Vibe').click();
-  await ada.page.getByRole('menuitemradio', { name: 'Nobody, unless mentioned' }).click();
+  await ada.page.getByRole('menuitemradio', { name: 'Nobody (only when mentioned)' }).click();
   await box(ada.page, 'Explore together').waitFor();
-  await button(ada.page, 'Partner: Nobody').click();
-  await ada.page.getByRole('menuitemradio', { name: 'Vibe answers every message' }).click();
+  await button(ada.page, 'Partner: Nobody, unless mentioned').click();
+  await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
   await explore(ada).waitFor();
 });
 

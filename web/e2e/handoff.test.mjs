@@ -45,6 +45,13 @@ const call = async (method, path, data, more = {}) => {
 const press = async (p, ...keys) => {
   for (const key of keys) await p.page.keyboard.press(key);
 };
+/** Nothing of what is open lies outside the window. */
+const inside = async (p, what) => {
+  const { x, y, width, height } = await what.boundingBox();
+  const { width: w, height: h } = p.page.viewportSize();
+  assert.ok(x >= 0 && y >= 0 && x + width <= w && y + height <= h, `${x},${y} ${width}×${height}`);
+};
+const picker = (p) => p.page.getByRole('menu', { name: 'Who answers here' });
 /** In both themes. */
 const pictures = async (p, name) => {
   await shot(p.page, `${name}-dark`);
@@ -77,6 +84,7 @@ after(async () => {
 test('the head says who answers; choosing an agent there makes it answer every message', async () => {
   await here(ada, 'Nobody, unless mentioned').click();
   await item(ada, 'Nobody (only when mentioned)').waitFor();
+  await inside(ada, picker(ada));
   await accessible(ada.page, 'the picker');
   await pictures(ada, '60-handoff-picker');
   await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
@@ -237,6 +245,7 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
   await press(ada, 'Enter');
   await start(ada).waitFor();
   await ada.page.getByText('Coder will answer in a new thread').waitFor();
+  assert.equal(await ada.page.getByText('Draft', { exact: true }).count(), 0, 'the command is gone');
   await ada.page.waitForFunction(
     () => document.activeElement?.getAttribute('aria-label') === 'Start a thread in #general',
   );
@@ -314,6 +323,8 @@ test('a direct channel: the head says who answers; /new begins a conversation of
   await press(ada, 'Enter');
   await message(ada.page, 'Is the fair on Wednesday?').waitFor({ state: 'detached' });
   await answers(ada, 'Coder').getByText('two quiet days').waitFor();
+  await ada.page.getByRole('link', { name: 'Is the fair on Wednesday?' }).click();
+  await message(ada.page, 'Is the fair on Wednesday?').waitFor();
 });
 
 test('who may only read sees who answers and cannot change it', async () => {
@@ -360,6 +371,7 @@ test('with many agents the picker has a search; all of it fits a phone', async (
   await here(phone, 'Vibe').click();
   await box(phone.page, 'Find an agent').fill('helper 7');
   await fits(phone.page, 'the picker on a phone');
+  await inside(phone, picker(phone));
   await pictures(phone, '70-handoff-phone-picker');
   await accessible(phone.page, 'the picker with a search');
   await press(phone, 'Enter');

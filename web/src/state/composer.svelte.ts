@@ -14,6 +14,14 @@ export const NOBODY: Candidate = {
   note: 'Only when mentioned',
 };
 
+/** Of a composer that understands commands. */
+export interface Slashes {
+  /** Who answers there now: an agent's id, or `none`. */
+  now(): string;
+  /** What is sent there starts a thread anyway. */
+  startsThread(): boolean;
+}
+
 /** The completion menu of one composer: when it opens, what it lists, what a key does to it. */
 export class Completion {
   trigger = $state.raw<Trigger | null>(null);
@@ -21,7 +29,7 @@ export class Completion {
   /** The agent that a command gives the place to is listed, not the name of a command or of somebody to mention. */
   choosing = $state(false);
   #ws: WorkspaceState;
-  #current: (() => string) | null;
+  #slashes: Slashes | null;
   #emoji = $state.raw<Candidate[]>([]);
 
   readonly hits: Candidate[] = $derived(this.trigger ? this.#list(this.trigger) : []);
@@ -36,14 +44,13 @@ export class Completion {
       this.picked?.handle === this.trigger.query,
   );
 
-  /** `current`: who answers here now (an agent's id or `none`), where commands are understood. */
-  constructor(ws: WorkspaceState, current: (() => string) | null = null) {
+  constructor(ws: WorkspaceState, slashes: Slashes | null = null) {
     this.#ws = ws;
-    this.#current = current;
+    this.#slashes = slashes;
   }
 
   look(text: string, caret: number): void {
-    const slash = this.#current ? slashTyping(text, caret) : null;
+    const slash = this.#slashes ? slashTyping(text, caret) : null;
     this.choosing = slash?.of === 'agent';
     this.trigger = slash ? { sigil: '/', query: slash.query, start: 0 } : findTrigger(text, caret);
     this.index = 0;
@@ -63,7 +70,7 @@ export class Completion {
 
   #list(t: Trigger): Candidate[] {
     if (!this.choosing) return complete(this.#all(t), t.query);
-    const now = this.#current?.();
+    const now = this.#slashes?.now();
     const all = [...this.#ws.people.crew.map(candidate), NOBODY].map((c) =>
       c.key === now ? { ...c, note: 'Answers here now' } : c,
     );
@@ -74,7 +81,7 @@ export class Completion {
     return t.query || hits.includes(none) ? hits : [...hits.slice(0, MAX - 1), none];
   }
   #all(t: Trigger): Candidate[] {
-    if (t.sigil === '/') return commands;
+    if (t.sigil === '/') return commands.filter((c) => c.key !== 'new' || !this.#slashes?.startsThread());
     if (t.sigil === ':') return this.#emoji;
     if (t.sigil === '#') return this.#channels();
     const { crew, roster, me } = this.#ws.people;

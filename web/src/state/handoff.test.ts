@@ -134,9 +134,10 @@ test('/agent none takes it back; in an agent’s own channel it means nobody', a
   expect(presetOf('chan_2', ws)).toEqual({ agent: null });
 });
 
+const inPlace = (now: string, starts = false) => ({ now: () => now, startsThread: () => starts });
 const titles = (c: Completion) => c.hits.map((h) => h.title);
 test('a slash lists commands, then agents: as it is comes first, and there is nobody', () => {
-  const menu = new Completion(ws, () => 'agent_coder');
+  const menu = new Completion(ws, inPlace('agent_coder'));
   menu.look('/', 1);
   expect(titles(menu)).toEqual(['/agent', '/new']);
   menu.look('/agent', 6);
@@ -152,14 +153,19 @@ test('a slash lists commands, then agents: as it is comes first, and there is no
 });
 test('among many agents Nobody stays in sight', () => {
   for (let i = 0; i < 9; i++) ws.people.agents.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));
-  const menu = new Completion(ws, () => NOBODY.key);
+  const menu = new Completion(ws, inPlace(NOBODY.key));
   menu.look('/agent ', 7);
   expect(menu.hits).toHaveLength(6);
   expect(menu.picked).toMatchObject({ title: 'Nobody', note: 'Answers here now' });
-  const bound = new Completion(ws, () => 'agent_coder');
+  const bound = new Completion(ws, inPlace('agent_coder'));
   bound.look('/agent ', 7);
   expect(titles(bound)[0]).toBe('Coder');
   expect(titles(bound).at(-1)).toBe('Nobody');
+});
+test('where a thread is started anyway, /new is not offered', () => {
+  const menu = new Completion(ws, inPlace(NOBODY.key, true));
+  menu.look('/', 1);
+  expect(titles(menu)).toEqual(['/agent']);
 });
 test('where commands are not understood a slash is text', () => {
   const menu = new Completion(ws);
