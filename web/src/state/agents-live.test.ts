@@ -65,8 +65,8 @@ function talk(script: (r: ResponseRequest, signal: AbortSignal) => AsyncGenerato
   return { asked, it: new TryIt({ respond }, () => Promise.resolve(preview({ temperature: 0 }))) };
 }
 const delta = (text: string): ResponseEvent => ({ type: 'response.output_text.delta', delta: text });
-const done: ResponseEvent = {
-  type: 'response.completed',
+const done = {
+  type: 'response.completed' as const,
   response: {
     id: 'resp_1',
     model: 'scripted-1',
@@ -86,6 +86,7 @@ test('the draft is talked to with its whole text, and earlier lines go along', a
     ['assistant', 'Hello', 'done'],
   ]);
   expect(it.lines[1]).toMatchObject({ model: 'scripted-1', usage: { output_tokens: 3 } });
+  expect(it.noModel).toBe(false);
   await it.send('More');
   expect(asked[1]).toEqual({
     instructions: 'You are Quill.',
@@ -120,15 +121,23 @@ test('Stop keeps what is written and cuts the rest', async () => {
 test('a failure is told, and is no part of what is sent later', async () => {
   let refuse = true;
   const { asked, it } = talk(async function* () {
-    if (refuse) throw new ApiError(503, { error: { message: 'No model here.', code: 'no_model' } }, '');
+    if (refuse) throw new ApiError(503, { error: { message: 'The model is away.' } }, '');
     yield delta('Yes');
   });
   await it.send('Hi');
-  expect(it.lines[1]).toMatchObject({ state: 'failed', problem: 'No model here.' });
-  expect(it.noModel).toBe('No model here.');
+  expect(it.lines[1]).toMatchObject({ state: 'failed', problem: 'The model is away.' });
   refuse = false;
   await it.send('And now?');
   expect(asked[1]!.input.map((i) => i.content)).toEqual(['Hi', 'And now?']);
+});
+
+test('without a language model it says so', async () => {
+  const { it } = talk(async function* () {
+    yield delta('I can look things up.');
+    yield { ...done, response: { ...done.response, model: 'builtin' } };
+  });
+  await it.send('Hi');
+  expect(it.noModel).toBe(true);
 });
 
 // --- the list ---

@@ -19,8 +19,8 @@ export interface Line {
 /** A talk with an agent that is not saved. Nothing of it is kept anywhere. */
 export class TryIt {
   lines = $state.raw<Line[]>([]);
-  /** The server has nothing that could answer. */
-  noModel = $state('');
+  /** The server has no language model: what answers only looks things up. */
+  noModel = $state(false);
   #api: TryApi;
   #stop: AbortController | null = null;
   #next = 0;
@@ -66,12 +66,12 @@ export class TryIt {
       const error = { error: r.error ?? {} };
       throw new ApiError(500, error, 'The model could not answer.');
     }
+    this.noModel = r.model === BUILT_IN;
     const problem =
       type === 'response.incomplete' ? 'Cut off here: the longest answer was reached.' : undefined;
     this.#change(at, (l) => ({ ...l, model: r.model, usage: r.usage ?? l.usage, problem }));
   }
   #fail(at: number, e: unknown): void {
-    if (e instanceof ApiError && NO_MODEL.test(e.code)) this.noModel = say(e);
     const problem = e instanceof ApiError || e instanceof Unreachable ? say(e) : 'The answer broke off.';
     this.#change(at, (l) => ({ ...l, state: 'failed', problem }));
   }
@@ -83,7 +83,7 @@ export class TryIt {
   clear(): void {
     this.stop();
     this.lines = [];
-    this.noModel = '';
+    this.noModel = false;
   }
   #add(line: Omit<Line, 'id'>): number {
     const id = this.#next++;
@@ -94,8 +94,8 @@ export class TryIt {
     this.lines = this.lines.map((l) => (l.id === id ? to(l) : l));
   }
 }
-/** Codes by which the server says that there is no language model. */
-const NO_MODEL = /no_model|model_unavailable|not_configured|no_provider/;
+/** What answers where the operator has set no language model. */
+const BUILT_IN = 'builtin';
 
 /** The request has everything in it, and no agent: what is tried is the text at hand. */
 export function requestOf(
