@@ -39,6 +39,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                 let first = lines.next_line().await?.context("a first line")?;
                 let (workspace, frame) = first.split_once('\t').context("a tab")?;
                 let mut event = Envelope {
+                    only: None,
                     workspace: workspace.parse::<WorkspaceId>()?,
                     // Beyond everything that the log has.
                     seq: 1_000_000,

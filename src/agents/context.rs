@@ -4,6 +4,7 @@ use super::{
     manifest::{self, AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
     profiles::Resolved,
     prompt::{Ask, Author, Context, Dive, HISTORY_MAX, Speech, Spoken},
+    system,
 };
 use crate::{
     db::{Conn, DbError},
@@ -42,9 +43,13 @@ impl Row {
     }
 
     fn spoken(self) -> Spoken {
-        let name = self
-            .author_name
-            .unwrap_or_else(|| "Deleted account".to_owned());
+        let name = self.author_name.unwrap_or_else(|| {
+            if self.author_type == "agent" {
+                "Deleted agent".to_owned()
+            } else {
+                "Deleted account".to_owned()
+            }
+        });
         let id = self.author_id.unwrap_or_default();
         Spoken {
             message_id: self.id,
@@ -73,7 +78,7 @@ impl Row {
 macro_rules! row_sql {
     ($parent_seq:literal, $tail:literal) => {
         concat!(
-            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, \
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
              m.kind, m.state, m.content, ",
             $parent_seq,
             " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
@@ -121,7 +126,7 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let role = role.unwrap_or_else(|| "former member".to_owned());
     Ok(Some(Loaded {
         context: Context {
-            instructions: agent.profile.instructions.clone(),
+            instructions: system::render(c, task.workspace_id, agent).await?.text(),
             agent_id: agent.agent,
             dive,
             background,

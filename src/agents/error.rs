@@ -3,20 +3,76 @@ use crate::{auth::AuthError, db::DbError, ids::IdError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("the agent does not exist in this workspace")]
+    #[error("the agent does not exist in this workspace, or you may not see it")]
     NotFound,
     #[error("the name `{0}` is taken by an agent or a person of this workspace: choose another")]
     NameTaken(String),
+    /// A value that breaks a rule, and its field.
     #[error("{0}")]
     Invalid(String, &'static str),
+    /// A value of another shape than the field's, and its path.
+    #[error("{0}")]
+    Malformed(String, String),
     #[error("the instructions are {0} bytes; the limit is 262144: shorten them")]
     InstructionsTooLarge(usize),
+    #[error(
+        "with its bases the instructions of `{0}` are {1} bytes; the limit is 262144: shorten one of them"
+    )]
+    ResolvedTooLarge(String, usize),
     #[error(
         "the agent was changed meanwhile: load it, apply your change to that version, and send it again"
     )]
     Stale(Box<Agent>),
     #[error("the default agent must stay active: make another one the default first")]
     DefaultMustStay,
+    #[error("only an active agent can be the default: activate it first")]
+    NotActive,
+    #[error("the base does not exist in this workspace")]
+    NoSuchBase,
+    #[error(
+        "there is no agent named `{0}` here to be the base: import it first, or leave `base` out"
+    )]
+    NoBaseNamed(String),
+    #[error("the base is archived: bring it back, or choose another")]
+    BaseArchived,
+    #[error("an agent cannot be its own base, also not through others")]
+    Cycle,
+    #[error(
+        "that would make more than 3 levels of inheritance: choose a base that has fewer above it"
+    )]
+    TooDeep,
+    #[error(
+        "other agents have this one as their base: give them another base first, or archive it instead"
+    )]
+    HasChildren,
+    #[error("there is no sandbox policy `{0}` in this workspace")]
+    NoSuchSandboxPolicy(String),
+    #[error("there is no sandbox policy with this id in this workspace")]
+    SandboxPolicyNotFound,
+    #[error("agents or the workspace's policy still name this sandbox policy: change them first")]
+    SandboxPolicyInUse,
+    #[error("{0} is not a member of this workspace")]
+    NoSuchMember(String, &'static str),
+    #[error("there is no tool `{0}` in this workspace")]
+    NoSuchTool(String),
+    #[error("there is no persona `{0}` in this workspace")]
+    NoSuchPersona(String),
+    #[error("the agent has no version {0}")]
+    VersionNotFound(i64),
+    #[error(
+        "`{0}` is no path of an agent's file: use parts of letters, digits, `.`, `_` and `-`, joined by `/`, such as memory/2026-11-20.md"
+    )]
+    InvalidPath(String),
+    #[error("there is no file `{0}`")]
+    FileNotFound(String),
+    #[error("`{0}`: {1}")]
+    FileRefused(String, &'static str),
+    #[error("the file is {0} bytes; the limit is 262144: shorten it")]
+    FileTooLarge(usize),
+    #[error(
+        "the file was changed meanwhile and is in version {0}: load it and apply your change to that"
+    )]
+    FileStale(i64),
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]

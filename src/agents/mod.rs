@@ -1,13 +1,21 @@
-//! Agents: their profiles, what one is sent, how a reply comes about, and what happens when a call fails.
+//! Agents: their profiles and files, what holds for all of them, what one is sent, how a reply comes about, and what happens
+//! when a call fails.
 
 pub mod context;
 mod error;
+pub mod files;
 pub mod manifest;
+pub mod policy;
+pub mod preview;
 pub mod profiles;
 pub mod prompt;
 pub mod retry;
 pub mod routes;
+pub mod sandbox;
 pub mod seeds;
+pub mod system;
+pub mod templates;
+pub mod transfer;
 pub mod turn;
 pub mod usage;
 

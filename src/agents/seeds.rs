@@ -4,9 +4,12 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::profiles::{FirstVersion, NewAgent, insert_agent};
+use super::{
+    AgentError,
+    profiles::{FirstVersion, NewAgent, Parts, insert_agent},
+};
 use crate::{
-    db::{Conn, DbError},
+    db::Conn,
     ids::{AgentId, WorkspaceId},
 };
 
@@ -22,8 +25,8 @@ struct Seed {
     agent: serde_json::Value,
 }
 
-/// Names, whether active, and profiles; the first is the default.
-static SEEDS: LazyLock<Vec<(String, bool, super::profiles::Profile)>> = LazyLock::new(|| {
+/// Whether each is active, and what it is; the first is the default.
+static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(
             error = e,
@@ -33,31 +36,32 @@ static SEEDS: LazyLock<Vec<(String, bool, super::profiles::Profile)>> = LazyLock
     })
 });
 
-fn parse(text: &str) -> Result<Vec<(String, bool, super::profiles::Profile)>, String> {
+fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
     let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
     file.agents
         .into_iter()
         .map(|seed| {
             let new: NewAgent = serde_json::from_value(seed.agent).map_err(|e| e.to_string())?;
-            let (name, _, profile) = new.into_profile().map_err(|e| e.to_string())?;
-            Ok((name, seed.status == "active", profile))
+            let parts = new.into_parts().map_err(|e| e.to_string())?;
+            Ok((seed.status == "active", parts))
         })
         .collect()
 }
 
 /// Adds the seed agents to a new workspace; the default among them.
-pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, DbError> {
+pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, AgentError> {
     let mut default = None;
-    for (name, active, profile) in SEEDS.iter() {
+    for (active, parts) in SEEDS.iter() {
         let first = FirstVersion {
-            name: name.clone(),
+            name: parts.name.clone(),
             status: if *active { "active" } else { "inactive" },
             mentionable: true,
-            profile: profile.clone(),
+            profile: parts.profile.clone(),
             created_by: None,
+            summary: "created".to_owned(),
         };
         let id = insert_agent(c, workspace, &first).await?;
-        default = default.or(id);
+        default = default.or(Some(id));
     }
     c.q("update workspaces set default_agent_id = $2 where id = $1")
         .bind(workspace)
@@ -76,7 +80,10 @@ mod tests {
         let seeds = parse(include_str!("../../seeds/agents.yaml")).unwrap();
         let summary: Vec<_> = seeds
             .iter()
-            .map(|(name, active, p)| (name.as_str(), *active, p.max_output_tokens))
+            .map(|(active, seed)| {
+                let tokens = seed.profile.output_tokens_max();
+                (seed.name.as_str(), *active, tokens)
+            })
             .collect();
         assert_eq!(summary[0], ("vibe", true, 4096));
         assert_eq!(summary[1], ("coder", true, 8192));
@@ -87,7 +94,7 @@ mod tests {
         assert!(
             seeds
                 .iter()
-                .all(|(_, _, p)| p.model.as_deref() == Some("claude-sonnet-4-5"))
+                .all(|(_, seed)| seed.profile.model.as_deref() == Some("claude-sonnet-4-5"))
         );
     }
 }

@@ -32,6 +32,7 @@ pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, 
 pub use tokens::{hash_token, new_token};
 pub use users::{NewAccount, SignUp, User, any_account, create_account, reset_password, sign_up};
 pub use workspaces::{
-    MyWorkspace, Workspace, add_maker, create_workspace, get_workspace, ids_of as workspaces_of,
-    list_mine as list_my_workspaces, may_create as may_create_workspace,
+    MyWorkspace, Workspace, add_maker, announce as announce_workspace, create_workspace,
+    get_workspace, ids_of as workspaces_of, list_mine as list_my_workspaces,
+    may_create as may_create_workspace,
 };

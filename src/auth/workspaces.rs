@@ -211,15 +211,19 @@ pub(super) async fn update(
         serde_json::json!({"name": workspace.name, "slug": workspace.slug}),
     )
     .await?;
+    announce(c, &workspace).await?;
+    Ok(workspace)
+}
+
+/// Tells everyone how the workspace is now.
+pub async fn announce(c: &mut Conn, workspace: &Workspace) -> Result<(), AuthError> {
     log::append_one(
         c,
-        actor.workspace,
+        workspace.id,
         "workspace.updated",
         Audience::Workspace,
-        &WorkspaceEvent {
-            workspace: &workspace,
-        },
+        &WorkspaceEvent { workspace },
     )
     .await?;
-    Ok(workspace)
+    Ok(())
 }

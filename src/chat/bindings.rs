@@ -2,8 +2,9 @@
 
 use super::{ChatError, access::ThreadAccess, forks, post, threads};
 use crate::{
-    agents::profiles::{self, Askable},
-    db::{Conn, DbError, now},
+    agents::profiles::{self, AccessControl, Askable},
+    auth::Actor,
+    db::{Conn, DbError, Json, now},
     ids::{AgentId, ThreadId, WorkspaceId},
     realtime::hub::Spot,
 };
@@ -14,26 +15,45 @@ pub struct Binding {
     pub agent: AgentId,
     pub version: i64,
     pub auto_reply: bool,
+    /// False when it is inactive or archived, or was deleted for good.
     pub is_active: bool,
+    access: Option<AccessControl>,
+}
+
+impl Binding {
+    /// Whether this person's messages reach the agent.
+    pub fn is_for(&self, actor: &Actor) -> bool {
+        profiles::may_use(self.access.as_ref(), actor)
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct BindingRow {
+    agent_id: AgentId,
+    agent_version: i64,
+    auto_reply: bool,
+    status: Option<String>,
+    access: Option<Json<AccessControl>>,
 }
 
 pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, DbError> {
     let q = match place {
         Spot::Thread(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, a.status from threads t \
-            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id join agents a on a.id = b.agent_id where t.id = $1",
+            "select b.agent_id, b.agent_version, b.auto_reply, a.status, a.access from threads t \
+            join bindings b on b.place_id = t.id and b.agent_id = t.agent_id left join agents a on a.id = b.agent_id where t.id = $1",
         ),
         Spot::Fork(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, a.status from forks f \
-            join bindings b on b.place_id = f.id and b.agent_id = f.agent_id join agents a on a.id = b.agent_id where f.id = $1",
+            "select b.agent_id, b.agent_version, b.auto_reply, a.status, a.access from forks f \
+            join bindings b on b.place_id = f.id and b.agent_id = f.agent_id left join agents a on a.id = b.agent_id where f.id = $1",
         ),
     };
-    let row: Option<(AgentId, i64, bool, String)> = q.bind(place.id()).opt().await?;
-    Ok(row.map(|(agent, version, auto_reply, status)| Binding {
-        agent,
-        version,
-        auto_reply,
-        is_active: status == "active",
+    let row: Option<BindingRow> = q.bind(place.id()).opt().await?;
+    Ok(row.map(|row| Binding {
+        agent: row.agent_id,
+        version: row.agent_version,
+        auto_reply: row.auto_reply,
+        is_active: row.status.as_deref() == Some("active"),
+        access: row.access.map(|access| access.0),
     }))
 }
 
@@ -121,7 +141,7 @@ pub async fn change(
     match patch.agent {
         Some(Some(agent)) => {
             actor.require(crate::auth::Scope::AgentsUse)?;
-            let found = profiles::find_askable(c, actor.workspace, agent).await?;
+            let found = profiles::find_askable(c, actor, agent).await?;
             let to = found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?;
             hand_over(c, access, &to).await?;
         }

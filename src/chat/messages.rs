@@ -138,10 +138,10 @@ impl From<Row> for Message {
             "agent" => crate::ids::AgentId(id).to_string(),
             _ => UserId(id).to_string(),
         });
-        let nobody = if row.author_type == "system" {
-            "OpenVibe"
-        } else {
-            "Deleted account"
+        let nobody = match row.author_type.as_str() {
+            "system" => "OpenVibe",
+            "agent" => "Deleted agent",
+            _ => "Deleted account",
         };
         Self {
             id: row.id,
@@ -178,7 +178,7 @@ macro_rules! message_sql {
     ($tail:literal) => {
         concat!(
             "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
-             coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, u.avatar_url, m.kind, m.state, m.content, \
+             coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, u.avatar_url, m.kind, m.state, m.content, \
              m.content_plain, m.mentions, m.reactions, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
              from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",

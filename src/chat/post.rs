@@ -120,7 +120,7 @@ pub(super) async fn resolve_mentions(
                         }
                         ("user", Some(user.to_string()))
                     }
-                    Some(HandleOwner::Agent(agent)) if actor.scopes.has(Scope::AgentsUse) => {
+                    Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => {
                         let id = agent.id.to_string();
                         if !found.agents.iter().any(|known| known.id == agent.id) {
                             found.agents.push(agent);
@@ -207,7 +207,7 @@ pub async fn insert_message(
          content, content_plain, mentions, reactions, metadata, client_id, created_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
          returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
-           when 'agent' then (select coalesce(a.profile ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
+           when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
            (select u.avatar_url from users u where messages.author_type = 'human' and u.id = messages.author_id)")
         .bind(new.id)
         .bind(new.workspace)
@@ -422,6 +422,9 @@ async fn asked(
     let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
         return Ok((Vec::new(), None));
     };
+    if bound.is_active && !bound.is_for(actor) {
+        return Ok((Vec::new(), None));
+    }
     if bound.is_active {
         return Ok((
             vec![Asked {
@@ -431,7 +434,8 @@ async fn asked(
             None,
         ));
     }
-    let Some(default) = profiles::find_default(c, actor.workspace).await? else {
+    let default = profiles::find_default(c, actor.workspace).await?;
+    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
         return Ok((Vec::new(), None));
     };
     let gone = profiles::shown_name(c, bound.agent).await?;
@@ -716,11 +720,13 @@ pub async fn start_thread(
         place.actor.require(Scope::AgentsUse)?;
     }
     let agent = match new.agent.or(direct_agent) {
-        Some(id) => match profiles::find_askable(c, place.actor.workspace, id).await? {
+        Some(id) => match profiles::find_askable(c, &place.actor, id).await? {
             Some(askable) => Some(askable),
             None if new.agent.is_some() => return Err(ChatError::NoSuchAgent(id.to_string())),
             // The agent of a direct channel is gone: the default one stands in for it.
-            None => profiles::find_default(c, place.actor.workspace).await?,
+            None => profiles::find_default(c, place.actor.workspace)
+                .await?
+                .filter(|agent| agent.is_for(&place.actor)),
         },
         None => None,
     };
@@ -801,7 +807,9 @@ pub async fn retry_task(
         workspace: task.workspace_id,
         kind,
         agent: task.agent_id,
-        agent_version: profiles::newest_version(c, task.agent_id).await?,
+        agent_version: profiles::newest_version(c, task.agent_id)
+            .await?
+            .ok_or(ChatError::NotRetryable)?,
         channel: task.channel_id,
         thread: task.thread_id,
         fork: task.fork_id,

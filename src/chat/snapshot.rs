@@ -93,7 +93,7 @@ pub async fn load(
         .await?,
         agents: profiles::list_agents(
             c,
-            actor.workspace,
+            actor,
             &profiles::Filter::default(),
             (None, None),
             AGENTS_MAX,

@@ -21,6 +21,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "create_forks",
         include_str!("../../migrations/20261120110000_create_forks.sql"),
     ),
+    (
+        20_261_120_150_000,
+        "extend_agents",
+        include_str!("../../migrations/20261120150000_extend_agents.sql"),
+    ),
 ];
 
 fn migrator() -> Migrator {

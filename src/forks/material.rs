@@ -44,7 +44,7 @@ struct Row {
 macro_rules! said_sql {
     ($tail:literal) => {
         concat!(
-            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.profile ->> 'display_name', a.name) as author_name, \
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
              m.content, m.mentions, m.created_at from messages m \
              left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",

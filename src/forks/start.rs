@@ -165,16 +165,17 @@ async fn partner(
         Some(None) => Ok(None),
         Some(Some(id)) => {
             actor.require(Scope::AgentsUse)?;
-            let found = profiles::find_askable(c, actor.workspace, id).await?;
+            let found = profiles::find_askable(c, actor, id).await?;
             let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
             Ok(Some((agent.id, agent.version)))
         }
         None => {
             let bound = bindings::find_binding(c, access.spot()).await?;
-            if let Some(bound) = bound.filter(|bound| bound.is_active) {
+            if let Some(bound) = bound.filter(|bound| bound.is_active && bound.is_for(actor)) {
                 return Ok(Some((bound.agent, bound.version)));
             }
             let default = profiles::find_default(c, actor.workspace).await?;
+            let default = default.filter(|agent| agent.is_for(actor));
             Ok(default.map(|agent| (agent.id, agent.version)))
         }
     }

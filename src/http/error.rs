@@ -84,6 +84,16 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code, message).param(param)
     }
 
+    /// 400 for a value of another shape than its field's; 422 for an id of another kind.
+    pub fn malformed_field(text: String, path: String) -> Self {
+        let param = if path == "." { String::new() } else { path };
+        if text.contains(crate::ids::OTHER_KIND) {
+            Self::unprocessable("wrong_kind_of_id", text).param(param)
+        } else {
+            Self::invalid("invalid_field", text, param)
+        }
+    }
+
     /// 422
     pub fn unprocessable(code: &'static str, message: String) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
@@ -257,6 +267,51 @@ impl From<AgentError> for ApiError {
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
             }
+            E::Malformed(text, path) => Self::malformed_field(text, path),
+            E::ResolvedTooLarge(..) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "resolved_too_large").param("instructions")
+            }
+            E::NoSuchBase => {
+                make(StatusCode::NOT_FOUND, "agent_not_found").param("base_profile_id")
+            }
+            E::NoBaseNamed(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_base").param("agent.base")
+            }
+            E::BaseArchived => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "base_archived").param("base_profile_id")
+            }
+            E::Cycle => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_cycle").param("base_profile_id")
+            }
+            E::TooDeep => make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_too_deep")
+                .param("base_profile_id"),
+            E::HasChildren => make(StatusCode::CONFLICT, "has_children"),
+            E::NotActive => make(StatusCode::CONFLICT, "not_active"),
+            E::NoSuchSandboxPolicy(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_sandbox_policy")
+                    .param("sandbox_policy_id")
+            }
+            E::SandboxPolicyNotFound => make(StatusCode::NOT_FOUND, "sandbox_policy_not_found"),
+            E::SandboxPolicyInUse => make(StatusCode::CONFLICT, "sandbox_policy_in_use"),
+            E::NoSuchMember(_, param) => {
+                make(StatusCode::NOT_FOUND, "member_not_found").param(param)
+            }
+            E::NoSuchTool(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_such_tool").param("tools")
+            }
+            E::NoSuchPersona(_) => {
+                make(StatusCode::NOT_FOUND, "persona_not_found").param("persona_id")
+            }
+            E::VersionNotFound(_) => make(StatusCode::NOT_FOUND, "version_not_found"),
+            E::InvalidPath(_) => make(StatusCode::BAD_REQUEST, "invalid_path").param("path"),
+            E::FileNotFound(_) => make(StatusCode::NOT_FOUND, "file_not_found"),
+            E::FileRefused(..) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "file_refused").param("path")
+            }
+            E::FileTooLarge(_) => {
+                make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
+            }
+            E::FileStale(_) => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
             E::InstructionsTooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
             }

@@ -60,10 +60,8 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
         let param = if is_whole { String::new() } else { path };
         let inner = e.into_inner();
         let message = inner.to_string();
-        if message.contains(crate::ids::OTHER_KIND) {
-            ApiError::unprocessable("wrong_kind_of_id", message).param(param)
-        } else if inner.is_data() {
-            ApiError::invalid("invalid_field", message, param)
+        if inner.is_data() {
+            ApiError::malformed_field(message, param)
         } else {
             ApiError::invalid(
                 "invalid_json",

@@ -67,6 +67,12 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
         SecurityRequirement::new::<_, [&str; 0], &str>("session", []),
         SecurityRequirement::new::<_, [&str; 0], &str>("key", []),
     ]);
+    // A parameter that takes several parts of a path is written `{*name}` by the router only.
+    let paths = std::mem::take(&mut api.paths.paths);
+    api.paths.paths = paths
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
     for (path, item) in &mut api.paths.paths {
         let operations = [
             (&mut item.get, false),

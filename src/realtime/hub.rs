@@ -249,7 +249,14 @@ impl Room {
 
     fn deliver(&mut self, event: &Envelope) {
         self.last_seq = self.last_seq.max(event.seq);
-        if let Audience::Members(channel) = event.audience {
+        if let Some(users) = &event.only {
+            let sockets = users.iter().filter_map(|user| self.people.get(user));
+            for id in sockets.flatten() {
+                if let Some(socket) = self.sockets.get(id) {
+                    socket.durable(event.seq, &event.frame);
+                }
+            }
+        } else if let Audience::Members(channel) = event.audience {
             let allowed = self.private.get(&channel);
             for id in allowed.into_iter().flatten() {
                 if let Some(socket) = self.sockets.get(id) {
@@ -605,6 +612,7 @@ mod tests {
 
     fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
         Envelope {
+            only: None,
             workspace,
             seq,
             audience,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    db::{Conn, DbError, Proof, now},
+    db::{Conn, DbError, Json, Proof, now},
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
@@ -59,6 +59,8 @@ pub struct NewEvent {
     pub audience: Audience,
     /// A person who sees it too, whether in the channel or not.
     pub also: Option<UserId>,
+    /// Nobody else sees it, whatever the audience.
+    pub only: Option<Vec<UserId>>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
     /// The message whose text is in `data`, so that deleting it can blank the frame.
@@ -83,6 +85,7 @@ impl NewEvent {
             kind,
             audience,
             also: None,
+            only: None,
             thread: None,
             fork: None,
             message: None,
@@ -110,6 +113,13 @@ impl NewEvent {
         self
     }
 
+    /// Keeps it from everyone but these people.
+    #[must_use]
+    pub fn only_to(mut self, users: Option<Vec<UserId>>) -> Self {
+        self.only = users;
+        self
+    }
+
     #[must_use]
     pub fn changing(mut self, access: Access) -> Self {
         self.access = Some(access);
@@ -128,6 +138,8 @@ pub struct Envelope {
     pub seq: i64,
     pub audience: Audience,
     pub also: Option<UserId>,
+    /// Nobody else sees it, whatever the audience.
+    pub only: Option<Vec<UserId>>,
     pub access: Option<Access>,
     pub frame: Utf8Bytes,
 }
@@ -169,8 +181,8 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     })
     .map_err(|e| DbError::Sql(sqlx::Error::Encode(e.into())))?;
     c.q(
-        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts, only_users) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     )
     .bind(workspace)
     .bind(event.seq)
@@ -180,6 +192,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     .bind(event.message)
     .bind(frame.clone())
     .bind(ts)
+    .bind(event.only.clone().map(Json))
     .run()
     .await?;
     c.prove(Proof {
@@ -192,6 +205,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         seq: event.seq,
         audience: event.audience,
         also: event.also,
+        only: event.only,
         access: event.access,
         frame: frame.into(),
     }));
@@ -233,12 +247,14 @@ pub async fn visible_after(
            and (e.channel_id is null or e.user_id = $4 \
              or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
              or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
+           and (e.only_users is null or CAST(e.only_users AS TEXT) like $6) \
          order by e.seq limit $5")
         .bind(workspace)
         .bind(after)
         .bind(until)
         .bind(user)
         .bind(limit)
+        .bind(format!("%{user}%"))
         .all()
         .await
 }

@@ -1,102 +1,85 @@
 //! Making and changing agents: each change is a version.
 
-use super::{Agent, AgentEvent, Profile, Row};
+use serde::Deserialize;
+
 use super::{
-    AgentPatch, SettableStatus,
-    find::{get_agent, get_by_reference},
-    form::check,
+    Agent, AgentPatch, AgentRole, FirstVersion, NewAgent, Parts, Profile, Row, SettableStatus,
+    announce::announce,
+    find::{get_row, get_visible_row},
+    form::check_names,
+    identity,
+    store::{Wanted, insert_agent, store},
+    versions,
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{Actor, Scope, handles},
-    db::{Conn, DbError, Json, now},
-    ids::{AgentId, UserId, WorkspaceId},
-    realtime::{Audience, log},
+    auth::{self, Actor, Scope, handles},
+    db::{Conn, Json, dialect::lock_workspace},
+    ids::AgentId,
 };
 
-/// A row to insert: a new agent in its first version.
-pub struct FirstVersion {
-    pub name: String,
-    pub status: &'static str,
-    pub mentionable: bool,
-    pub profile: Profile,
-    pub created_by: Option<UserId>,
-}
-
-/// Inserts an agent, its first version and its handle. `None` when the name is taken. Appends no event.
-pub async fn insert_agent(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    first: &FirstVersion,
-) -> Result<Option<AgentId>, DbError> {
-    let id = AgentId::new();
-    if !handles::claim(c, workspace, &first.name, handles::Owner::Agent, id.0).await? {
-        return Ok(None);
-    }
-    c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, created_by, created_at, updated_at) \
-         values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $8)")
-        .bind(id)
-        .bind(workspace)
-        .bind(first.name.clone())
-        .bind(first.status)
-        .bind(first.mentionable)
-        .bind(Json(first.profile.clone()))
-        .bind(first.created_by)
-        .bind(now())
-        .run()
-        .await?;
-    insert_version(c, id, 1, &first.profile, first.created_by, "created").await?;
-    Ok(Some(id))
-}
-
-async fn insert_version(
-    c: &mut Conn,
-    id: AgentId,
-    version: i64,
-    profile: &Profile,
-    changed_by: Option<UserId>,
-    summary: &str,
-) -> Result<(), DbError> {
-    c.q("insert into agent_versions (agent_id, version, profile, resolved, change_summary, changed_by, changed_at) \
-         values ($1, $2, $3, $3, $4, $5, $6)")
-        .bind(id)
-        .bind(version)
-        .bind(Json(profile.clone()))
-        .bind(summary.to_owned())
-        .bind(changed_by)
-        .bind(now())
-        .run()
-        .await?;
-    Ok(())
-}
-
 /// # Errors
-/// `NameTaken`, or what `Actor::require` says.
+/// `NameTaken`, those of what the profile names, or what `Actor::require` says.
 pub async fn create_agent(
     c: &mut Conn,
     actor: &Actor,
-    first: &FirstVersion,
+    parts: Parts,
+    summary: String,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
-    let id = insert_agent(c, actor.workspace, first)
-        .await?
-        .ok_or_else(|| AgentError::NameTaken(first.name.clone()))?;
-    let agent = get_agent(c, actor.workspace, id).await?;
-    log::append_one(
-        c,
-        actor.workspace,
-        "agent.created",
-        Audience::Workspace,
-        &AgentEvent { agent: &agent },
-    )
-    .await?;
+    lock_workspace(c, actor.workspace.0).await?;
+    if parts.role == Some(AgentRole::Primary) {
+        actor.require(Scope::AgentsAdmin)?;
+    }
+    let status = parts.status.unwrap_or(SettableStatus::Active);
+    if status == SettableStatus::Archived {
+        let text = "an agent cannot begin as archived: use active or inactive";
+        return Err(AgentError::Invalid(text.to_owned(), "status"));
+    }
+    let mut profile = parts.profile;
+    identity::settle(None, &mut profile);
+    check_names(c, actor.workspace, &profile, None).await?;
+    see_base(c, actor, &profile, None).await?;
+    let first = FirstVersion {
+        name: parts.name,
+        status: status.as_str(),
+        mentionable: parts.mentionable,
+        profile,
+        created_by: Some(actor.user),
+        summary,
+    };
+    let id = insert_agent(c, actor.workspace, &first).await?;
+    let row = get_row(c, actor.workspace, id).await?;
+    let agent: Agent = row.clone().into();
+    announce(c, "agent.created", &agent, row.access(), None, &mut None).await?;
+    if parts.role == Some(AgentRole::Primary) {
+        return point_default_at(c, actor, &row).await;
+    }
     Ok(agent)
+}
+
+/// A base that one may not see does not exist.
+async fn see_base(
+    c: &mut Conn,
+    actor: &Actor,
+    profile: &Profile,
+    before: Option<AgentId>,
+) -> Result<(), AgentError> {
+    let Some(base) = profile.base_profile_id.filter(|base| before != Some(*base)) else {
+        return Ok(());
+    };
+    match get_visible_row(c, actor, &base.to_string()).await {
+        Err(AgentError::NotFound) => Err(AgentError::NoSuchBase),
+        Err(e) => Err(e),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Changes what the patch names, as a new version; nothing when it changes nothing. `expected` is the version of `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `Stale` with the agent as it is, `Invalid`, `DefaultMustStay`, or what `Actor::require` says.
+/// `NotFound`, `Malformed`, `Invalid`, `Stale` with the agent as it is, `DefaultMustStay`, those of what the profile names, or
+/// what `Actor::require` says.
 pub async fn patch_agent(
     c: &mut Conn,
     actor: &Actor,
@@ -105,100 +88,245 @@ pub async fn patch_agent(
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
-    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    let agent = get_by_reference(c, actor.workspace, reference).await?;
-    let id = agent.summary.id;
-    let row: Row = c
-        .q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
-        .bind(actor.workspace)
-        .bind(id)
-        .one()
-        .await?;
-    let profile = patch.apply(&row.profile.0);
-    check(&profile)?;
-    let mentionable = patch.mentionable.unwrap_or(row.mentionable);
-    let status = match patch.status {
-        None => row.status.as_str(),
-        Some(SettableStatus::Active) => "active",
-        Some(SettableStatus::Inactive) => "inactive",
-        Some(SettableStatus::Archived) => "archived",
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    let form = patch.over(&row)?;
+    let role = form.role.filter(|_| patch.names("role"));
+    let parts = Parts {
+        role,
+        ..form.into_parts()?
+    };
+    Box::pin(apply(c, actor, &row, parts, expected)).await
+}
+
+/// Replaces an agent: what the form leaves out has its default again, but for the status.
+///
+/// # Errors
+/// As `patch_agent`.
+pub async fn put_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    parts: Parts,
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    Box::pin(apply(c, actor, &row, parts, expected)).await
+}
+
+async fn apply(
+    c: &mut Conn,
+    actor: &Actor,
+    row: &Row,
+    parts: Parts,
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    let status = match parts.status {
+        Some(status) => status.as_str(),
+        None => stored_status(&row.status),
     };
     if status != row.status {
+        actor.require(if status == "archived" {
+            Scope::AgentsDelete
+        } else {
+            Scope::AgentsAdmin
+        })?;
+    }
+    let steps_down = parts.role.is_some_and(|role| role != AgentRole::Primary);
+    if row.is_default() && (status != "active" || steps_down) {
+        return Err(AgentError::DefaultMustStay);
+    }
+    let becomes_default = parts.role == Some(AgentRole::Primary) && !row.is_default();
+    if becomes_default {
         actor.require(Scope::AgentsAdmin)?;
-        if status != "active" && agent.summary.is_default {
-            return Err(AgentError::DefaultMustStay);
+        if status != "active" {
+            return Err(AgentError::NotActive);
         }
     }
-    let name = patch.name.as_deref().unwrap_or(&row.name);
-    if name != row.name {
-        handles::check(name, "name")?;
-        handles::release(c, actor.workspace, id.0).await?;
-        if !handles::claim(c, actor.workspace, name, handles::Owner::Agent, id.0).await? {
-            return Err(AgentError::NameTaken(name.to_owned()));
-        }
-    }
-    let unchanged = name == row.name
-        && profile == row.profile.0
-        && mentionable == row.mentionable
-        && status == row.status;
-    if unchanged && expected.is_none_or(|version| version == row.version) {
-        return Ok(agent);
-    }
-    // The version is decided inside the update, so that of any number of parallel editors of one version one wins.
-    let updated: Option<(i64,)> = c
-        .q("update agents set profile = $3, mentionable = $4, status = $5, name = $8, version = version + 1, updated_at = $6 \
-            where workspace_id = $1 and id = $2 and version = $7 returning version")
-        .bind(actor.workspace)
-        .bind(id)
-        .bind(Json(profile.clone()))
-        .bind(mentionable)
-        .bind(status.to_owned())
-        .bind(now())
-        .bind(expected.unwrap_or(row.version))
-        .bind(name.to_owned())
-        .opt()
-        .await?;
-    let Some((version,)) = updated else {
-        return Err(AgentError::Stale(Box::new(agent)));
+    let mut profile = parts.profile;
+    let before = &row.profile.0;
+    identity::settle(Some(before), &mut profile);
+    check_names(c, actor.workspace, &profile, Some(before)).await?;
+    see_base(c, actor, &profile, before.base_profile_id).await?;
+    let wanted = Wanted {
+        name: &parts.name,
+        status,
+        mentionable: parts.mentionable,
+        profile,
+        summary: None,
+        expected,
     };
-    let summary = change_summary(&row, &profile, name, mentionable, status);
-    insert_version(c, id, version, &profile, Some(actor.user), &summary).await?;
-    let agent = get_agent(c, actor.workspace, id).await?;
-    let kind = if status == "archived" && row.status != "archived" {
-        "agent.archived"
-    } else {
-        "agent.updated"
-    };
-    log::append_one(
-        c,
-        actor.workspace,
-        kind,
-        Audience::Workspace,
-        &AgentEvent { agent: &agent },
-    )
-    .await?;
+    let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
+    if status != row.status {
+        let data = serde_json::json!({"name": agent.summary.name, "status": status});
+        audit(c, actor, "agent.status_changed", row.id, data).await?;
+    }
+    if becomes_default {
+        let row = get_row(c, actor.workspace, row.id).await?;
+        return point_default_at(c, actor, &row).await;
+    }
     Ok(agent)
 }
 
-/// Names the fields that differ.
-fn change_summary(old: &Row, new: &Profile, name: &str, mentionable: bool, status: &str) -> String {
-    let before = serde_json::to_value(&old.profile.0).unwrap_or_default();
-    let after = serde_json::to_value(new).unwrap_or_default();
-    let mut changed: Vec<String> = after
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, value)| before.get(key.as_str()) != Some(value))
-        .map(|(key, _)| key.clone())
-        .collect();
-    if name != old.name {
-        changed.push(format!("name: {name}"));
+pub(super) async fn audit(
+    c: &mut Conn,
+    actor: &Actor,
+    action: &'static str,
+    agent: AgentId,
+    data: serde_json::Value,
+) -> Result<(), AgentError> {
+    Ok(auth::record_audit(c, actor, action, agent.to_string(), data).await?)
+}
+
+fn stored_status(text: &str) -> &'static str {
+    match text {
+        "active" => "active",
+        "archived" => "archived",
+        _ => "inactive",
     }
-    if mentionable != old.mentionable {
-        changed.push("mentionable".to_owned());
+}
+
+/// Makes an agent the workspace's default, the one that is `primary`.
+///
+/// # Errors
+/// `NotFound`, `NotActive`, or what `Actor::require` says.
+pub async fn make_default(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsAdmin)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    if row.status != "active" {
+        return Err(AgentError::NotActive);
     }
-    if status != old.status {
-        changed.push(format!("status: {status}"));
+    if row.is_default() {
+        return Ok(row.into());
     }
-    format!("changed {}", changed.join(", "))
+    point_default_at(c, actor, &row).await
+}
+
+/// Moves the pointer. No version comes of it: it is the workspace's, and neither agent says anything else than before.
+async fn point_default_at(c: &mut Conn, actor: &Actor, row: &Row) -> Result<Agent, AgentError> {
+    c.q("update workspaces set default_agent_id = $2 where id = $1")
+        .bind(actor.workspace)
+        .bind(row.id)
+        .run()
+        .await?;
+    let workspace = auth::get_workspace(c, actor.workspace).await?;
+    let mut people = None;
+    if let Some(before) = row.default_agent_id.filter(|before| *before != row.id)
+        && let Some(other) = super::find::find_row(c, actor.workspace, before).await?
+    {
+        let access = other.access().cloned();
+        let other: Agent = other.into();
+        announce(
+            c,
+            "agent.updated",
+            &other,
+            access.as_ref(),
+            None,
+            &mut people,
+        )
+        .await?;
+    }
+    let row = get_row(c, actor.workspace, row.id).await?;
+    let agent: Agent = row.clone().into();
+    announce(c, "agent.updated", &agent, row.access(), None, &mut people).await?;
+    auth::announce_workspace(c, &workspace).await?;
+    let data = serde_json::json!({"name": row.name});
+    audit(c, actor, "agent.made_default", row.id, data).await?;
+    Ok(agent)
+}
+
+/// The fields of `POST /v1/agents/{id}/duplicate`.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyForm {
+    /// `NAME-copy` by default, numbered when that is taken.
+    pub name: Option<String>,
+    pub display_name: Option<String>,
+}
+
+/// Makes an agent with another one's profile, as it is written now.
+///
+/// # Errors
+/// `NotFound`, `NameTaken` for a name that was asked for, or what `Actor::require` says.
+pub async fn duplicate_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    form: &CopyForm,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    let name = match &form.name {
+        Some(name) => name.clone(),
+        None => free_name(c, actor, &row.name).await?,
+    };
+    let mut copy = NewAgent {
+        name,
+        mentionable: Some(row.mentionable),
+        ..NewAgent::of_profile(row.profile.0.clone())
+    };
+    if form.display_name.is_some() {
+        copy.display_name.clone_from(&form.display_name);
+    }
+    let summary = format!("copied from {}, version {}", row.name, row.version);
+    Box::pin(create_agent(c, actor, copy.into_parts()?, summary)).await
+}
+
+async fn free_name(c: &mut Conn, actor: &Actor, name: &str) -> Result<String, AgentError> {
+    // Room for `-copy-NNNN`.
+    let stem: String = name.chars().take(handles::HANDLE_CHARS_MAX - 10).collect();
+    for n in 1..10_000 {
+        let candidate = if n == 1 {
+            format!("{stem}-copy")
+        } else {
+            format!("{stem}-copy-{n}")
+        };
+        let taken: Option<(String,)> = c
+            .q("select handle from handles where workspace_id = $1 and handle = $2")
+            .bind(actor.workspace)
+            .bind(candidate.clone())
+            .opt()
+            .await?;
+        if taken.is_none() {
+            return Ok(candidate);
+        }
+    }
+    Err(AgentError::NameTaken(format!("{stem}-copy")))
+}
+
+/// Writes an earlier version's profile as a new version; name and status stay as they are.
+///
+/// # Errors
+/// `NotFound`, `VersionNotFound`, `Stale`, those of what the old profile names, or what `Actor::require` says.
+pub async fn rollback_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    target: i64,
+    expected: Option<i64>,
+) -> Result<Agent, AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    let old = versions::stored(c, &row, target).await?;
+    let Json(profile) = old.profile;
+    check_names(c, actor.workspace, &profile, Some(&row.profile.0)).await?;
+    see_base(c, actor, &profile, row.profile.0.base_profile_id).await?;
+    let wanted = Wanted {
+        name: &row.name,
+        status: stored_status(&row.status),
+        mentionable: old.mentionable.unwrap_or(row.mentionable),
+        profile,
+        summary: Some(format!("rolled back to version {target}")),
+        expected,
+    };
+    Box::pin(store(c, actor.user, &row, wanted)).await
 }

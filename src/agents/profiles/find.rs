@@ -1,12 +1,11 @@
-//! Reading agents.
-
-use std::collections::BTreeMap;
+//! Reading agents one at a time.
 
 use uuid::Uuid;
 
-use super::{Agent, AgentSummary, Profile, Row};
+use super::{AccessControl, Agent, Profile, Row, parts};
 use crate::agents::AgentError;
 use crate::{
+    auth::Actor,
     db::{Conn, DbError, Json},
     ids::{AgentId, UserId, WorkspaceId},
 };
@@ -17,6 +16,8 @@ pub struct Resolved {
     pub agent: AgentId,
     pub version: i64,
     pub name: String,
+    /// What people call the agent now.
+    pub shown_name: String,
     pub profile: Profile,
 }
 
@@ -25,6 +26,14 @@ pub struct Resolved {
 pub struct Askable {
     pub id: AgentId,
     pub version: i64,
+    access: Option<Json<AccessControl>>,
+}
+
+impl Askable {
+    /// Whether this person may use it; who may not sees no agent here.
+    pub fn is_for(&self, actor: &Actor) -> bool {
+        parts::may_use(self.access.as_ref().map(|access| &access.0), actor)
+    }
 }
 
 /// Who has a handle.
@@ -42,7 +51,7 @@ pub async fn find_by_handle(
     handle: &str,
 ) -> Result<Option<HandleOwner>, DbError> {
     let row: Option<HandleRow> = c
-        .q("select h.owner_type, h.owner_id, a.version, \
+        .q("select h.owner_type, h.owner_id, a.version, a.access, \
             coalesce(a.status = 'active' and a.mentionable and not a.is_system, FALSE) as askable \
             from handles h left join agents a on h.owner_type = 'agent' and a.id = h.owner_id \
             where h.workspace_id = $1 and h.handle = $2")
@@ -56,6 +65,7 @@ pub async fn find_by_handle(
             (_, Some(version)) if row.askable => Some(HandleOwner::Agent(Askable {
                 id: AgentId(row.owner_id),
                 version,
+                access: row.access,
             })),
             _ => None,
         }),
@@ -67,20 +77,45 @@ struct HandleRow {
     owner_type: String,
     owner_id: Uuid,
     version: Option<i64>,
+    access: Option<Json<AccessControl>>,
     askable: bool,
 }
 
-/// An agent by id that can be asked; `None` when it is inactive, archived, or of another workspace.
+/// An agent by id that this person can give a place to; `None` when it is inactive, archived, of another workspace, or not for
+/// this person.
 pub async fn find_askable(
     c: &mut Conn,
-    workspace: WorkspaceId,
+    actor: &Actor,
     id: AgentId,
 ) -> Result<Option<Askable>, DbError> {
-    c.q("select id, version from agents where workspace_id = $1 and id = $2 and status = 'active' and not is_system")
-        .bind(workspace)
+    let found: Option<Askable> = c
+        .q("select id, version, access from agents where workspace_id = $1 and id = $2 and status = 'active' and not is_system")
+        .bind(actor.workspace)
         .bind(id)
         .opt()
-        .await
+        .await?;
+    Ok(found.filter(|agent| agent.is_for(actor)))
+}
+
+/// An agent by id, by name, or the default one as `main`, that this person may use; `None` when it is inactive, archived, of
+/// another workspace, or not for this person.
+pub async fn find_usable(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+) -> Result<Option<Askable>, DbError> {
+    if reference == "main" {
+        let found = find_default(c, actor.workspace).await?;
+        return Ok(found.filter(|agent| agent.is_for(actor)));
+    }
+    if let Ok(id) = reference.parse() {
+        return find_askable(c, actor, id).await;
+    }
+    let named = find_by_handle(c, actor.workspace, reference).await?;
+    Ok(match named {
+        Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => Some(agent),
+        _ => None,
+    })
 }
 
 /// The workspace's default agent, which is always active.
@@ -88,24 +123,27 @@ pub async fn find_default(
     c: &mut Conn,
     workspace: WorkspaceId,
 ) -> Result<Option<Askable>, DbError> {
-    c.q("select a.id, a.version from workspaces w join agents a on a.id = w.default_agent_id where w.id = $1 and a.status = 'active'")
+    c.q("select a.id, a.version, a.access from workspaces w join agents a on a.id = w.default_agent_id where w.id = $1 and a.status = 'active'")
         .bind(workspace)
         .opt()
         .await
 }
 
-/// The newest version of an agent, whatever its status.
-pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<i64, DbError> {
-    c.q("select version from agents where id = $1")
+/// The newest version of an agent, whatever its status; `None` when it was deleted for good.
+pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, DbError> {
+    let row: Option<(i64,)> = c
+        .q("select version from agents where id = $1")
         .bind(id)
-        .value()
-        .await
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
 }
 
-/// The text that a version's tasks run with.
+/// What a version's tasks run with.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
-    let (name, profile): (String, Json<Profile>) = c
-        .q("select a.name, v.resolved from agent_versions v join agents a on a.id = v.agent_id where v.agent_id = $1 and v.version = $2")
+    let (name, shown_name, profile): (String, String, Json<Profile>) = c
+        .q("select a.name, coalesce(a.summary ->> 'display_name', a.name), v.resolved from agent_versions v \
+            join agents a on a.id = v.agent_id where v.agent_id = $1 and v.version = $2")
         .bind(id)
         .bind(version)
         .one()
@@ -114,16 +152,75 @@ pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Res
         agent: id,
         version,
         name,
+        shown_name,
         profile: profile.0,
     })
 }
 
 /// What people call the agent.
 pub async fn shown_name(c: &mut Conn, id: AgentId) -> Result<String, DbError> {
-    c.q("select coalesce(profile ->> 'display_name', name) from agents where id = $1")
+    let row: Option<(String,)> = c
+        .q("select coalesce(summary ->> 'display_name', name) from agents where id = $1")
         .bind(id)
-        .value()
+        .opt()
+        .await?;
+    Ok(row.map_or_else(|| "The agent".to_owned(), |row| row.0))
+}
+
+pub(super) async fn find_row(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: AgentId,
+) -> Result<Option<Row>, DbError> {
+    c.q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
+        .bind(workspace)
+        .bind(id)
+        .opt()
         .await
+}
+
+pub(super) async fn get_row(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    id: AgentId,
+) -> Result<Row, AgentError> {
+    find_row(c, workspace, id)
+        .await?
+        .ok_or(AgentError::NotFound)
+}
+
+/// An agent that this person may see, by id or as `main`.
+///
+/// # Errors
+/// `NotFound`, or `BadId` when it is neither.
+pub(super) async fn get_visible_row(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+) -> Result<Row, AgentError> {
+    let id = id_of(c, actor.workspace, reference).await?;
+    let row = get_row(c, actor.workspace, id).await?;
+    if parts::may_see(row.access(), actor) {
+        Ok(row)
+    } else {
+        Err(AgentError::NotFound)
+    }
+}
+
+async fn id_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    reference: &str,
+) -> Result<AgentId, AgentError> {
+    if reference != "main" {
+        return Ok(reference.parse()?);
+    }
+    let id: Option<AgentId> = c
+        .q("select default_agent_id from workspaces where id = $1")
+        .bind(workspace)
+        .value()
+        .await?;
+    id.ok_or(AgentError::NotFound)
 }
 
 /// # Errors
@@ -133,13 +230,13 @@ pub async fn get_agent(
     workspace: WorkspaceId,
     id: AgentId,
 ) -> Result<Agent, AgentError> {
-    let row: Option<Row> = c
-        .q(agent_sql!("where a.workspace_id = $1 and a.id = $2"))
-        .bind(workspace)
-        .bind(id)
-        .opt()
-        .await?;
-    row.map(Agent::from).ok_or(AgentError::NotFound)
+    Ok(get_row(c, workspace, id).await?.into())
+}
+
+/// # Errors
+/// `NotFound` also for one that this person may not see.
+pub async fn get_visible(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<Agent, AgentError> {
+    get_by_reference(c, actor, &id.to_string()).await
 }
 
 /// `agent_…`, or `main` for the workspace's default.
@@ -148,101 +245,8 @@ pub async fn get_agent(
 /// `NotFound`, or `BadId` when it is neither.
 pub async fn get_by_reference(
     c: &mut Conn,
-    workspace: WorkspaceId,
+    actor: &Actor,
     reference: &str,
 ) -> Result<Agent, AgentError> {
-    if reference == "main" {
-        let id: Option<AgentId> = c
-            .q("select default_agent_id from workspaces where id = $1")
-            .bind(workspace)
-            .value()
-            .await?;
-        return get_agent(c, workspace, id.ok_or(AgentError::NotFound)?).await;
-    }
-    get_agent(c, workspace, reference.parse()?).await
-}
-
-/// Which agents to list.
-#[derive(Debug, Default)]
-pub struct Filter {
-    pub status: Option<String>,
-    pub name: Option<String>,
-    /// Every pair has to be there.
-    pub metadata: BTreeMap<String, String>,
-}
-
-/// In the order in which they were made, after or before an agent.
-///
-/// # Errors
-/// `NotFound` when that is no agent of this workspace.
-pub async fn list_agents(
-    c: &mut Conn,
-    workspace: WorkspaceId,
-    filter: &Filter,
-    (after, before): (Option<AgentId>, Option<AgentId>),
-    limit: i64,
-) -> Result<Vec<AgentSummary>, AgentError> {
-    if let Some(id) = after.or(before) {
-        get_agent(c, workspace, id).await?;
-    }
-    let (mut low, mut high) = (
-        after.unwrap_or(AgentId(Uuid::nil())),
-        before.unwrap_or(AgentId(Uuid::max())),
-    );
-    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut found: Vec<AgentSummary> = Vec::new();
-    // Metadata is compared here, the same way for both engines; without it one round is enough.
-    loop {
-        let q = if before.is_some() {
-            c.q(agent_sql!(
-                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
-                 order by a.id desc limit $6"
-            ))
-        } else {
-            c.q(agent_sql!(
-                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and (a.status = $4 or $4 is null) and (a.name = $5 or $5 is null) \
-                 order by a.id limit $6"
-            ))
-        };
-        let rows: Vec<Row> = q
-            .bind(workspace)
-            .bind(low)
-            .bind(high)
-            .bind(filter.status.clone())
-            .bind(filter.name.clone())
-            .bind(limit)
-            .all()
-            .await?;
-        let Some(last) = rows.last().map(|row| row.id) else {
-            break;
-        };
-        let full = rows.len() == wanted;
-        let has = |row: &Row, key: &String, value: &String| {
-            row.profile.0.metadata.get(key) == Some(value)
-        };
-        let fits = |row: &Row| {
-            filter
-                .metadata
-                .iter()
-                .all(|(key, value)| has(row, key, value))
-        };
-        found.extend(
-            rows.into_iter()
-                .filter(fits)
-                .map(|row| Agent::from(row).summary),
-        );
-        if !full || found.len() >= wanted {
-            break;
-        }
-        *(if before.is_some() {
-            &mut high
-        } else {
-            &mut low
-        }) = last;
-    }
-    found.truncate(wanted);
-    if before.is_some() {
-        found.reverse();
-    }
-    Ok(found)
+    Ok(get_visible_row(c, actor, reference).await?.into())
 }

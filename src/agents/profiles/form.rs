@@ -2,102 +2,203 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{AgentRole, Avatar, Profile};
+use super::{
+    AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Row, Sentiment, Tool,
+    Trust, tools::Unread,
+};
 use crate::agents::AgentError;
 use crate::{
     auth::{DisplayName, handles},
-    patch::{nullable, present},
+    db::Conn,
+    ids::{AgentId, SandboxPolicyId, UserId, WorkspaceId},
 };
 
 /// UTF-8 bytes (PROTOCOL §1).
 pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
-pub(super) const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
-const MAX_OUTPUT_TOKENS_MAX: u32 = 1_000_000;
+const IDENTITY_BYTES_MAX: usize = 256 * 1024;
+const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
 const METADATA_KEYS_MAX: usize = 16;
 const METADATA_UNITS_MAX: usize = 512;
 const DESCRIPTION_UNITS_MAX: usize = 1024;
 const CAPABILITIES_MAX: usize = 32;
 const CAPABILITY_UNITS_MAX: usize = 64;
 const MODEL_UNITS_MAX: usize = 128;
+const TOOLS_MAX: usize = 64;
+/// Lines of one list of an agency, or actions of one list of a trust.
+const LINES_MAX: usize = 50;
+const LINE_UNITS_MAX: usize = 1000;
+const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
+const SUBJECTS_MAX: usize = 500;
+const RETENTION_DAYS_MAX: u32 = 36_500;
+const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
+const STORES_MAX: usize = 32;
 
-/// The fields of `POST /v1/agents`.
-#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
+/// Fields that only the server sets: ignored when an agent is sent back.
+const SERVER_FIELDS: &[&str] = &[
+    "id",
+    "object",
+    "workspace_id",
+    "version",
+    "is_default",
+    "is_system",
+    "created_at",
+    "updated_at",
+    "created_by",
+    "resolved_from",
+    "sandbox",
+];
+
+/// The fields of `POST` and `PUT`; what is left out has its default.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NewAgent {
     /// `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace.
     pub name: String,
+    #[serde(default)]
     pub display_name: Option<String>,
+    #[serde(default)]
     pub description: Option<String>,
+    #[serde(default)]
     pub avatar: Option<Avatar>,
-    /// Markdown, at most 256 KiB.
+    /// Markdown, at most 256 KiB, also together with those of the bases.
     pub instructions: String,
+    /// Markdown, at most 256 KiB: the text of IDENTITY.md.
+    #[serde(default)]
+    pub identity: Option<String>,
+    /// Null: the base's, else the server's default.
+    #[serde(default)]
     pub model: Option<String>,
-    /// 4096 by default.
+    /// 1 to 1000000; 4096 by default.
+    #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// 0 to 2.
+    /// 0 to 2; null is the provider's default.
+    #[serde(default)]
     pub temperature: Option<f64>,
-    /// 0 to 1.
+    /// 0 to 1; null is the provider's default.
+    #[serde(default)]
     pub top_p: Option<f64>,
+    /// At most 32 tags of 1 to 64 characters; they describe and grant nothing.
     #[serde(default)]
-    pub capabilities: Vec<String>,
+    pub capabilities: Option<Vec<String>>,
+    /// `specialist` by default; `primary` makes it the workspace's default agent.
     #[serde(default)]
-    pub role: AgentRole,
+    pub role: Option<AgentRole>,
+    #[serde(default)]
+    pub agency: Option<Agency>,
+    /// At most 64.
+    #[serde(default)]
+    pub tools: Option<Vec<Tool>>,
+    #[serde(default)]
+    pub sandbox_policy_id: Option<String>,
+    #[serde(default)]
+    pub memory: Option<Memory>,
+    #[serde(default)]
+    pub prompting: Option<Prompting>,
+    #[serde(default)]
+    pub sentiment: Option<Sentiment>,
+    #[serde(default)]
+    pub trust: Option<Trust>,
+    #[serde(default)]
+    pub persona_id: Option<String>,
+    /// The agent whose profile comes before this one's; at most 3 levels.
+    #[serde(default)]
+    pub base_profile_id: Option<AgentId>,
+    /// Null or two empty lists: everyone.
+    #[serde(default)]
+    pub access_control: Option<AccessControl>,
+    /// Whether `/v1/responses` keeps answers where the request does not say.
+    #[serde(default)]
+    pub store: Option<bool>,
+    /// Forbids requests to opt out of `store`.
+    #[serde(default)]
+    pub store_required: Option<bool>,
+    /// True by default; false for one that only serves as a base.
+    #[serde(default)]
     pub mentionable: Option<bool>,
+    /// At most 16 pairs; keys and values of at most 512 characters.
     #[serde(default)]
-    pub metadata: BTreeMap<String, String>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// `active` by default; a `PUT` without it leaves it as it is.
+    #[serde(default)]
+    pub status: Option<SettableStatus>,
+    /// Of an agent that is sent back.
+    #[serde(flatten, skip_serializing)]
+    #[schema(ignore)]
+    pub server: ServerFields,
 }
 
-/// The fields of `PATCH /v1/agents/{id}`: what is left out stays, `null` empties.
-#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AgentPatch {
-    #[serde(default, deserialize_with = "present")]
-    pub name: Option<String>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>)]
-    pub display_name: Option<Option<String>>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>)]
-    pub description: Option<Option<String>>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<Avatar>)]
-    pub avatar: Option<Option<Avatar>>,
-    #[serde(default, deserialize_with = "present")]
-    pub instructions: Option<String>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<String>)]
-    pub model: Option<Option<String>>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<u32>)]
-    pub max_output_tokens: Option<Option<u32>>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<f64>)]
-    pub temperature: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<f64>)]
-    pub top_p: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "present")]
-    pub capabilities: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "present")]
-    pub role: Option<AgentRole>,
-    #[serde(default, deserialize_with = "present")]
-    pub mentionable: Option<bool>,
-    /// Merged by key; `null` removes one.
-    #[serde(default, deserialize_with = "present")]
-    pub metadata: Option<BTreeMap<String, Option<String>>>,
-    #[serde(default, deserialize_with = "present")]
-    pub status: Option<SettableStatus>,
+/// Takes the fields that only the server sets, and nothing else.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ServerFields;
+
+impl<'de> Deserialize<'de> for ServerFields {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let rest: BTreeMap<String, Unread> = BTreeMap::deserialize(d)?;
+        match rest
+            .keys()
+            .find(|key| !SERVER_FIELDS.contains(&key.as_str()))
+        {
+            Some(key) => Err(serde::de::Error::custom(format!(
+                "unknown field `{key}`: see the fields of an agent in /docs"
+            ))),
+            None => Ok(Self),
+        }
+    }
 }
 
 /// What an admin can switch an agent to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettableStatus {
     Active,
     Inactive,
     Archived,
+}
+
+impl SettableStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Inactive => "inactive",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// The fields of `PATCH`: what is left out stays, `null` empties. `tools`, `memory` and `agency` are replaced whole; `metadata`
+/// is merged by key, and `null` removes one.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct AgentPatch(Map<String, Value>);
+
+impl utoipa::PartialSchema for AgentPatch {
+    /// Those of `NewAgent`, none of them required.
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        let mut schema = <NewAgent as utoipa::PartialSchema>::schema();
+        if let utoipa::openapi::RefOr::T(utoipa::openapi::schema::Schema::Object(object)) =
+            &mut schema
+        {
+            object.required.clear();
+            object.description = Some(
+                "What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one."
+                    .to_owned(),
+            );
+        }
+        schema
+    }
+}
+
+impl utoipa::ToSchema for AgentPatch {
+    fn schemas(
+        schemas: &mut Vec<(
+            String,
+            utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
+        )>,
+    ) {
+        <NewAgent as utoipa::ToSchema>::schemas(schemas);
+    }
 }
 
 fn units(text: &str) -> usize {
@@ -108,7 +209,15 @@ fn invalid(param: &'static str, text: impl Into<String>) -> AgentError {
     AgentError::Invalid(text.into(), param)
 }
 
-/// Checks every rule of AGENT-PLATFORM §1 on a whole profile.
+/// At most so many texts of 1 to `units_max` characters.
+fn lines_fit(lines: &[String], count_max: usize, units_max: usize) -> bool {
+    lines.len() <= count_max
+        && lines
+            .iter()
+            .all(|line| !line.trim().is_empty() && units(line) <= units_max)
+}
+
+/// Checks every rule of AGENT-PLATFORM §1 that a profile can keep or break by itself.
 pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if let Some(name) = &profile.display_name {
         DisplayName::parse(name, "display_name")?;
@@ -122,6 +231,18 @@ pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if profile.instructions.len() > INSTRUCTIONS_BYTES_MAX {
         return Err(AgentError::InstructionsTooLarge(profile.instructions.len()));
     }
+    if let Some(identity) = &profile.identity
+        && identity.len() > IDENTITY_BYTES_MAX
+    {
+        return Err(AgentError::FileTooLarge(identity.len()));
+    }
+    check_texts(profile)?;
+    check_numbers(profile)?;
+    check_lists(profile)?;
+    check_metadata(&profile.metadata)
+}
+
+fn check_texts(profile: &Profile) -> Result<(), AgentError> {
     if profile
         .description
         .as_deref()
@@ -132,56 +253,35 @@ pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
             format!("the description has at most {DESCRIPTION_UNITS_MAX} characters"),
         ));
     }
-    if profile
-        .model
-        .as_deref()
-        .is_some_and(|text| text.trim().is_empty() || units(text) > MODEL_UNITS_MAX)
+    let names_model = |text: &str| !text.trim().is_empty() && units(text) <= MODEL_UNITS_MAX;
+    let model_rule = || {
+        format!(
+            "a model's name has 1 to {MODEL_UNITS_MAX} characters; null means the server's default"
+        )
+    };
+    if !profile.model.as_deref().is_none_or(names_model) {
+        return Err(invalid("model", model_rule()));
+    }
+    if let Some(memory) = &profile.memory {
+        if !memory.summary_model.as_deref().is_none_or(names_model) {
+            return Err(invalid("memory.summary_model", model_rule()));
+        }
+        if !lines_fit(&memory.vector_store_ids, STORES_MAX, MODEL_UNITS_MAX) {
+            return Err(invalid(
+                "memory.vector_store_ids",
+                format!("at most {STORES_MAX} ids of 1 to {MODEL_UNITS_MAX} characters"),
+            ));
+        }
+    }
+    if let Some(name) = profile
+        .prompting
+        .as_ref()
+        .and_then(|p| p.profile.as_deref())
+        && !(1..=64).contains(&units(name.trim()))
     {
         return Err(invalid(
-            "model",
-            format!(
-                "a model's name has 1 to {MODEL_UNITS_MAX} characters; null means the server's default"
-            ),
-        ));
-    }
-    if !(1..=MAX_OUTPUT_TOKENS_MAX).contains(&profile.max_output_tokens) {
-        return Err(invalid(
-            "max_output_tokens",
-            format!("max_output_tokens is from 1 to {MAX_OUTPUT_TOKENS_MAX}"),
-        ));
-    }
-    if profile
-        .temperature
-        .is_some_and(|t| !(0.0..=2.0).contains(&t))
-    {
-        return Err(invalid("temperature", "temperature is from 0 to 2"));
-    }
-    if profile.top_p.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
-        return Err(invalid("top_p", "top_p is from 0 to 1"));
-    }
-    if profile.capabilities.len() > CAPABILITIES_MAX
-        || profile
-            .capabilities
-            .iter()
-            .any(|tag| tag.trim().is_empty() || units(tag) > CAPABILITY_UNITS_MAX)
-    {
-        return Err(invalid(
-            "capabilities",
-            format!("at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters"),
-        ));
-    }
-    if profile.metadata.len() > METADATA_KEYS_MAX {
-        return Err(invalid(
-            "metadata",
-            format!("metadata has at most {METADATA_KEYS_MAX} keys"),
-        ));
-    }
-    if profile.metadata.iter().any(|(key, value)| {
-        key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX
-    }) {
-        return Err(invalid(
-            "metadata",
-            format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters"),
+            "prompting.profile",
+            "a prompt profile's name has 1 to 64 characters",
         ));
     }
     if let Some(avatar) = &profile.avatar {
@@ -204,116 +304,408 @@ pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     Ok(())
 }
 
+fn check_numbers(profile: &Profile) -> Result<(), AgentError> {
+    if profile
+        .max_output_tokens
+        .is_some_and(|n| !(1..=OUTPUT_TOKENS_MAX).contains(&n))
+    {
+        return Err(invalid(
+            "max_output_tokens",
+            format!("max_output_tokens is from 1 to {OUTPUT_TOKENS_MAX}"),
+        ));
+    }
+    if profile
+        .temperature
+        .is_some_and(|t| !(0.0..=2.0).contains(&t))
+    {
+        return Err(invalid("temperature", "temperature is from 0 to 2"));
+    }
+    if profile.top_p.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
+        return Err(invalid("top_p", "top_p is from 0 to 1"));
+    }
+    if let Some(memory) = &profile.memory
+        && memory
+            .conversation_retention_days
+            .is_some_and(|days| days > RETENTION_DAYS_MAX)
+    {
+        return Err(invalid(
+            "memory.conversation_retention_days",
+            format!("conversation_retention_days is from 0 to {RETENTION_DAYS_MAX}"),
+        ));
+    }
+    if let Some(sentiment) = &profile.sentiment {
+        let counts = [sentiment.history_window, sentiment.consecutive_turns];
+        let scores = [
+            sentiment.frustration_threshold,
+            sentiment.satisfaction_threshold,
+        ];
+        if counts
+            .into_iter()
+            .flatten()
+            .any(|n| !(1..=100).contains(&n))
+            || scores
+                .into_iter()
+                .flatten()
+                .any(|score| !(-1.0..=1.0).contains(&score))
+        {
+            return Err(invalid(
+                "sentiment",
+                "numbers of turns are from 1 to 100, thresholds from -1 to 1",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_lists(profile: &Profile) -> Result<(), AgentError> {
+    if !lines_fit(
+        &profile.capabilities,
+        CAPABILITIES_MAX,
+        CAPABILITY_UNITS_MAX,
+    ) {
+        return Err(invalid(
+            "capabilities",
+            format!("at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters"),
+        ));
+    }
+    if profile.tools.len() > TOOLS_MAX {
+        return Err(invalid("tools", format!("at most {TOOLS_MAX} tools")));
+    }
+    for tool in &profile.tools {
+        if let Some(problem) = tool.problem() {
+            return Err(invalid("tools", problem));
+        }
+        if let Some(id) = tool.registry_id() {
+            return Err(AgentError::NoSuchTool(id.to_owned()));
+        }
+    }
+    if let Some(agency) = &profile.agency {
+        let fits = agency
+            .lists()
+            .iter()
+            .all(|(_, lines)| lines_fit(lines, LINES_MAX, LINE_UNITS_MAX));
+        let described = agency
+            .role_description
+            .as_deref()
+            .is_none_or(|text| units(text) <= ROLE_DESCRIPTION_UNITS_MAX);
+        if !fits || !described {
+            return Err(invalid(
+                "agency",
+                format!(
+                    "role_description has at most {ROLE_DESCRIPTION_UNITS_MAX} characters, each list at most {LINES_MAX} lines of 1 to {LINE_UNITS_MAX}"
+                ),
+            ));
+        }
+    }
+    if let Some(trust) = &profile.trust {
+        let lists = [&trust.autonomous, &trust.approve, &trust.escalate];
+        let rules_fit = trust.approval_rules.len() <= LINES_MAX
+            && trust.approval_rules.iter().all(|rule| {
+                (1..=CAPABILITY_UNITS_MAX).contains(&units(rule.action.trim()))
+                    && rule
+                        .timeout_s
+                        .is_none_or(|s| (1..=APPROVAL_TIMEOUT_S_MAX).contains(&s))
+                    && (rule.requires == super::parts::Approver::SpecificUser)
+                        == rule.user_id.is_some()
+            });
+        if !rules_fit
+            || !lists
+                .iter()
+                .all(|list| lines_fit(list, LINES_MAX, CAPABILITY_UNITS_MAX))
+        {
+            return Err(invalid(
+                "trust",
+                "actions have 1 to 64 characters, lists at most 50 of them; a rule has a user_id exactly when it requires specific_user, and a timeout_s from 1 to 604800",
+            ));
+        }
+    }
+    if let Some(access) = &profile.access_control
+        && access.allowed_subjects.len() + access.denied_subjects.len() > SUBJECTS_MAX
+    {
+        return Err(invalid(
+            "access_control",
+            format!("at most {SUBJECTS_MAX} people and roles"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), AgentError> {
+    if metadata.len() > METADATA_KEYS_MAX {
+        return Err(invalid(
+            "metadata",
+            format!("metadata has at most {METADATA_KEYS_MAX} keys"),
+        ));
+    }
+    if metadata.iter().any(|(key, value)| {
+        key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX
+    }) {
+        return Err(invalid(
+            "metadata",
+            format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters"),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that what a profile names exists in its workspace; the base is looked up where it is merged in. What it named
+/// `before` may be gone since.
+pub(in crate::agents) async fn check_names(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    if let Some(id) = &profile.persona_id {
+        return Err(AgentError::NoSuchPersona(id.clone()));
+    }
+    let own = profile.sandbox_policy_id.iter();
+    let of_tools = profile.tools.iter().filter_map(|tool| match tool {
+        Tool::CodeInterpreter(tool) => tool.sandbox_policy_id.as_ref(),
+        _ => None,
+    });
+    for id in own.chain(of_tools) {
+        let unknown = || AgentError::NoSuchSandboxPolicy(id.clone());
+        let parsed: SandboxPolicyId = id.parse().map_err(|_| unknown())?;
+        c.q("select id from sandbox_policies where workspace_id = $1 and id = $2")
+            .bind(workspace)
+            .bind(parsed)
+            .opt::<(SandboxPolicyId,)>()
+            .await?
+            .ok_or_else(unknown)?;
+    }
+    let known: Vec<UserId> = before
+        .and_then(|profile| profile.access_control.as_ref())
+        .map(|access| access.people().collect())
+        .unwrap_or_default();
+    let listed = profile
+        .access_control
+        .iter()
+        .flat_map(AccessControl::people);
+    let rules = profile.trust.iter().flat_map(|trust| &trust.approval_rules);
+    let named = listed
+        .map(|user| (user, "access_control"))
+        .chain(rules.filter_map(|rule| Some((rule.user_id?, "trust"))));
+    for (user, param) in named {
+        if known.contains(&user) {
+            continue;
+        }
+        c.q("select user_id from members where workspace_id = $1 and user_id = $2")
+            .bind(workspace)
+            .bind(user)
+            .opt::<(UserId,)>()
+            .await?
+            .ok_or_else(|| AgentError::NoSuchMember(user.to_string(), param))?;
+    }
+    Ok(())
+}
+
+/// A form, taken apart: what a version keeps, what the row keeps, and what is done beside it.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    pub name: String,
+    pub mentionable: bool,
+    pub profile: Profile,
+    /// `None`: as it is.
+    pub status: Option<SettableStatus>,
+    /// The role that was asked for, if any.
+    pub role: Option<AgentRole>,
+}
+
 impl NewAgent {
-    /// The first version, checked.
-    ///
     /// # Errors
-    /// `Invalid` with the field, `InstructionsTooLarge`, or a bad name.
-    pub fn into_profile(self) -> Result<(String, bool, Profile), AgentError> {
+    /// `Invalid` with the field, `InstructionsTooLarge`, `FileTooLarge` for the identity, or a bad name.
+    pub fn into_parts(self) -> Result<Parts, AgentError> {
         handles::check(&self.name, "name")?;
+        let role = self.role;
+        let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let profile = Profile {
             display_name: self.display_name,
-            description: self.description,
+            description: filled(self.description),
             avatar: self.avatar,
             instructions: self.instructions,
+            identity: filled(self.identity),
             model: self.model,
-            max_output_tokens: self.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT),
+            max_output_tokens: self.max_output_tokens,
             temperature: self.temperature,
             top_p: self.top_p,
-            capabilities: self.capabilities,
-            role: self.role,
-            metadata: self.metadata,
+            capabilities: self.capabilities.unwrap_or_default(),
+            role: role.filter(|role| *role != AgentRole::Primary),
+            agency: self.agency.filter(|agency| *agency != Agency::default()),
+            tools: self.tools.unwrap_or_default(),
+            sandbox_policy_id: self.sandbox_policy_id,
+            memory: self.memory,
+            prompting: self.prompting,
+            sentiment: self.sentiment,
+            trust: self.trust,
+            persona_id: self.persona_id,
+            base_profile_id: self.base_profile_id,
+            access_control: self.access_control.filter(|access| !access.is_open()),
+            store: self.store,
+            store_required: self.store_required,
+            metadata: self.metadata.unwrap_or_default(),
         };
         check(&profile)?;
-        Ok((self.name, self.mentionable.unwrap_or(true), profile))
+        Ok(Parts {
+            name: self.name,
+            mentionable: self.mentionable.unwrap_or(true),
+            profile,
+            status: self.status,
+            role,
+        })
+    }
+
+    /// The form that would make this agent.
+    pub(super) fn of(row: &Row) -> Self {
+        let profile = row.profile.0.clone();
+        Self {
+            name: row.name.clone(),
+            mentionable: Some(row.mentionable),
+            ..Self::of_profile(profile)
+        }
+    }
+
+    /// Everything but what the row keeps: name, mentionable, status.
+    pub(super) fn of_profile(profile: Profile) -> Self {
+        Self {
+            display_name: profile.display_name,
+            description: profile.description,
+            avatar: profile.avatar,
+            instructions: profile.instructions,
+            identity: profile.identity,
+            model: profile.model,
+            max_output_tokens: profile.max_output_tokens,
+            temperature: profile.temperature,
+            top_p: profile.top_p,
+            capabilities: Some(profile.capabilities),
+            role: profile.role.filter(|role| *role != AgentRole::Primary),
+            agency: profile.agency,
+            tools: Some(profile.tools),
+            sandbox_policy_id: profile.sandbox_policy_id,
+            memory: profile.memory,
+            prompting: profile.prompting,
+            sentiment: profile.sentiment,
+            trust: profile.trust,
+            persona_id: profile.persona_id,
+            base_profile_id: profile.base_profile_id,
+            access_control: profile.access_control,
+            store: profile.store,
+            store_required: profile.store_required,
+            metadata: Some(profile.metadata),
+            ..Self::default()
+        }
     }
 }
 
 impl AgentPatch {
-    pub(super) fn apply(&self, profile: &Profile) -> Profile {
-        let mut new = profile.clone();
-        let set = |old: &mut Option<String>, given: &Option<Option<String>>| {
-            if let Some(value) = given {
-                old.clone_from(value);
-            }
-        };
-        set(&mut new.display_name, &self.display_name);
-        set(&mut new.description, &self.description);
-        set(&mut new.model, &self.model);
-        if let Some(value) = &self.avatar {
-            new.avatar.clone_from(value);
-        }
-        if let Some(value) = &self.instructions {
-            new.instructions.clone_from(value);
-        }
-        if let Some(value) = self.max_output_tokens {
-            new.max_output_tokens = value.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT);
-        }
-        if let Some(value) = self.temperature {
-            new.temperature = value;
-        }
-        if let Some(value) = self.top_p {
-            new.top_p = value;
-        }
-        if let Some(value) = &self.capabilities {
-            new.capabilities.clone_from(value);
-        }
-        if let Some(value) = self.role {
-            new.role = value;
-        }
-        for (key, value) in self.metadata.iter().flatten() {
-            match value {
-                Some(value) => new.metadata.insert(key.clone(), value.clone()),
-                None => new.metadata.remove(key),
-            };
-        }
-        new
+    /// A patch of one field.
+    pub fn of(field: &str, value: impl Into<Value>) -> Self {
+        Self(Map::from_iter([(field.to_owned(), value.into())]))
     }
+
+    /// Whether it says anything of a field.
+    pub(super) fn names(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    #[must_use]
+    pub fn and(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(field.to_owned(), value.into());
+        self
+    }
+
+    /// The whole form, with this patch laid over what there is.
+    ///
+    /// # Errors
+    /// `Malformed` with the field's path.
+    pub(super) fn over(&self, row: &Row) -> Result<NewAgent, AgentError> {
+        let mut form = match serde_json::to_value(NewAgent::of(row)) {
+            Ok(Value::Object(form)) => form,
+            _ => Map::new(),
+        };
+        for (key, value) in &self.0 {
+            if SERVER_FIELDS.contains(&key.as_str()) {
+                continue;
+            }
+            if key == "metadata"
+                && let (Value::Object(pairs), Some(Value::Object(kept))) =
+                    (value, form.get_mut("metadata"))
+            {
+                for (key, value) in pairs {
+                    if value.is_null() {
+                        kept.remove(key);
+                    } else {
+                        kept.insert(key.clone(), value.clone());
+                    }
+                }
+            } else if value.is_null() && ["name", "instructions"].contains(&key.as_str()) {
+                return Err(AgentError::Malformed(
+                    format!("{key} cannot be null: leave it out to keep it"),
+                    key.clone(),
+                ));
+            } else {
+                form.insert(key.clone(), value.clone());
+            }
+        }
+        parse_form(Value::Object(form))
+    }
+}
+
+/// # Errors
+/// `Malformed` with the field's path.
+pub(in crate::agents) fn parse_form(form: Value) -> Result<NewAgent, AgentError> {
+    serde_path_to_error::deserialize(form).map_err(|e| {
+        let path = e.path().to_string();
+        AgentError::Malformed(e.into_inner().to_string(), path)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn new_agent() -> NewAgent {
-        serde_json::from_value(
-            serde_json::json!({"name": "ops", "instructions": "Keep the lights on."}),
-        )
-        .unwrap()
+        serde_json::from_value(json!({"name": "ops", "instructions": "Keep the lights on."}))
+            .unwrap()
     }
 
     #[test]
     fn limits_are_counted_in_their_own_units() {
         let mut agent = new_agent();
         agent.instructions = "ü".repeat(INSTRUCTIONS_BYTES_MAX / 2);
-        assert!(agent.clone().into_profile().is_ok());
+        assert!(agent.clone().into_parts().is_ok());
         agent.instructions.push('x');
         assert!(matches!(
-            agent.into_profile(),
+            agent.into_parts(),
             Err(AgentError::InstructionsTooLarge(_))
         ));
         let mut agent = new_agent();
-        agent.metadata = (0..17).map(|n| (n.to_string(), String::new())).collect();
-        assert!(agent.into_profile().is_err());
+        let pairs = |n: usize| (0..n).map(|n| (n.to_string(), String::new())).collect();
+        agent.metadata = Some(pairs(16));
+        assert!(agent.clone().into_parts().is_ok());
+        agent.metadata = Some(pairs(17));
+        assert!(agent.into_parts().is_err());
     }
 
     #[test]
-    fn a_patch_merges_metadata_and_empties_with_null() {
-        let (_, _, mut profile) = new_agent().into_profile().unwrap();
-        profile.model = Some("m".to_owned());
-        profile.metadata = [("a", "1"), ("b", "2")]
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .into();
-        let patch: AgentPatch = serde_json::from_value(
-            serde_json::json!({"model": null, "metadata": {"a": null, "c": "3"}}),
-        )
-        .unwrap();
-        let patched = patch.apply(&profile);
-        assert_eq!(patched.model, None);
-        assert_eq!(
-            patched.metadata.into_iter().collect::<Vec<_>>(),
-            [("b".into(), "2".into()), ("c".into(), "3".into())]
-        );
-        assert_eq!(patched.instructions, profile.instructions);
+    fn what_the_server_sets_is_read_over_and_what_nobody_knows_is_refused() {
+        let mut sent = json!({"name": "ops", "instructions": "Keep.", "version": 7, "created_at": null, "is_default": true});
+        assert!(parse_form(sent.clone()).is_ok());
+        sent["colour"] = json!("red");
+        let Err(AgentError::Malformed(text, _)) = parse_form(sent) else {
+            panic!("an unknown field was taken");
+        };
+        assert!(text.contains("colour"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_type_names_its_field() {
+        let sent = json!({"name": "ops", "instructions": "Keep.", "metadata": {"a": 1}});
+        let Err(AgentError::Malformed(_, path)) = parse_form(sent) else {
+            panic!("a number was taken for a text");
+        };
+        assert!(path.starts_with("metadata"), "{path}");
     }
 }

@@ -1,7 +1,8 @@
 //! Agent profiles: what an agent is, as a row. It exists between calls as configuration only.
 //!
-//! Every change is a version: `agent_versions` keeps each state whole, as written and as resolved, and tasks name
-//! the version they run with.
+//! Every change is a version: `agent_versions` keeps each state whole, as written and with its bases merged in, and tasks
+//! name the version they run with. A change of a base makes a version of each agent below it, so what a version says
+//! never changes.
 
 use std::collections::BTreeMap;
 
@@ -13,60 +14,88 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
+/// A whole agent, from agents as `a`, workspaces as `w` and policies as `p`; the text that follows says which.
 macro_rules! agent_sql {
     ($tail:literal) => {
         concat!(
-            "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.created_by, \
-             a.created_at, a.updated_at, w.default_agent_id from agents a join workspaces w on w.id = a.workspace_id ",
+            "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.access, \
+             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools from agents a \
+             join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id ",
             $tail
         )
     };
 }
 
+mod announce;
 mod change;
 mod find;
 mod form;
+mod identity;
+mod inherit;
+mod list;
+mod parts;
+mod remove;
+mod store;
+pub mod tools;
+mod versions;
 
-pub use change::{FirstVersion, create_agent, insert_agent, patch_agent};
-pub use find::{
-    Askable, Filter, HandleOwner, Resolved, find_askable, find_by_handle, find_default, get_agent,
-    get_by_reference, get_resolved, list_agents, newest_version, shown_name,
+pub use change::{
+    CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
-pub use form::{AgentPatch, NewAgent, SettableStatus};
+pub use find::{
+    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_usable,
+    get_agent, get_by_reference, get_resolved, get_visible, newest_version, shown_name,
+};
+pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
+pub(in crate::agents) use form::{check_names, parse_form};
+pub use identity::shown_identity;
+pub use inherit::Base;
+pub(in crate::agents) use inherit::resolve_draft;
+pub use list::{Filter, list_agents};
+pub use parts::{
+    AccessControl, Agency, AgentRole, Avatar, Compaction, Memory, Prompting, Sentiment, Subject,
+    Trust, may_see, may_use,
+};
+pub use remove::{Archived, archive_agent, delete_agent};
+pub use store::{FirstVersion, insert_agent};
+pub use tools::{Tool, ToolKind};
+pub use versions::{
+    AgentDiff, AgentVersion, FieldChange, VersionSummary, diff, get_resolved_agent, get_version,
+    list_versions,
+};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Avatar {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emoji: Option<String>,
-    /// `#rrggbb`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub color: Option<String>,
-}
+/// In tokens, where neither the agent nor a base says otherwise (AGENT-PLATFORM §1).
+pub const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentRole {
-    Primary,
-    #[default]
-    Specialist,
-    Reviewer,
-    Orchestrator,
-}
-
-/// The part of an agent that its versions keep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The part of an agent that its versions keep, as it was written: what is unset is left to the base.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Profile {
     pub display_name: Option<String>,
     pub description: Option<String>,
     pub avatar: Option<Avatar>,
     pub instructions: String,
+    /// The text of IDENTITY.md.
+    pub identity: Option<String>,
     pub model: Option<String>,
-    pub max_output_tokens: u32,
+    pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub capabilities: Vec<String>,
-    pub role: AgentRole,
+    /// Never `primary`.
+    pub role: Option<AgentRole>,
+    pub agency: Option<Agency>,
+    pub tools: Vec<Tool>,
+    pub sandbox_policy_id: Option<String>,
+    pub memory: Option<Memory>,
+    pub prompting: Option<Prompting>,
+    pub sentiment: Option<Sentiment>,
+    pub trust: Option<Trust>,
+    pub persona_id: Option<String>,
+    pub base_profile_id: Option<AgentId>,
+    pub access_control: Option<AccessControl>,
+    pub store: Option<bool>,
+    pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -74,6 +103,42 @@ impl Profile {
     /// What people call it.
     pub fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.display_name.as_deref().unwrap_or(name)
+    }
+
+    /// How long its answers may be, in tokens.
+    pub fn output_tokens_max(&self) -> u32 {
+        self.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT)
+    }
+}
+
+/// The part of a profile that lists show and search by; a column of its own, so that no list reads long texts.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Brief {
+    display_name: Option<String>,
+    description: Option<String>,
+    avatar: Option<Avatar>,
+    capabilities: Vec<String>,
+    role: Option<AgentRole>,
+    model: Option<String>,
+    base_profile_id: Option<AgentId>,
+    access_control: Option<AccessControl>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl From<&Profile> for Brief {
+    fn from(profile: &Profile) -> Self {
+        Self {
+            display_name: profile.display_name.clone(),
+            description: profile.description.clone(),
+            avatar: profile.avatar.clone(),
+            capabilities: profile.capabilities.clone(),
+            role: profile.role,
+            model: profile.model.clone(),
+            base_profile_id: profile.base_profile_id,
+            access_control: profile.access_control.clone(),
+            metadata: profile.metadata.clone(),
+        }
     }
 }
 
@@ -89,17 +154,32 @@ pub struct AgentSummary {
     pub description: Option<String>,
     pub avatar: Option<Avatar>,
     pub capabilities: Vec<String>,
+    /// `primary` is the workspace's default agent.
     pub role: AgentRole,
-    /// Null: the server's default.
+    /// Null: the base's, else the server's default.
     pub model: Option<String>,
+    /// False for one that only serves as a base.
     pub mentionable: bool,
     pub is_default: bool,
     pub is_system: bool,
     /// One of `active`, `inactive`, `archived`.
     pub status: String,
     pub version: i64,
+    /// The agent whose profile comes before this one's.
+    pub base_profile_id: Option<AgentId>,
+    /// Who may use it; null is everyone.
+    pub access_control: Option<AccessControl>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// A tool, and whether a model is ever told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct ShownTool {
+    #[serde(flatten)]
+    pub tool: Tool,
+    /// False for what nothing here runs, and for kinds that the workspace does not allow.
+    pub available: bool,
 }
 
 /// A whole agent.
@@ -110,17 +190,25 @@ pub struct Agent {
     pub workspace_id: WorkspaceId,
     /// Markdown; the personality as one text.
     pub instructions: String,
-    pub max_output_tokens: u32,
+    /// Markdown; the text of IDENTITY.md.
+    pub identity: Option<String>,
+    /// 4096 where nothing is set; null where a base decides.
+    pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    pub agency: Option<Agency>,
+    pub tools: Vec<ShownTool>,
+    pub sandbox_policy_id: Option<String>,
+    pub memory: Option<Memory>,
+    pub prompting: Option<Prompting>,
+    pub sentiment: Option<Sentiment>,
+    pub trust: Option<Trust>,
+    pub persona_id: Option<String>,
+    pub store: Option<bool>,
+    pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
     /// Null for the agents that a workspace begins with.
     pub created_by: Option<UserId>,
-}
-
-#[derive(Serialize)]
-struct AgentEvent<'a> {
-    agent: &'a Agent,
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -133,41 +221,91 @@ struct Row {
     mentionable: bool,
     version: i64,
     profile: Json<Profile>,
+    /// With the base's word where the profile has none.
+    access: Option<Json<AccessControl>>,
     created_by: Option<UserId>,
     created_at: Timestamp,
     updated_at: Timestamp,
     default_agent_id: Option<AgentId>,
+    allowed_tools: Option<Json<Vec<ToolKind>>>,
 }
 
-impl From<Row> for Agent {
-    fn from(row: Row) -> Self {
-        let profile = row.profile.0;
-        Self {
+impl Row {
+    fn is_default(&self) -> bool {
+        self.default_agent_id == Some(self.id)
+    }
+
+    fn access(&self) -> Option<&AccessControl> {
+        self.access.as_ref().map(|access| &access.0)
+    }
+
+    /// The agent with another profile in the place of its own.
+    fn with_profile(&self, profile: Profile) -> Agent {
+        let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
+        let has_base = profile.base_profile_id.is_some();
+        Agent {
             summary: AgentSummary {
-                id: row.id,
+                id: self.id,
                 object: "agent_profile",
-                name: row.name,
+                name: self.name.clone(),
                 display_name: profile.display_name,
                 description: profile.description,
                 avatar: profile.avatar,
                 capabilities: profile.capabilities,
-                role: profile.role,
+                role: shown_role(self.is_default(), profile.role),
                 model: profile.model,
-                mentionable: row.mentionable,
-                is_default: row.default_agent_id == Some(row.id),
-                is_system: row.is_system,
-                status: row.status,
-                version: row.version,
-                created_at: row.created_at,
-                updated_at: row.updated_at,
+                mentionable: self.mentionable,
+                is_default: self.is_default(),
+                is_system: self.is_system,
+                status: self.status.clone(),
+                version: self.version,
+                base_profile_id: profile.base_profile_id,
+                access_control: profile.access_control,
+                created_at: self.created_at,
+                updated_at: self.updated_at,
             },
-            workspace_id: row.workspace_id,
+            workspace_id: self.workspace_id,
             instructions: profile.instructions,
-            max_output_tokens: profile.max_output_tokens,
+            identity: profile.identity,
+            max_output_tokens: profile
+                .max_output_tokens
+                .or((!has_base).then_some(MAX_OUTPUT_TOKENS_DEFAULT)),
             temperature: profile.temperature,
             top_p: profile.top_p,
+            agency: profile.agency,
+            tools: profile
+                .tools
+                .into_iter()
+                .map(|tool| ShownTool {
+                    available: tool.is_available(allowed),
+                    tool,
+                })
+                .collect(),
+            sandbox_policy_id: profile.sandbox_policy_id,
+            memory: profile.memory,
+            prompting: profile.prompting,
+            sentiment: profile.sentiment,
+            trust: profile.trust,
+            persona_id: profile.persona_id,
+            store: profile.store,
+            store_required: profile.store_required,
             metadata: profile.metadata,
-            created_by: row.created_by,
+            created_by: self.created_by,
         }
+    }
+}
+
+/// `primary` is the default agent, whatever its profile says.
+fn shown_role(is_default: bool, stored: Option<AgentRole>) -> AgentRole {
+    match stored {
+        _ if is_default => AgentRole::Primary,
+        None | Some(AgentRole::Primary) => AgentRole::Specialist,
+        Some(role) => role,
+    }
+}
+
+impl From<Row> for Agent {
+    fn from(row: Row) -> Self {
+        row.with_profile(row.profile.0.clone())
     }
 }

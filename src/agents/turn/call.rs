@@ -163,7 +163,7 @@ impl Turns {
             model: manifest.model.clone(),
             system: manifest.prompt.system.clone(),
             turns: manifest.prompt.turns(),
-            max_output_tokens: agent.profile.max_output_tokens,
+            max_output_tokens: agent.profile.output_tokens_max(),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
             json_schema: None,
@@ -199,8 +199,7 @@ impl Turns {
             Err(_) => return Ok(Err(nothing(Failure::Timeout))),
         };
 
-        let shown = agent.profile.shown_name(&agent.name);
-        let mut reply = Reply::new(self, task, *lease, agent, shown);
+        let mut reply = Reply::new(self, task, *lease, agent);
         let mut stopped: Option<StopReason> = None;
         let mut usage = None;
         let mut patience = started + self.task_timeout;

@@ -122,7 +122,7 @@ impl Turns {
                 left_out,
                 summarised,
                 context_window: window,
-                reserve: u64::from(agent.profile.max_output_tokens),
+                reserve: u64::from(agent.profile.output_tokens_max()),
             };
             let outcome = tokio::select! {
                 outcome = self.call(&task, &lease, &agent, &manifest) => outcome?,

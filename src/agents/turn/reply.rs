@@ -41,19 +41,13 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    pub(super) fn new(
-        turns: &'a Turns,
-        task: &'a Task,
-        lease: Lease,
-        agent: &'a Resolved,
-        shown: &str,
-    ) -> Self {
+    pub(super) fn new(turns: &'a Turns, task: &'a Task, lease: Lease, agent: &'a Resolved) -> Self {
         Self {
             turns,
             task,
             lease,
             agent,
-            stripper: Some(LabelStripper::new(shown)),
+            stripper: Some(LabelStripper::new(&agent.shown_name)),
             text: String::new(),
             opened: false,
             has_unsent: false,

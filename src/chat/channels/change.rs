@@ -140,10 +140,7 @@ pub async fn open_direct(
     }
     if let Some(id) = agent {
         actor.require(Scope::AgentsUse)?;
-        if profiles::find_askable(c, actor.workspace, id)
-            .await?
-            .is_none()
-        {
+        if profiles::find_askable(c, actor, id).await?.is_none() {
             return Err(ChatError::NoSuchAgent(id.to_string()));
         }
     }

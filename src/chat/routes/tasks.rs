@@ -75,7 +75,7 @@ async fn list_tasks(
         access::thread(&mut c, &caller, thread).await?;
     }
     if let Some(agent) = agent {
-        crate::agents::profiles::get_agent(&mut c, actor.workspace, agent).await?;
+        crate::agents::profiles::get_visible(&mut c, &actor, agent).await?;
     }
     if let Some(id) = page.after.or(page.before) {
         visible_task(&mut c, &caller, id).await?;

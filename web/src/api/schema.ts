@@ -89,6 +89,23 @@ export interface paths {
         patch: operations["update_action_item"];
         trace?: never;
     };
+    "/v1/agent-templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Agents to begin with: post one's fields to make it */
+        get: operations["list_templates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents": {
         parameters: {
             query?: never;
@@ -96,11 +113,45 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agents of the workspace, oldest first */
+        /** Agents of the workspace that one may see, oldest first */
         get: operations["list_agents"];
         put?: never;
         /** Make an agent */
         post: operations["create_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an agent of an export, or of its files */
+        post: operations["import_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** What a draft would be told; stores nothing */
+        post: operations["preview_agent"];
         delete?: never;
         options?: never;
         head?: never;
@@ -116,13 +167,170 @@ export interface paths {
         };
         /** An agent; `main` is the workspace's default */
         get: operations["get_agent"];
+        /** Replace an agent; what is left out has its default again */
+        put: operations["put_agent"];
+        post?: never;
+        /** Archive an agent, or delete it for good */
+        delete: operations["delete_agent"];
+        options?: never;
+        head?: never;
+        /** Change an agent; each change is a version */
+        patch: operations["patch_agent"];
+        trace?: never;
+    };
+    "/v1/agents/{id}/default": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an agent the workspace's default */
+        post: operations["make_default"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/duplicate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copy an agent */
+        post: operations["duplicate_agent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An agent with its files, to take elsewhere */
+        get: operations["export_agent"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change an agent; each change is a version */
-        patch: operations["patch_agent"];
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every file of an agent, by path */
+        get: operations["list_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file of an agent */
+        get: operations["get_file"];
+        /** Write a file of an agent; SOUL.md and IDENTITY.md change its profile */
+        put: operations["put_file"];
+        post?: never;
+        /** Delete a file of an agent */
+        delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Write an earlier version again, as a new one */
+        post: operations["roll_back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Versions of an agent, newest first */
+        get: operations["list_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One version: as it was written, and with its bases merged in */
+        get: operations["get_version"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{id}/versions/{version}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a version changed */
+        get: operations["diff_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/api-keys": {
@@ -803,6 +1011,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rpc/{method}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Call a method by its name
+         * @description `agents.list {}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
+         *     `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
+         *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
+         *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
+         */
+        post: operations["call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sandbox-policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sandbox policies of the workspace, oldest first */
+        get: operations["list_sandbox_policies"];
+        put?: never;
+        /** Make a sandbox policy */
+        post: operations["create_sandbox_policy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sandbox-policies/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A sandbox policy */
+        get: operations["get_sandbox_policy"];
+        /** Replace a sandbox policy */
+        put: operations["put_sandbox_policy"];
+        post?: never;
+        /** Delete a sandbox policy that nothing names */
+        delete: operations["delete_sandbox_policy"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/snapshot": {
         parameters: {
             query?: never;
@@ -1012,6 +1280,60 @@ export interface paths {
         patch: operations["update_workspace"];
         trace?: never;
     };
+    "/v1/workspaces/{id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The workspace's own files for all its agents */
+        get: operations["list_shared_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file that all agents of the workspace have who have none of their own */
+        get: operations["get_shared_file"];
+        /** Write AGENTS.md or TOOLS.md for all agents of the workspace */
+        put: operations["put_shared_file"];
+        post?: never;
+        /** Delete a file that all agents of the workspace have */
+        delete: operations["delete_shared_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{id}/policy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What holds for every agent of the workspace */
+        get: operations["get_policy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change what holds for every agent of the workspace */
+        patch: operations["patch_policy"];
+        trace?: never;
+    };
     "/v1/ws": {
         parameters: {
             query?: never;
@@ -1036,6 +1358,13 @@ export interface components {
         Accepted: {
             workspace: components["schemas"]["Workspace"];
             member: components["schemas"]["Member"];
+        };
+        /** @description Who may use the agent: ids of people and `role:…`. Denied wins; nobody allowed means everyone. */
+        AccessControl: {
+            /** @default [] */
+            allowed_subjects: string[];
+            /** @default [] */
+            denied_subjects: string[];
         };
         /** @description A signed-in person and where they are a member. */
         Account: {
@@ -1067,48 +1396,121 @@ export interface components {
         };
         /** @description `item_` and 26 base-32 characters */
         ActionItemId: string;
+        /** @description What the agent is responsible for; becomes a part of what the model is told. */
+        Agency: {
+            /** @default null */
+            role_description: string | null;
+            /** @default [] */
+            responsibilities: string[];
+            /** @default [] */
+            expected_outputs: string[];
+            /** @default [] */
+            constraints: string[];
+            /** @default [] */
+            delegation_rules: string[];
+        };
         /** @description A whole agent. */
         Agent: components["schemas"]["AgentSummary"] & {
             workspace_id: components["schemas"]["WorkspaceId"];
             /** @description Markdown; the personality as one text. */
             instructions: string;
-            /** Format: int32 */
-            max_output_tokens: number;
-            /** Format: double */
-            temperature?: number | null;
-            /** Format: double */
-            top_p?: number | null;
-            metadata: {
-                [key: string]: string;
-            };
-            created_by?: components["schemas"]["UserId"] | null;
-        };
-        /** @description `agent_` and 26 base-32 characters */
-        AgentId: string;
-        /** @description The fields of `PATCH /v1/agents/{id}`: what is left out stays, `null` empties. */
-        AgentPatch: {
-            name?: string | null;
-            display_name?: string | null;
-            description?: string | null;
-            avatar?: components["schemas"]["Avatar"] | null;
-            instructions?: string | null;
-            model?: string | null;
-            /** Format: int32 */
+            /** @description Markdown; the text of IDENTITY.md. */
+            identity?: string | null;
+            /**
+             * Format: int32
+             * @description 4096 where nothing is set; null where a base decides.
+             */
             max_output_tokens?: number | null;
             /** Format: double */
             temperature?: number | null;
             /** Format: double */
             top_p?: number | null;
+            agency?: components["schemas"]["Agency"] | null;
+            tools: components["schemas"]["ShownTool"][];
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: string | null;
+            store?: boolean | null;
+            store_required?: boolean | null;
+            metadata: {
+                [key: string]: string;
+            };
+            created_by?: components["schemas"]["UserId"] | null;
+        };
+        /** @description What differs between two versions, as they were written. */
+        AgentDiff: {
+            /** @description Always `agent_diff`. */
+            object: string;
+            agent_id: components["schemas"]["AgentId"];
+            /** Format: int64 */
+            from: number;
+            /** Format: int64 */
+            to: number;
+            changes: components["schemas"]["FieldChange"][];
+        };
+        /** @description `agent_` and 26 base-32 characters */
+        AgentId: string;
+        /** @description What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one. */
+        AgentPatch: {
+            /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
+            name?: string;
+            display_name?: string | null;
+            description?: string | null;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            instructions?: string;
+            /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+            identity?: string | null;
+            /** @description Null: the base's, else the server's default. */
+            model?: string | null;
+            /**
+             * Format: int32
+             * @description 1 to 1000000; 4096 by default.
+             */
+            max_output_tokens?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 2; null is the provider's default.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1; null is the provider's default.
+             */
+            top_p?: number | null;
+            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
             capabilities?: string[] | null;
             role?: components["schemas"]["AgentRole"] | null;
+            agency?: components["schemas"]["Agency"] | null;
+            /** @description At most 64. */
+            tools?: components["schemas"]["Tool"][] | null;
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: string | null;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
+            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            store?: boolean | null;
+            /** @description Forbids requests to opt out of `store`. */
+            store_required?: boolean | null;
+            /** @description True by default; false for one that only serves as a base. */
             mentionable?: boolean | null;
-            /** @description Merged by key; `null` removes one. */
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
-                [key: string]: string | null;
+                [key: string]: string;
             } | null;
             status?: components["schemas"]["SettableStatus"] | null;
         };
-        /** @enum {string} */
+        /**
+         * @description What an agent is among the others. `primary` is never stored: it is the workspace's default agent.
+         * @enum {string}
+         */
         AgentRole: "primary" | "specialist" | "reviewer" | "orchestrator";
         /** @description An agent with the fields that lists and events show. */
         AgentSummary: {
@@ -1121,9 +1523,11 @@ export interface components {
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
             capabilities: string[];
+            /** @description `primary` is the workspace's default agent. */
             role: components["schemas"]["AgentRole"];
-            /** @description Null: the server's default. */
+            /** @description Null: the base's, else the server's default. */
             model?: string | null;
+            /** @description False for one that only serves as a base. */
             mentionable: boolean;
             is_default: boolean;
             is_system: boolean;
@@ -1131,8 +1535,19 @@ export interface components {
             status: string;
             /** Format: int64 */
             version: number;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description A version with all that it holds. */
+        AgentVersion: components["schemas"]["VersionSummary"] & {
+            /** @description As it was written. */
+            snapshot: components["schemas"]["NewAgent"];
+            /** @description With the bases merged in: what its tasks run with. */
+            resolved: components["schemas"]["NewAgent"];
+            /** @description Who was merged in, the farthest base first. */
+            resolved_from: components["schemas"]["Base"][];
         };
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
@@ -1144,6 +1559,27 @@ export interface components {
         };
         /** @description `key_` and 26 base-32 characters */
         ApiKeyId: string;
+        ApprovalRule: {
+            action: string;
+            requires: components["schemas"]["Approver"];
+            user_id?: components["schemas"]["UserId"] | null;
+            /**
+             * Format: int32
+             * @description Seconds; 1 to 604800.
+             */
+            timeout_s?: number | null;
+        };
+        /** @enum {string} */
+        Approver: "any_member" | "admin" | "specific_user";
+        /** @description What `DELETE /v1/agents/{id}` answers. */
+        Archived: {
+            id: components["schemas"]["AgentId"];
+            /** @description Always `agent_profile`. */
+            object: string;
+            /** @description Always `archived`. */
+            status: string;
+            deleted: boolean;
+        };
         AskedBy: {
             id: components["schemas"]["UserId"];
             name: string;
@@ -1184,6 +1620,13 @@ export interface components {
             emoji?: string | null;
             /** @description `#rrggbb` */
             color?: string | null;
+        };
+        /** @description An agent that was merged in, as it was then. */
+        Base: {
+            id: components["schemas"]["AgentId"];
+            name: string;
+            /** Format: int64 */
+            version: number;
         };
         /** @description In tokens. */
         Budget: {
@@ -1229,8 +1672,31 @@ export interface components {
             name?: string | null;
             topic?: string | null;
         };
+        CodeInterpreterTool: {
+            /** @description An id, or an object such as `{"type":"auto"}`. */
+            container?: Record<string, never> | null;
+            /** @description Instead of the agent's own. */
+            sandbox_policy_id?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+        };
+        /** @enum {string} */
+        Compaction: "off" | "standard" | "aggressive";
+        /** @description The fields of `POST /v1/agents/{id}/duplicate`. */
+        CopyForm: {
+            /** @description `NAME-copy` by default, numbered when that is taken. */
+            name?: string | null;
+            display_name?: string | null;
+        };
         /** @description `YYYY-MM-DD` */
         Day: string;
+        DelegateTool: {
+            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
+            agents?: string[] | null;
+            description?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+        };
         DirectForm: {
             /** @description With `agent_id` alone, or an empty list, only oneself. */
             member_ids?: components["schemas"]["UserId"][] | null;
@@ -1273,6 +1739,68 @@ export interface components {
             /** @description `after` lies outside of what is kept, or ahead of the newest: load the snapshot. */
             resync?: boolean;
         };
+        /** @description What `GET /v1/agents/{id}/export` answers. */
+        Export: {
+            /** @description Always `agent_export`. */
+            object: string;
+            /**
+             * Format: int32
+             * @description Always 1.
+             */
+            format: number;
+            /** @description The fields of `POST /v1/agents`, without those that name people, policies or other agents; `base` is the base's name. */
+            agent: components["schemas"]["NewAgent"];
+            /** @description By path; SOUL.md and IDENTITY.md are in `agent`. */
+            files: {
+                [key: string]: string;
+            };
+        };
+        /** @description A field that two versions have different values of. */
+        FieldChange: {
+            field: string;
+            before: Record<string, never>;
+            after: Record<string, never>;
+        };
+        File: components["schemas"]["FileSummary"] & {
+            content: string;
+        };
+        FileForm: {
+            /** @description At most 256 KiB. */
+            content: string;
+        };
+        FileSearchTool: {
+            vector_store_ids?: string[];
+            /**
+             * Format: int32
+             * @description 1 to 50.
+             */
+            max_num_results?: number | null;
+            ranking_options?: components["schemas"]["RankingOptions"] | null;
+            filters?: Record<string, never> | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+        };
+        /** @description A file in a list. */
+        FileSummary: {
+            /** @description Always `agent_file`. */
+            object: string;
+            path: string;
+            /** @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own). */
+            source: string;
+            size_bytes: number;
+            /**
+             * Format: int64
+             * @description Of `profile` the agent's version. 0: it was never written.
+             */
+            version: number;
+            updated_at?: components["schemas"]["Timestamp"] | null;
+            updated_by?: components["schemas"]["UserId"] | null;
+        };
+        /**
+         * @description From the strictest to the freest.
+         * @enum {string}
+         */
+        Filesystem: "none" | "read_only" | "read_write";
         /** @description A deep dive. */
         Fork: {
             id: components["schemas"]["ForkId"];
@@ -1334,9 +1862,35 @@ export interface components {
         };
         /** @description `fork_` and 26 base-32 characters */
         ForkId: string;
+        /** @description A function that the client of `/v1/responses` runs. */
+        FunctionTool: {
+            /** @description 1 to 64 of letters, digits, `_` and `-`. */
+            name: string;
+            description?: string | null;
+            /** @description A JSON schema of the arguments. */
+            parameters?: Record<string, never> | null;
+            strict?: boolean | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+        };
         Health: {
             /** @description `ok` */
             status: string;
+        };
+        /** @description The fields of `POST /v1/agents/import`: an export, or files of that kind. */
+        Import: {
+            object?: string | null;
+            /**
+             * Format: int32
+             * @description 1.
+             */
+            format?: number | null;
+            /** @description As for `POST /v1/agents`, and `base`: a base's name, `main` for the default agent. */
+            agent: components["schemas"]["NewAgent"];
+            /** @description By path; SOUL.md is `agent.instructions` and IDENTITY.md `agent.identity`. */
+            files?: {
+                [key: string]: string;
+            };
         };
         Invite: {
             id: components["schemas"]["InviteId"];
@@ -1466,9 +2020,11 @@ export interface components {
                 description?: string | null;
                 avatar?: components["schemas"]["Avatar"] | null;
                 capabilities: string[];
+                /** @description `primary` is the workspace's default agent. */
                 role: components["schemas"]["AgentRole"];
-                /** @description Null: the server's default. */
+                /** @description Null: the base's, else the server's default. */
                 model?: string | null;
+                /** @description False for one that only serves as a base. */
                 mentionable: boolean;
                 is_default: boolean;
                 is_system: boolean;
@@ -1476,6 +2032,8 @@ export interface components {
                 status: string;
                 /** Format: int64 */
                 version: number;
+                base_profile_id?: components["schemas"]["AgentId"] | null;
+                access_control?: components["schemas"]["AccessControl"] | null;
                 created_at: components["schemas"]["Timestamp"];
                 updated_at: components["schemas"]["Timestamp"];
             }[];
@@ -1518,6 +2076,32 @@ export interface components {
                 target?: string | null;
                 data: Record<string, never>;
                 created_at: components["schemas"]["Timestamp"];
+            }[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_FileSummary: {
+            /** @description Always `list`. */
+            object: string;
+            data: {
+                /** @description Always `agent_file`. */
+                object: string;
+                path: string;
+                /** @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own). */
+                source: string;
+                size_bytes: number;
+                /**
+                 * Format: int64
+                 * @description Of `profile` the agent's version. 0: it was never written.
+                 */
+                version: number;
+                updated_at?: components["schemas"]["Timestamp"] | null;
+                updated_by?: components["schemas"]["UserId"] | null;
             }[];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
@@ -1792,6 +2376,25 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_SandboxPolicy: {
+            /** @description Always `list`. */
+            object: string;
+            data: (components["schemas"]["SandboxLimits"] & {
+                id: components["schemas"]["SandboxPolicyId"];
+                /** @description Always `sandbox_policy`. */
+                object: string;
+                name: string;
+                created_at: components["schemas"]["Timestamp"];
+                updated_at: components["schemas"]["Timestamp"];
+            })[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Task: {
             /** @description Always `list`. */
             object: string;
@@ -1835,9 +2438,56 @@ export interface components {
             /** @description Of lists in another order: give it back as `cursor`. */
             next_cursor?: string | null;
         };
+        /** @description A page of a list. */
+        List_Template: {
+            /** @description Always `list`. */
+            object: string;
+            data: (components["schemas"]["NewAgent"] & {
+                /** @description Always `agent_template`. */
+                object: string;
+            })[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_VersionSummary: {
+            /** @description Always `list`. */
+            object: string;
+            data: {
+                /** @description Always `agent_version`. */
+                object: string;
+                agent_id: components["schemas"]["AgentId"];
+                /** Format: int64 */
+                version: number;
+                /** @description What changed, in a few words. */
+                change_summary?: string | null;
+                changed_by?: components["schemas"]["UserId"] | null;
+                changed_at: components["schemas"]["Timestamp"];
+            }[];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
         LoginForm: {
             email: string;
             password: string;
+        };
+        /** @description A server of the Model Context Protocol. */
+        McpTool: {
+            server_label: string;
+            server_url?: string | null;
+            server_description?: string | null;
+            allowed_tools?: string[] | null;
+            require_approval?: components["schemas"]["RequireApproval"] | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
         };
         Me: {
             id: components["schemas"]["UserId"];
@@ -1862,6 +2512,36 @@ export interface components {
         MemberPatch: {
             role?: components["schemas"]["Role"] | null;
             handle?: string | null;
+        };
+        /** @description What the agent keeps. */
+        Memory: {
+            /**
+             * Format: int32
+             * @description For how many days answers of `/v1/responses` are kept; 0 keeps nothing, null is the server's 30.
+             * @default null
+             */
+            conversation_retention_days: number | null;
+            /** @default null */
+            summary_enabled: boolean | null;
+            /** @default null */
+            summary_model: string | null;
+            /** @default null */
+            scopes: components["schemas"]["MemoryScopes"] | null;
+            /** @default [] */
+            vector_store_ids: string[];
+        };
+        /** @description Which kinds of memory are on. */
+        MemoryScopes: {
+            /** @default null */
+            conversation: boolean | null;
+            /** @default null */
+            user: boolean | null;
+            /** @default null */
+            persona: boolean | null;
+            /** @default null */
+            organization: boolean | null;
+            /** @default null */
+            agent: boolean | null;
         };
         Mention: {
             /** @description `agent`, `user` or `group`. */
@@ -1995,37 +2675,64 @@ export interface components {
             slug: string;
             role: components["schemas"]["Role"];
         };
-        /** @description The fields of `POST /v1/agents`. */
+        /**
+         * @description From the strictest to the freest.
+         * @enum {string}
+         */
+        Network: "none" | "allowlist" | "full";
+        /** @description The fields of `POST` and `PUT`; what is left out has its default. */
         NewAgent: {
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
             description?: string | null;
             avatar?: components["schemas"]["Avatar"] | null;
-            /** @description Markdown, at most 256 KiB. */
+            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
             instructions: string;
+            /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+            identity?: string | null;
+            /** @description Null: the base's, else the server's default. */
             model?: string | null;
             /**
              * Format: int32
-             * @description 4096 by default.
+             * @description 1 to 1000000; 4096 by default.
              */
             max_output_tokens?: number | null;
             /**
              * Format: double
-             * @description 0 to 2.
+             * @description 0 to 2; null is the provider's default.
              */
             temperature?: number | null;
             /**
              * Format: double
-             * @description 0 to 1.
+             * @description 0 to 1; null is the provider's default.
              */
             top_p?: number | null;
-            capabilities?: string[];
-            role?: components["schemas"]["AgentRole"];
+            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            capabilities?: string[] | null;
+            role?: components["schemas"]["AgentRole"] | null;
+            agency?: components["schemas"]["Agency"] | null;
+            /** @description At most 64. */
+            tools?: components["schemas"]["Tool"][] | null;
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: string | null;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
+            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            store?: boolean | null;
+            /** @description Forbids requests to opt out of `store`. */
+            store_required?: boolean | null;
+            /** @description True by default; false for one that only serves as a base. */
             mentionable?: boolean | null;
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
+            status?: components["schemas"]["SettableStatus"] | null;
         };
         /** @description An invite with its link, which is shown this once. */
         NewInviteAnswer: components["schemas"]["Invite"] & {
@@ -2059,6 +2766,23 @@ export interface components {
             /** @description Messages of the dive, or the forked one. */
             sources?: components["schemas"]["MessageId"][];
         };
+        Policy: {
+            /** @description Comes before everything else that a model is told. */
+            required_text?: string | null;
+            /** @description Kinds of tools that agents may have; null is all. */
+            allowed_tools?: components["schemas"]["ToolKind"][] | null;
+            sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
+            /** @description Whether members make and change agents; admins always do. */
+            members_write_agents: boolean;
+        };
+        /** @description The fields of `PATCH /v1/workspaces/{id}/policy`: what is left out stays, `null` empties. */
+        PolicyPatch: {
+            /** @description At most 32 KiB. */
+            required_text?: string | null;
+            allowed_tools?: components["schemas"]["ToolKind"][] | null;
+            sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
+            members_write_agents?: boolean | null;
+        };
         /** @description What `POST …/messages` answers. */
         PostedMessage: {
             message: components["schemas"]["Message"];
@@ -2075,6 +2799,40 @@ export interface components {
             /** @description `online`; who is offline is absent. */
             status: string;
         };
+        /** @description What a draft comes to. */
+        Preview: {
+            /** @description The whole system text. */
+            system: string;
+            /**
+             * Format: int64
+             * @description Estimated.
+             */
+            tokens: number;
+            /** @description Where the system text comes from, in its order. */
+            segments: components["schemas"]["SystemPart"][];
+            model?: string | null;
+            /** Format: int32 */
+            max_output_tokens: number;
+            /** Format: double */
+            temperature?: number | null;
+            /** Format: double */
+            top_p?: number | null;
+            /** @description Whose profiles are merged in before the draft's own, the farthest first. */
+            resolved_from: components["schemas"]["Base"][];
+        };
+        /** @description The fields of `POST /v1/agents/preview`. */
+        PreviewForm: {
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /** @description As for `POST /v1/agents`; the name may be left out. */
+            agent: components["schemas"]["NewAgent"];
+        };
+        /** @description Names of a prompt profile and of a way to compact. */
+        Prompting: {
+            /** @default null */
+            profile: string | null;
+            /** @default null */
+            compaction: components["schemas"]["Compaction"] | null;
+        };
         PublishForm: {
             resolution?: components["schemas"]["ResolutionForm"] | null;
         };
@@ -2090,6 +2848,14 @@ export interface components {
             type: string;
             id: string;
             name: string;
+        };
+        RankingOptions: {
+            ranker?: string | null;
+            /**
+             * Format: double
+             * @description 0 to 1.
+             */
+            score_threshold?: number | null;
         };
         Reaction: {
             emoji: string;
@@ -2122,6 +2888,8 @@ export interface components {
             /** @description `local`: one process. */
             bus: string;
         };
+        /** @enum {string} */
+        RequireApproval: "always" | "never";
         /** @description What a deep dive came to, as a draft or as a published result. */
         Resolution: {
             id: components["schemas"]["ResolutionId"];
@@ -2214,6 +2982,68 @@ export interface components {
          * @enum {string}
          */
         Role: "admin" | "member" | "viewer";
+        RollbackForm: {
+            /** Format: int64 */
+            target_version: number;
+        };
+        /** @description The fields of `POST` and `PUT /v1/sandbox-policies`. */
+        SandboxForm: {
+            /** @description 1 to 64 characters, unique in the workspace. */
+            name: string;
+            /** @description A container image. */
+            image: string;
+            /**
+             * Format: double
+             * @description Cores; 0.1 to 64.
+             */
+            cpu_max: number;
+            /**
+             * Format: int32
+             * @description MiB; 16 to 1048576.
+             */
+            memory_mb_max: number;
+            network: components["schemas"]["Network"];
+            /** @description Of `allowlist`; at most 100. */
+            allowed_hosts?: string[];
+            /**
+             * Format: int32
+             * @description Seconds; 1 to 86400.
+             */
+            timeout_s_max: number;
+            filesystem: components["schemas"]["Filesystem"];
+        };
+        SandboxLimits: {
+            /** @description A container image. */
+            image: string;
+            /**
+             * Format: double
+             * @description Cores; 0.1 to 64.
+             */
+            cpu_max: number;
+            /**
+             * Format: int32
+             * @description MiB; 16 to 1048576.
+             */
+            memory_mb_max: number;
+            network: components["schemas"]["Network"];
+            allowed_hosts?: string[];
+            /**
+             * Format: int32
+             * @description Seconds; 1 to 86400.
+             */
+            timeout_s_max: number;
+            filesystem: components["schemas"]["Filesystem"];
+        };
+        SandboxPolicy: components["schemas"]["SandboxLimits"] & {
+            id: components["schemas"]["SandboxPolicyId"];
+            /** @description Always `sandbox_policy`. */
+            object: string;
+            name: string;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /** @description `sbx_` and 26 base-32 characters */
+        SandboxPolicyId: string;
         /** @enum {string} */
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
         SeenAuthor: {
@@ -2228,6 +3058,46 @@ export interface components {
             /** Format: int64 */
             tokens: number;
         };
+        Sentiment: {
+            /** @default null */
+            enabled: boolean | null;
+            /** @default null */
+            profile: components["schemas"]["SentimentProfile"] | null;
+            /** @default null */
+            method: components["schemas"]["SentimentMethod"] | null;
+            /**
+             * Format: int32
+             * @description Turns; 1 to 100.
+             * @default null
+             */
+            history_window: number | null;
+            /**
+             * Format: double
+             * @description −1 to 1.
+             * @default null
+             */
+            frustration_threshold: number | null;
+            /**
+             * Format: double
+             * @description −1 to 1.
+             * @default null
+             */
+            satisfaction_threshold: number | null;
+            /**
+             * Format: int32
+             * @description 1 to 100.
+             * @default null
+             */
+            consecutive_turns: number | null;
+            /** @default [] */
+            presets: components["schemas"]["SentimentPreset"][];
+        };
+        /** @enum {string} */
+        SentimentMethod: "lexicon" | "llm";
+        /** @enum {string} */
+        SentimentPreset: "frustration_recovery" | "confusion_clarification" | "satisfaction_reinforcement" | "error_recovery" | "engagement_boost";
+        /** @enum {string} */
+        SentimentProfile: "off" | "basic" | "standard" | "advanced" | "tutor";
         Session: {
             id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
@@ -2251,6 +3121,11 @@ export interface components {
             signup: string;
             /** @description The first account has to show the token of the link that the server printed. */
             setup_token_required: boolean;
+        };
+        /** @description A tool, and whether a model is ever told of it. */
+        ShownTool: components["schemas"]["Tool"] & {
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
         };
         SignupForm: {
             email: string;
@@ -2286,6 +3161,16 @@ export interface components {
             text: string;
             /** @description Messages of the dive, or the forked one. Empty: nobody could say where it comes from. */
             sources: components["schemas"]["MessageId"][];
+        };
+        /** @description One source of the system text. */
+        SystemPart: {
+            /** @description `required`, `base`, `instructions`, `identity`, `files` or `agency`. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Estimated.
+             */
+            tokens: number;
         };
         SystemSeen: {
             text: string;
@@ -2372,6 +3257,11 @@ export interface components {
              */
             response_length: number;
         };
+        /** @description The fields of `POST /v1/agents`, filled in. */
+        Template: components["schemas"]["NewAgent"] & {
+            /** @description Always `agent_template`. */
+            object: string;
+        };
         Thread: {
             id: components["schemas"]["ThreadId"];
             workspace_id: components["schemas"]["WorkspaceId"];
@@ -2439,6 +3329,39 @@ export interface components {
             /** @description The provider sent no counts, so these are estimates. */
             estimated: boolean;
         };
+        /** @description A tool object, told apart by its `type`. */
+        Tool: (components["schemas"]["FunctionTool"] & {
+            /** @enum {string} */
+            type: "function";
+        }) | (components["schemas"]["McpTool"] & {
+            /** @enum {string} */
+            type: "mcp";
+        }) | (components["schemas"]["FileSearchTool"] & {
+            /** @enum {string} */
+            type: "file_search";
+        }) | (components["schemas"]["CodeInterpreterTool"] & {
+            /** @enum {string} */
+            type: "code_interpreter";
+        }) | (components["schemas"]["WebFetchTool"] & {
+            /** @enum {string} */
+            type: "web_fetch";
+        }) | (components["schemas"]["DelegateTool"] & {
+            /** @enum {string} */
+            type: "delegate";
+        });
+        /** @enum {string} */
+        ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
+        /** @description Which actions the agent may take by itself. */
+        Trust: {
+            /** @default [] */
+            autonomous: string[];
+            /** @default [] */
+            approve: string[];
+            /** @default [] */
+            escalate: string[];
+            /** @default [] */
+            approval_rules: components["schemas"]["ApprovalRule"][];
+        };
         TurnSeen: {
             /** @description `user` or `assistant`. */
             role: string;
@@ -2453,6 +3376,26 @@ export interface components {
         };
         /** @description `user_` and 26 base-32 characters */
         UserId: string;
+        /** @description A version in a list. */
+        VersionSummary: {
+            /** @description Always `agent_version`. */
+            object: string;
+            agent_id: components["schemas"]["AgentId"];
+            /** Format: int64 */
+            version: number;
+            /** @description What changed, in a few words. */
+            change_summary?: string | null;
+            changed_by?: components["schemas"]["UserId"] | null;
+            changed_at: components["schemas"]["Timestamp"];
+        };
+        WebFetchTool: {
+            allowed_domains?: string[] | null;
+            blocked_domains?: string[] | null;
+            /** Format: int32 */
+            max_uses?: number | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+        };
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -2800,6 +3743,89 @@ export interface operations {
             };
         };
     };
+    list_templates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_Template"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_agents: {
         parameters: {
             query?: {
@@ -3006,9 +4032,240 @@ export interface operations {
             };
         };
     };
-    get_agent: {
+    import_agent: {
         parameters: {
             query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Import"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    preview_agent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_agent: {
+        parameters: {
+            query?: {
+                /** @description `true`: with the bases merged in, as the agent runs. */
+                resolve?: boolean;
+            };
             header?: never;
             path: {
                 id: string;
@@ -3055,6 +4312,232 @@ export interface operations {
             };
             /** @description It does not exist, or one may not see it */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_agent: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgent"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_agent: {
+        parameters: {
+            query?: {
+                /** @description `true`: with its versions and files, for good; needs `agents:admin`. */
+                permanent?: boolean;
+            };
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Archived"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3173,6 +4656,1087 @@ export interface operations {
             };
             /** @description A value breaks a rule */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    make_default: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    duplicate_agent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CopyForm"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    export_agent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_FileSummary"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    roll_back: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RollbackForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_versions: {
+        parameters: {
+            query?: {
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_VersionSummary"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_version: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentVersion"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    diff_versions: {
+        parameters: {
+            query?: {
+                /** @description The version to compare with; by default the one before. */
+                against?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentDiff"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8708,6 +11272,621 @@ export interface operations {
             };
         };
     };
+    call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                method: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_sandbox_policies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_SandboxPolicy"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_sandbox_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SandboxForm"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxPolicy"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_sandbox_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxPolicy"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_sandbox_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SandboxForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxPolicy"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_sandbox_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_snapshot: {
         parameters: {
             query?: never;
@@ -10323,6 +13502,601 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspaceAnswer"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_shared_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_FileSummary"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_shared_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_shared_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_shared_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-Match"?: string | null;
+            };
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Policy"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    patch_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["WorkspaceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PolicyPatch"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             /** @description The request is malformed, or no workspace is named */

@@ -1,0 +1,135 @@
+//! What holds for every agent of a workspace. It only tightens: no profile and no request can take any of it back.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentError, profiles::ToolKind};
+use crate::{
+    auth::{self, Actor, Scope},
+    db::{Conn, DbError, Json, now},
+    ids::{SandboxPolicyId, WorkspaceId},
+    patch::{nullable, present},
+};
+
+/// UTF-8 bytes.
+const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct Policy {
+    /// Comes before everything else that a model is told.
+    pub required_text: Option<String>,
+    /// Kinds of tools that agents may have; null is all.
+    pub allowed_tools: Option<Vec<ToolKind>>,
+    /// Limits that no agent's own sandbox exceeds.
+    pub sandbox_policy_id: Option<SandboxPolicyId>,
+    /// Whether members make and change agents; admins always do.
+    pub members_write_agents: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            required_text: None,
+            allowed_tools: None,
+            sandbox_policy_id: None,
+            members_write_agents: true,
+        }
+    }
+}
+
+/// The fields of `PATCH /v1/workspaces/{id}/policy`: what is left out stays, `null` empties.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyPatch {
+    /// At most 32 KiB.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    pub required_text: Option<Option<String>>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Vec<ToolKind>>)]
+    pub allowed_tools: Option<Option<Vec<ToolKind>>>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<SandboxPolicyId>)]
+    pub sandbox_policy_id: Option<Option<SandboxPolicyId>>,
+    #[serde(default, deserialize_with = "present")]
+    pub members_write_agents: Option<bool>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    required_text: Option<String>,
+    allowed_tools: Option<Json<Vec<ToolKind>>>,
+    sandbox_policy_id: Option<SandboxPolicyId>,
+    members_write_agents: bool,
+}
+
+pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbError> {
+    let row: Option<Row> = c
+        .q("select required_text, allowed_tools, sandbox_policy_id, members_write_agents from workspace_policies where workspace_id = $1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.map_or_else(Policy::default, |row| Policy {
+        required_text: row.required_text,
+        allowed_tools: row.allowed_tools.map(|kinds| kinds.0),
+        sandbox_policy_id: row.sandbox_policy_id,
+        members_write_agents: row.members_write_agents,
+    }))
+}
+
+/// # Errors
+/// `Invalid`, `NoSuchSandboxPolicy`, or what `Actor::require` says.
+pub async fn change(
+    c: &mut Conn,
+    actor: &Actor,
+    patch: &PolicyPatch,
+) -> Result<Policy, AgentError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let mut policy = find(c, actor.workspace).await?;
+    if let Some(text) = &patch.required_text {
+        policy.required_text = text.clone().filter(|text| !text.trim().is_empty());
+    }
+    if let Some(kinds) = &patch.allowed_tools {
+        policy.allowed_tools.clone_from(kinds);
+    }
+    if let Some(id) = patch.sandbox_policy_id {
+        policy.sandbox_policy_id = id;
+    }
+    if let Some(allowed) = patch.members_write_agents {
+        policy.members_write_agents = allowed;
+    }
+    let bytes = policy.required_text.as_ref().map_or(0, String::len);
+    if bytes > REQUIRED_TEXT_BYTES_MAX {
+        let text = format!("the text is {bytes} bytes; the limit is {REQUIRED_TEXT_BYTES_MAX}");
+        return Err(AgentError::Invalid(text, "required_text"));
+    }
+    if let Some(id) = policy.sandbox_policy_id {
+        super::sandbox::find_limits(c, actor.workspace, id)
+            .await?
+            .ok_or_else(|| AgentError::NoSuchSandboxPolicy(id.to_string()))?;
+    }
+    c.q("insert into workspace_policies (workspace_id, required_text, allowed_tools, sandbox_policy_id, members_write_agents, \
+         updated_by, updated_at) values ($1, $2, $3, $4, $5, $6, $7) \
+         on conflict (workspace_id) do update set required_text = excluded.required_text, allowed_tools = excluded.allowed_tools, \
+         sandbox_policy_id = excluded.sandbox_policy_id, members_write_agents = excluded.members_write_agents, \
+         updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+        .bind(actor.workspace)
+        .bind(policy.required_text.clone())
+        .bind(policy.allowed_tools.clone().map(Json))
+        .bind(policy.sandbox_policy_id)
+        .bind(policy.members_write_agents)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    let data = serde_json::to_value(&policy).unwrap_or_default();
+    auth::record_audit(
+        c,
+        actor,
+        "policy.changed",
+        actor.workspace.to_string(),
+        data,
+    )
+    .await?;
+    Ok(policy)
+}

@@ -1,0 +1,95 @@
+//! Telling a workspace of an agent: only those who may see it.
+
+use serde::Serialize;
+
+use super::{AccessControl, Agent, parts};
+use crate::{
+    auth::Role,
+    db::{Conn, DbError},
+    ids::{UserId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+};
+
+#[derive(Serialize)]
+struct AgentEvent<'a> {
+    agent: &'a Agent,
+}
+
+/// The members of a workspace, read once for all agents that one act announces.
+pub(super) struct People(Vec<(UserId, Role)>);
+
+impl People {
+    async fn read(c: &mut Conn, workspace: WorkspaceId) -> Result<Self, DbError> {
+        let rows: Vec<(UserId, String)> = c
+            .q("select user_id, role from members where workspace_id = $1")
+            .bind(workspace)
+            .all()
+            .await?;
+        let known = rows
+            .into_iter()
+            .map(|(user, role)| (user, Role::from_stored(&role)));
+        Ok(Self(known.collect()))
+    }
+
+    /// Who sees an agent with these lists; `None` is everyone.
+    fn seeing(&self, access: Option<&AccessControl>) -> Option<Vec<UserId>> {
+        let access = access?;
+        let sees =
+            |(user, role): &&(UserId, Role)| *role == Role::Admin || access.permits(*user, *role);
+        Some(self.0.iter().filter(sees).map(|(user, _)| *user).collect())
+    }
+
+    /// Who saw an agent with the first lists and does not with the second.
+    fn losing(&self, before: Option<&AccessControl>, after: Option<&AccessControl>) -> Vec<UserId> {
+        let lost = |(user, role): &&(UserId, Role)| {
+            *role != Role::Admin
+                && parts::permits(before, *user, *role)
+                && !parts::permits(after, *user, *role)
+        };
+        self.0.iter().filter(lost).map(|(user, _)| *user).collect()
+    }
+}
+
+/// An agent as it was: for those who may not see what became of it.
+pub(super) struct Before<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) access: Option<&'a AccessControl>,
+}
+
+/// Appends an event with the whole agent for those who may see it. Those who could before and no longer can are told that it
+/// was archived, with the agent as they knew it.
+pub(super) async fn announce(
+    c: &mut Conn,
+    kind: &'static str,
+    agent: &Agent,
+    access: Option<&AccessControl>,
+    before: Option<Before<'_>>,
+    people: &mut Option<People>,
+) -> Result<(), DbError> {
+    let workspace = agent.workspace_id;
+    let is_limited = access.is_some() || before.as_ref().is_some_and(|b| b.access.is_some());
+    if is_limited && people.is_none() {
+        *people = Some(People::read(c, workspace).await?);
+    }
+    if let (Some(before), Some(people)) = (before, people.as_ref()) {
+        let lost = people.losing(before.access, access);
+        if !lost.is_empty() {
+            let mut gone = before.agent.clone();
+            "archived".clone_into(&mut gone.summary.status);
+            append(c, "agent.archived", &gone, Some(lost)).await?;
+        }
+    }
+    let only = people.as_ref().and_then(|people| people.seeing(access));
+    append(c, kind, agent, only).await
+}
+
+async fn append(
+    c: &mut Conn,
+    kind: &'static str,
+    agent: &Agent,
+    only: Option<Vec<UserId>>,
+) -> Result<(), DbError> {
+    let seq = log::reserve(c, agent.workspace_id, 1).await?;
+    let event = NewEvent::new(seq, kind, Audience::Workspace, &AgentEvent { agent })?;
+    log::append(c, agent.workspace_id, event.only_to(only)).await
+}

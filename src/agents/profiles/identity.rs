@@ -1,0 +1,164 @@
+//! IDENTITY.md: a text of its own, whose lines of name and emoji never differ from the profile's fields.
+
+use super::{Avatar, Profile};
+
+const EMOJI_UNITS_MAX: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Name,
+    Emoji,
+}
+
+/// The field that a line such as `- Name: Ops` or `**Emoji:** 🛠️` sets, and where its value begins.
+fn field_of(line: &str) -> Option<(Field, usize)> {
+    let marks = |c: char| matches!(c, '-' | '*' | '_' | ' ' | '\t');
+    let start = line.len() - line.trim_start_matches(marks).len();
+    let rest = &line[start..];
+    let colon = rest.find(':')?;
+    let field = match rest[..colon]
+        .trim_matches(marks)
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "name" => Field::Name,
+        "emoji" => Field::Emoji,
+        _ => return None,
+    };
+    let after = &rest[colon + 1..];
+    let value = start + colon + 1 + (after.len() - after.trim_start_matches(marks).len());
+    Some((field, value))
+}
+
+/// The value of the first line that sets a field.
+fn value_of(text: &str, wanted: Field) -> Option<String> {
+    text.lines()
+        .find_map(|line| match field_of(line) {
+            Some((field, at)) if field == wanted => Some(line[at..].trim().to_owned()),
+            _ => None,
+        })
+        .filter(|value| !value.is_empty())
+}
+
+/// The text with every line that sets a field given this value.
+fn with_value(text: &str, wanted: Field, value: &str) -> String {
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| match field_of(line) {
+            Some((field, at)) if field == wanted => {
+                let head = line[..at].trim_end();
+                format!("{head} {value}").trim_end().to_owned()
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// Makes text and fields agree. Whichever of them this change touches wins; fields, when it touches both.
+pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
+    let Some(text) = profile.identity.clone() else {
+        return;
+    };
+    let text_changed = before.is_none_or(|old| old.identity.as_ref() != Some(&text));
+    let name_changed = before.is_some_and(|old| old.display_name != profile.display_name)
+        || (before.is_none() && profile.display_name.is_some());
+    let emoji_of = |profile: &Profile| profile.avatar.as_ref().and_then(|a| a.emoji.clone());
+    let emoji_changed = before.is_some_and(|old| emoji_of(old) != emoji_of(profile))
+        || (before.is_none() && emoji_of(profile).is_some());
+    let mut settled = text.clone();
+    match value_of(&text, Field::Name) {
+        Some(name) if text_changed && !name_changed => profile.display_name = Some(name),
+        _ => {
+            let name = profile.display_name.clone().unwrap_or_default();
+            settled = with_value(&settled, Field::Name, &name);
+        }
+    }
+    match value_of(&text, Field::Emoji) {
+        Some(emoji)
+            if text_changed
+                && !emoji_changed
+                && emoji.encode_utf16().count() <= EMOJI_UNITS_MAX =>
+        {
+            let color = profile.avatar.as_ref().and_then(|a| a.color.clone());
+            profile.avatar = Some(Avatar {
+                emoji: Some(emoji),
+                color,
+            });
+        }
+        _ => {
+            let emoji = emoji_of(profile).unwrap_or_default();
+            settled = with_value(&settled, Field::Emoji, &emoji);
+        }
+    }
+    profile.identity = Some(settled);
+}
+
+/// What IDENTITY.md says: the agent's own text, else one made of its fields.
+pub fn shown_identity(name: &str, profile: &Profile) -> String {
+    if let Some(text) = &profile.identity {
+        return text.clone();
+    }
+    let mut text = format!("- Name: {}\n", profile.shown_name(name));
+    if let Some(emoji) = profile.avatar.as_ref().and_then(|a| a.emoji.as_deref()) {
+        text.push_str("- Emoji: ");
+        text.push_str(emoji);
+        text.push('\n');
+    }
+    if let Some(description) = &profile.description {
+        text.push('\n');
+        text.push_str(description);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(identity: &str, name: Option<&str>) -> Profile {
+        Profile {
+            identity: Some(identity.to_owned()),
+            display_name: name.map(str::to_owned),
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn a_text_that_names_the_agent_sets_its_fields() {
+        let mut new = profile(
+            "# Me\n- **Name:** Ops\n- Emoji: 🛠️\n- Creature: owl\n",
+            None,
+        );
+        settle(Some(&Profile::default()), &mut new);
+        assert_eq!(new.display_name.as_deref(), Some("Ops"));
+        assert_eq!(new.avatar.unwrap().emoji.as_deref(), Some("🛠️"));
+        assert_eq!(
+            new.identity.as_deref(),
+            Some("# Me\n- **Name:** Ops\n- Emoji: 🛠️\n- Creature: owl\n")
+        );
+    }
+
+    #[test]
+    fn a_changed_field_is_written_into_the_text() {
+        let old = profile("- Name: Ops\n- Vibe: calm", Some("Ops"));
+        let mut new = Profile {
+            display_name: Some("Operations".to_owned()),
+            ..old.clone()
+        };
+        settle(Some(&old), &mut new);
+        assert_eq!(
+            new.identity.as_deref(),
+            Some("- Name: Operations\n- Vibe: calm")
+        );
+    }
+
+    #[test]
+    fn a_text_without_such_lines_stays_as_it_is() {
+        let text = "Calm, exact; names things: plainly.";
+        let mut new = profile(text, Some("Ops"));
+        settle(None, &mut new);
+        assert_eq!(new.identity.as_deref(), Some(text));
+    }
+}

@@ -1,0 +1,218 @@
+//! Inheritance: a base's profile first, then the agent's own (AGENT-PLATFORM §1).
+
+use serde::{Deserialize, Serialize};
+
+use super::Profile;
+use crate::agents::AgentError;
+use crate::{
+    db::{Conn, DbError, Json},
+    ids::{AgentId, WorkspaceId},
+};
+
+/// Base, child, grandchild.
+const LEVELS_MAX: usize = 3;
+
+/// An agent that was merged in, as it was then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Base {
+    pub id: AgentId,
+    pub name: String,
+    pub version: i64,
+}
+
+/// A profile with all of its bases merged in, and who they are, the farthest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Merged {
+    pub(super) profile: Profile,
+    pub(super) bases: Vec<Base>,
+}
+
+/// The child's word counts where it has one; instructions are joined, tools added, metadata merged by key.
+pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
+    let mut tools = base.tools.clone();
+    for tool in &child.tools {
+        if !tools.contains(tool) {
+            tools.push(tool.clone());
+        }
+    }
+    let mut metadata = base.metadata.clone();
+    metadata.extend(child.metadata.clone());
+    let instructions = format!(
+        "{}\n\n{}",
+        base.instructions.trim_end_matches('\n'),
+        child.instructions.trim_start_matches('\n')
+    );
+    Profile {
+        display_name: child.display_name.clone().or(base.display_name.clone()),
+        description: child.description.clone().or(base.description.clone()),
+        avatar: child.avatar.clone().or(base.avatar.clone()),
+        instructions,
+        identity: child.identity.clone().or(base.identity.clone()),
+        model: child.model.clone().or(base.model.clone()),
+        max_output_tokens: child.max_output_tokens.or(base.max_output_tokens),
+        temperature: child.temperature.or(base.temperature),
+        top_p: child.top_p.or(base.top_p),
+        capabilities: if child.capabilities.is_empty() {
+            base.capabilities.clone()
+        } else {
+            child.capabilities.clone()
+        },
+        role: child.role.or(base.role),
+        agency: child.agency.clone().or(base.agency.clone()),
+        tools,
+        sandbox_policy_id: child
+            .sandbox_policy_id
+            .clone()
+            .or(base.sandbox_policy_id.clone()),
+        memory: child.memory.clone().or(base.memory.clone()),
+        prompting: child.prompting.clone().or(base.prompting.clone()),
+        sentiment: child.sentiment.clone().or(base.sentiment.clone()),
+        trust: child.trust.clone().or(base.trust.clone()),
+        persona_id: child.persona_id.clone().or(base.persona_id.clone()),
+        base_profile_id: child.base_profile_id,
+        access_control: child.access_control.clone().or(base.access_control.clone()),
+        store: child.store.or(base.store),
+        store_required: child.store_required.or(base.store_required),
+        metadata,
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct BaseRow {
+    id: AgentId,
+    name: String,
+    version: i64,
+    status: String,
+    resolved: Json<Profile>,
+    bases: Option<Json<Vec<Base>>>,
+}
+
+/// Merges a profile with the bases that it names. `own` is the agent that it is of, if there is one yet; `before` is the base
+/// that it had.
+///
+/// # Errors
+/// `NoSuchBase`, `BaseArchived` for one that it did not have before, `Cycle`, `TooDeep`.
+pub(super) async fn resolve(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    own: Option<AgentId>,
+    before: Option<AgentId>,
+    profile: &Profile,
+) -> Result<Merged, AgentError> {
+    let Some(base) = profile.base_profile_id else {
+        return Ok(Merged {
+            profile: profile.clone(),
+            bases: Vec::new(),
+        });
+    };
+    if own == Some(base) {
+        return Err(AgentError::Cycle);
+    }
+    let row: Option<BaseRow> = c
+        .q("select a.id, a.name, a.version, a.status, v.resolved, v.bases from agents a \
+            join agent_versions v on v.agent_id = a.id and v.version = a.version where a.workspace_id = $1 and a.id = $2")
+        .bind(workspace)
+        .bind(base)
+        .opt()
+        .await?;
+    let row = row.ok_or(AgentError::NoSuchBase)?;
+    if row.status == "archived" && before != Some(base) {
+        return Err(AgentError::BaseArchived);
+    }
+    let mut bases = row.bases.map(|bases| bases.0).unwrap_or_default();
+    bases.push(Base {
+        id: row.id,
+        name: row.name,
+        version: row.version,
+    });
+    if bases.iter().any(|base| Some(base.id) == own) {
+        return Err(AgentError::Cycle);
+    }
+    let below = match own {
+        Some(own) => levels_below(c, own).await?,
+        None => 0,
+    };
+    if bases.len() + 1 + below > LEVELS_MAX {
+        return Err(AgentError::TooDeep);
+    }
+    Ok(Merged {
+        profile: merge(&row.resolved.0, profile),
+        bases,
+    })
+}
+
+/// The base's part and the whole of a profile that is stored nowhere, and who was merged in. `own` is the agent that it would
+/// change.
+///
+/// # Errors
+/// Those of `resolve`.
+pub(in crate::agents) async fn resolve_draft(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    own: Option<AgentId>,
+    profile: &Profile,
+) -> Result<(Profile, Vec<Base>), AgentError> {
+    let merged = resolve(c, workspace, own, profile.base_profile_id, profile).await?;
+    Ok((merged.profile, merged.bases))
+}
+
+/// How many levels of agents have this one as their base.
+async fn levels_below(c: &mut Conn, id: AgentId) -> Result<usize, DbError> {
+    let child: Option<(AgentId,)> = c
+        .q("select id from agents where base_id = $1 limit 1")
+        .bind(id)
+        .opt()
+        .await?;
+    if child.is_none() {
+        return Ok(0);
+    }
+    let grandchild: Option<(AgentId,)> = c
+        .q("select g.id from agents a join agents g on g.base_id = a.id where a.base_id = $1 limit 1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(if grandchild.is_some() { 2 } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn profile(value: serde_json::Value) -> Profile {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_base_comes_first_and_the_child_has_the_last_word() {
+        let base = profile(json!({
+            "instructions": "Be exact.\n", "model": "large", "temperature": 0.2, "max_output_tokens": 8192,
+            "capabilities": ["code"], "metadata": {"team": "core", "tier": "1"}, "store": true,
+            "memory": {"conversation_retention_days": 90, "summary_enabled": true},
+            "tools": [{"type": "web_fetch"}, {"type": "function", "name": "f"}],
+        }));
+        let child = profile(json!({
+            "instructions": "Know the network.", "temperature": 0.0, "metadata": {"tier": "2"}, "store": false,
+            "memory": {"conversation_retention_days": 7},
+            "tools": [{"type": "web_fetch"}, {"type": "function", "name": "f", "strict": true}],
+        }));
+        let merged = merge(&base, &child);
+        assert_eq!(merged.instructions, "Be exact.\n\nKnow the network.");
+        assert_eq!(
+            (merged.model.as_deref(), merged.temperature),
+            (Some("large"), Some(0.0))
+        );
+        assert_eq!(
+            (merged.max_output_tokens, merged.store),
+            (Some(8192), Some(false))
+        );
+        assert_eq!(merged.capabilities, ["code"]);
+        assert_eq!(merged.memory, child.memory);
+        assert_eq!(merged.tools.len(), 3);
+        assert_eq!(
+            merged.metadata.into_iter().collect::<Vec<_>>(),
+            [("team".into(), "core".into()), ("tier".into(), "2".into())]
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! Lists of agents: paged by key, filtered by index.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::{AccessControl, AgentSummary, Brief, parts, shown_role, store::pair};
+use crate::agents::AgentError;
+use crate::{
+    auth::Actor,
+    db::{Conn, Json},
+    ids::AgentId,
+    time::Timestamp,
+};
+
+/// Which agents to list.
+#[derive(Debug, Default)]
+pub struct Filter {
+    pub status: Option<String>,
+    pub name: Option<String>,
+    /// Every pair has to be there.
+    pub metadata: BTreeMap<String, String>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: AgentId,
+    name: String,
+    status: String,
+    is_system: bool,
+    mentionable: bool,
+    version: i64,
+    summary: Json<Brief>,
+    access: Option<Json<AccessControl>>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    default_agent_id: Option<AgentId>,
+}
+
+impl Row {
+    fn is_visible(&self, actor: &Actor) -> bool {
+        parts::may_see(self.access.as_ref().map(|access| &access.0), actor)
+    }
+
+    fn fits(&self, filter: &Filter) -> bool {
+        let metadata = &self.summary.0.metadata;
+        filter.status.as_ref().is_none_or(|s| *s == self.status)
+            && filter
+                .metadata
+                .iter()
+                .all(|(key, value)| metadata.get(key) == Some(value))
+    }
+}
+
+impl From<Row> for AgentSummary {
+    fn from(row: Row) -> Self {
+        let brief = row.summary.0;
+        let is_default = row.default_agent_id == Some(row.id);
+        Self {
+            id: row.id,
+            object: "agent_profile",
+            name: row.name,
+            display_name: brief.display_name,
+            description: brief.description,
+            avatar: brief.avatar,
+            capabilities: brief.capabilities,
+            role: shown_role(is_default, brief.role),
+            model: brief.model,
+            mentionable: row.mentionable,
+            is_default,
+            is_system: row.is_system,
+            status: row.status,
+            version: row.version,
+            base_profile_id: brief.base_profile_id,
+            access_control: brief.access_control,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+macro_rules! summary_sql {
+    ($from:literal, $tail:literal) => {
+        concat!(
+            "select a.id, a.name, a.status, a.is_system, a.mentionable, a.version, a.summary, a.access, a.created_at, \
+             a.updated_at, w.default_agent_id from ",
+            $from,
+            " join workspaces w on w.id = a.workspace_id ",
+            $tail
+        )
+    };
+}
+
+/// Agents that this person may see, in the order in which they were made, after or before an agent.
+///
+/// # Errors
+/// `NotFound` when that is no agent of this workspace.
+pub async fn list_agents(
+    c: &mut Conn,
+    actor: &Actor,
+    filter: &Filter,
+    (after, before): (Option<AgentId>, Option<AgentId>),
+    limit: i64,
+) -> Result<Vec<AgentSummary>, AgentError> {
+    if let Some(id) = after.or(before) {
+        super::get_visible(c, actor, id).await?;
+    }
+    let (mut low, mut high) = (
+        after.unwrap_or(AgentId(Uuid::nil())),
+        before.unwrap_or(AgentId(Uuid::max())),
+    );
+    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut found: Vec<AgentSummary> = Vec::new();
+    // One round is enough unless some are not for this person, or several pairs of metadata are asked for.
+    loop {
+        let rows = page(c, actor, filter, (low, high), before.is_some(), limit).await?;
+        let Some(last) = rows.last().map(|row| row.id) else {
+            break;
+        };
+        let full = rows.len() == wanted;
+        found.extend(
+            rows.into_iter()
+                .filter(|row| row.is_visible(actor) && row.fits(filter))
+                .map(AgentSummary::from),
+        );
+        if !full || found.len() >= wanted {
+            break;
+        }
+        *(if before.is_some() {
+            &mut high
+        } else {
+            &mut low
+        }) = last;
+    }
+    found.truncate(wanted);
+    if before.is_some() {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+/// One round of rows between two ids, by the narrowest index that the filter allows; the last ones first when `backwards`.
+async fn page(
+    c: &mut Conn,
+    actor: &Actor,
+    filter: &Filter,
+    (low, high): (AgentId, AgentId),
+    backwards: bool,
+    limit: i64,
+) -> Result<Vec<Row>, AgentError> {
+    let by = if let Some(name) = &filter.name {
+        let q = c.q(summary_sql!(
+            "agents a",
+            "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.name = $5 order by a.id limit $4"
+        ));
+        (q, Some(name.clone()))
+    } else if let Some((key, value)) = filter.metadata.first_key_value() {
+        let q = if backwards {
+            c.q(summary_sql!(
+                "agent_metadata m join agents a on a.id = m.agent_id",
+                "where m.workspace_id = $1 and m.agent_id > $2 and m.agent_id < $3 and m.pair = $5 order by m.agent_id desc limit $4"
+            ))
+        } else {
+            c.q(summary_sql!(
+                "agent_metadata m join agents a on a.id = m.agent_id",
+                "where m.workspace_id = $1 and m.agent_id > $2 and m.agent_id < $3 and m.pair = $5 order by m.agent_id limit $4"
+            ))
+        };
+        (q, Some(pair(key, value)))
+    } else if let Some(status) = &filter.status {
+        let q = if backwards {
+            c.q(summary_sql!(
+                "agents a",
+                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id desc limit $4"
+            ))
+        } else {
+            c.q(summary_sql!(
+                "agents a",
+                "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id limit $4"
+            ))
+        };
+        (q, Some(status.clone()))
+    } else if backwards {
+        let q = c.q(summary_sql!(
+            "agents a",
+            "where a.workspace_id = $1 and a.id > $2 and a.id < $3 order by a.id desc limit $4"
+        ));
+        (q, None)
+    } else {
+        let q = c.q(summary_sql!(
+            "agents a",
+            "where a.workspace_id = $1 and a.id > $2 and a.id < $3 order by a.id limit $4"
+        ));
+        (q, None)
+    };
+    let (q, value) = by;
+    let q = q.bind(actor.workspace).bind(low).bind(high).bind(limit);
+    Ok(match value {
+        Some(value) => q.bind(value).all().await?,
+        None => q.all().await?,
+    })
+}

@@ -1,0 +1,305 @@
+//! The parts of a profile that are objects themselves (AGENT-PLATFORM §1).
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    auth::{Actor, Role, Scope},
+    ids::UserId,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Avatar {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emoji: Option<String>,
+    /// `#rrggbb`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
+}
+
+/// What an agent is among the others. `primary` is never stored: it is the workspace's default agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRole {
+    Primary,
+    Specialist,
+    Reviewer,
+    Orchestrator,
+}
+
+/// What the agent is responsible for; becomes a part of what the model is told.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Agency {
+    pub role_description: Option<String>,
+    pub responsibilities: Vec<String>,
+    pub expected_outputs: Vec<String>,
+    pub constraints: Vec<String>,
+    pub delegation_rules: Vec<String>,
+}
+
+impl Agency {
+    /// The lists with their headings, in the order in which they are told.
+    pub fn lists(&self) -> [(&'static str, &[String]); 4] {
+        [
+            ("Responsibilities", &self.responsibilities),
+            ("Expected outputs", &self.expected_outputs),
+            ("Constraints", &self.constraints),
+            ("Delegation", &self.delegation_rules),
+        ]
+    }
+}
+
+/// Which kinds of memory are on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryScopes {
+    pub conversation: Option<bool>,
+    pub user: Option<bool>,
+    pub persona: Option<bool>,
+    pub organization: Option<bool>,
+    pub agent: Option<bool>,
+}
+
+/// What the agent keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// For how many days answers of `/v1/responses` are kept; 0 keeps nothing, null is the server's 30.
+    pub conversation_retention_days: Option<u32>,
+    pub summary_enabled: Option<bool>,
+    pub summary_model: Option<String>,
+    pub scopes: Option<MemoryScopes>,
+    pub vector_store_ids: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compaction {
+    Off,
+    Standard,
+    Aggressive,
+}
+
+/// Names of a prompt profile and of a way to compact.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Prompting {
+    pub profile: Option<String>,
+    pub compaction: Option<Compaction>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SentimentProfile {
+    Off,
+    Basic,
+    Standard,
+    Advanced,
+    Tutor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SentimentMethod {
+    Lexicon,
+    Llm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SentimentPreset {
+    FrustrationRecovery,
+    ConfusionClarification,
+    SatisfactionReinforcement,
+    ErrorRecovery,
+    EngagementBoost,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sentiment {
+    pub enabled: Option<bool>,
+    pub profile: Option<SentimentProfile>,
+    pub method: Option<SentimentMethod>,
+    /// Turns; 1 to 100.
+    pub history_window: Option<u32>,
+    /// −1 to 1.
+    pub frustration_threshold: Option<f64>,
+    /// −1 to 1.
+    pub satisfaction_threshold: Option<f64>,
+    /// 1 to 100.
+    pub consecutive_turns: Option<u32>,
+    pub presets: Vec<SentimentPreset>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Approver {
+    AnyMember,
+    Admin,
+    SpecificUser,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRule {
+    pub action: String,
+    pub requires: Approver,
+    /// Of `specific_user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    /// Seconds; 1 to 604800.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u32>,
+}
+
+/// Which actions the agent may take by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trust {
+    pub autonomous: Vec<String>,
+    pub approve: Vec<String>,
+    pub escalate: Vec<String>,
+    pub approval_rules: Vec<ApprovalRule>,
+}
+
+/// Someone an access list names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    Person(UserId),
+    Role(Role),
+}
+
+impl Subject {
+    fn is(self, user: UserId, role: Role) -> bool {
+        match self {
+            Self::Person(id) => id == user,
+            Self::Role(named) => named == role,
+        }
+    }
+}
+
+impl std::str::FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(role) = text.strip_prefix("role:") {
+            return match role {
+                "admin" => Ok(Self::Role(Role::Admin)),
+                "member" => Ok(Self::Role(Role::Member)),
+                "viewer" => Ok(Self::Role(Role::Viewer)),
+                _ => Err(format!(
+                    "`{text}` is no role: use role:admin, role:member or role:viewer"
+                )),
+            };
+        }
+        UserId::parse(text)
+            .map(Self::Person)
+            .map_err(|e| e.to_string())
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Person(id) => id.fmt(f),
+            Self::Role(role) => write!(f, "role:{}", role.as_str()),
+        }
+    }
+}
+
+impl Serialize for Subject {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Subject {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Who may use the agent: ids of people and `role:…`. Denied wins; nobody allowed means everyone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccessControl {
+    #[schema(value_type = Vec<String>)]
+    pub allowed_subjects: Vec<Subject>,
+    #[schema(value_type = Vec<String>)]
+    pub denied_subjects: Vec<Subject>,
+}
+
+impl AccessControl {
+    pub fn is_open(&self) -> bool {
+        self.allowed_subjects.is_empty() && self.denied_subjects.is_empty()
+    }
+
+    pub fn permits(&self, user: UserId, role: Role) -> bool {
+        let names = |list: &[Subject]| list.iter().any(|subject| subject.is(user, role));
+        !names(&self.denied_subjects)
+            && (self.allowed_subjects.is_empty() || names(&self.allowed_subjects))
+    }
+
+    /// People that the lists name.
+    pub fn people(&self) -> impl Iterator<Item = UserId> + '_ {
+        let all = self.allowed_subjects.iter().chain(&self.denied_subjects);
+        all.filter_map(|subject| match subject {
+            Subject::Person(id) => Some(*id),
+            Subject::Role(_) => None,
+        })
+    }
+}
+
+/// Whether lists let a person use an agent; `None` is everyone.
+pub(super) fn permits(access: Option<&AccessControl>, user: UserId, role: Role) -> bool {
+    access.is_none_or(|access| access.permits(user, role))
+}
+
+/// Whether the person may use an agent with these lists.
+pub fn may_use(access: Option<&AccessControl>, actor: &Actor) -> bool {
+    actor.scopes.has(Scope::AgentsUse) && permits(access, actor.user, actor.role)
+}
+
+/// Whether the person may see an agent with these lists; those who manage agents see all.
+pub fn may_see(access: Option<&AccessControl>, actor: &Actor) -> bool {
+    actor.scopes.has(Scope::AgentsAdmin) || permits(access, actor.user, actor.role)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_wins_and_nobody_allowed_means_everyone() {
+        let (ada, bo) = (UserId::new(), UserId::new());
+        let lists = |allowed: Vec<Subject>, denied: Vec<Subject>| AccessControl {
+            allowed_subjects: allowed,
+            denied_subjects: denied,
+        };
+        let open = lists(vec![], vec![]);
+        assert!(open.is_open() && open.permits(ada, Role::Viewer));
+        let members = lists(vec![Subject::Role(Role::Member)], vec![]);
+        assert!(members.permits(ada, Role::Member) && !members.permits(ada, Role::Admin));
+        let but_bo = lists(
+            vec![Subject::Role(Role::Member), Subject::Person(bo)],
+            vec![Subject::Person(bo)],
+        );
+        assert!(but_bo.permits(ada, Role::Member) && !but_bo.permits(bo, Role::Member));
+        let not_viewers = lists(vec![], vec![Subject::Role(Role::Viewer)]);
+        assert!(not_viewers.permits(bo, Role::Member) && !not_viewers.permits(bo, Role::Viewer));
+    }
+
+    #[test]
+    fn a_subject_is_a_person_or_a_known_role() {
+        let ada = UserId::new();
+        for text in [ada.to_string(), "role:viewer".to_owned()] {
+            assert_eq!(text.parse::<Subject>().unwrap().to_string(), text);
+        }
+        for bad in ["role:owner", "everyone", ""] {
+            assert!(bad.parse::<Subject>().is_err(), "{bad}");
+        }
+    }
+}

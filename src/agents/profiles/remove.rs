@@ -1,0 +1,125 @@
+//! Archiving agents, and deleting them for good.
+
+use serde::Serialize;
+
+use super::{
+    Agent, Row,
+    announce::announce,
+    change::audit,
+    find::get_visible_row,
+    store::{Wanted, store},
+};
+use crate::agents::AgentError;
+use crate::{
+    auth::{Actor, Scope, handles},
+    db::{Conn, dialect::lock_workspace},
+    ids::AgentId,
+};
+
+/// What `DELETE /v1/agents/{id}` answers.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Archived {
+    pub id: AgentId,
+    /// Always `agent_profile`.
+    pub object: &'static str,
+    /// Always `archived`.
+    pub status: &'static str,
+    pub deleted: bool,
+}
+
+impl From<AgentId> for Archived {
+    fn from(id: AgentId) -> Self {
+        Self {
+            id,
+            object: "agent_profile",
+            status: "archived",
+            deleted: true,
+        }
+    }
+}
+
+/// Archives an agent: nobody can ask it any more; its versions, files and name stay.
+///
+/// # Errors
+/// `NotFound`, `DefaultMustStay`, `Stale`, or what `Actor::require` says.
+pub async fn archive_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    expected: Option<i64>,
+) -> Result<Archived, AgentError> {
+    actor.require(Scope::AgentsDelete)?;
+    let row = removable(c, actor, reference, expected).await?;
+    let wanted = Wanted {
+        name: &row.name,
+        status: "archived",
+        mentionable: row.mentionable,
+        profile: row.profile.0.clone(),
+        summary: None,
+        expected,
+    };
+    let was = row.status.clone();
+    let agent = Box::pin(store(c, actor.user, &row, wanted)).await?;
+    if was != "archived" {
+        let data = serde_json::json!({"name": agent.summary.name, "status": "archived"});
+        audit(c, actor, "agent.status_changed", row.id, data).await?;
+    }
+    Ok(row.id.into())
+}
+
+/// Deletes an agent with its versions, files and name. The caller has ended its tasks.
+///
+/// # Errors
+/// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or what `Actor::require` says.
+pub async fn delete_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    expected: Option<i64>,
+) -> Result<Archived, AgentError> {
+    actor.require(Scope::AgentsAdmin)?;
+    let row = removable(c, actor, reference, expected).await?;
+    let child: Option<(AgentId,)> = c
+        .q("select id from agents where base_id = $1 limit 1")
+        .bind(row.id)
+        .opt()
+        .await?;
+    if child.is_some() {
+        return Err(AgentError::HasChildren);
+    }
+    let gone = Agent::from(row.clone());
+    handles::release(c, actor.workspace, row.id.0).await?;
+    c.q("delete from agent_files where owner_id = $1")
+        .bind(row.id)
+        .run()
+        .await?;
+    // Versions and metadata go with the row.
+    c.q("delete from agents where workspace_id = $1 and id = $2")
+        .bind(actor.workspace)
+        .bind(row.id)
+        .run()
+        .await?;
+    let data = serde_json::json!({"name": row.name, "version": row.version});
+    audit(c, actor, "agent.deleted", row.id, data).await?;
+    let mut shown = gone;
+    "archived".clone_into(&mut shown.summary.status);
+    announce(c, "agent.archived", &shown, row.access(), None, &mut None).await?;
+    Ok(row.id.into())
+}
+
+async fn removable(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    expected: Option<i64>,
+) -> Result<Row, AgentError> {
+    lock_workspace(c, actor.workspace.0).await?;
+    let row = get_visible_row(c, actor, reference).await?;
+    if expected.is_some_and(|version| version != row.version) {
+        return Err(AgentError::Stale(Box::new(row.into())));
+    }
+    if row.is_default() {
+        return Err(AgentError::DefaultMustStay);
+    }
+    Ok(row)
+}

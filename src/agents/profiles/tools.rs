@@ -1,0 +1,287 @@
+//! Tools of an agent, as the tool objects of the `OpenAI` Responses API.
+//!
+//! Nothing here runs a tool. A `function` is run by clients of `/v1/responses`, so its model is told of it there; the other
+//! kinds are kept for when there is something that runs them, and no model hears of them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// `available` of a tool that a client sends back; the server decides it.
+type Ignored = Option<serde::de::IgnoredAny>;
+
+macro_rules! tools {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+            /// A tool of the workspace that stands for this one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub registry_id: Option<String>,
+            #[serde(default, skip_serializing)]
+            #[schema(ignore)]
+            available: Unread,
+        }
+    )+};
+}
+
+/// Takes any value and keeps nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ignored::deserialize(d).map(|_| Self)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RequireApproval {
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RankingOptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranker: Option<String>,
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_threshold: Option<f64>,
+}
+
+tools! {
+    /// A function that the client of `/v1/responses` runs.
+    FunctionTool {
+        /// 1 to 64 of letters, digits, `_` and `-`.
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// A JSON schema of the arguments.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        parameters: Option<Map<String, Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        strict: Option<bool>,
+    }
+    /// A server of the Model Context Protocol.
+    McpTool {
+        server_label: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_url: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_description: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allowed_tools: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        require_approval: Option<RequireApproval>,
+    }
+    FileSearchTool {
+        #[serde(default)]
+        vector_store_ids: Vec<String>,
+        /// 1 to 50.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_num_results: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ranking_options: Option<RankingOptions>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        filters: Option<Map<String, Value>>,
+    }
+    CodeInterpreterTool {
+        /// An id, or an object such as `{"type":"auto"}`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        container: Option<Value>,
+        /// Instead of the agent's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox_policy_id: Option<String>,
+    }
+    WebFetchTool {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allowed_domains: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blocked_domains: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_uses: Option<u32>,
+    }
+    DelegateTool {
+        /// Names of agents that may be asked; none: any that the person who asks may use.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agents: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+    }
+}
+
+/// A tool object, told apart by its `type`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Tool {
+    Function(FunctionTool),
+    Mcp(McpTool),
+    FileSearch(FileSearchTool),
+    CodeInterpreter(CodeInterpreterTool),
+    WebFetch(WebFetchTool),
+    Delegate(DelegateTool),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    Function,
+    Mcp,
+    FileSearch,
+    CodeInterpreter,
+    WebFetch,
+    Delegate,
+}
+
+const NAME_BYTES_MAX: usize = 64;
+const TEXT_UNITS_MAX: usize = 4096;
+/// Of the JSON schema of a function's arguments.
+const PARAMETERS_BYTES_MAX: usize = 32 * 1024;
+const NAMES_MAX: usize = 128;
+
+impl Tool {
+    pub fn kind(&self) -> ToolKind {
+        match self {
+            Self::Function(_) => ToolKind::Function,
+            Self::Mcp(_) => ToolKind::Mcp,
+            Self::FileSearch(_) => ToolKind::FileSearch,
+            Self::CodeInterpreter(_) => ToolKind::CodeInterpreter,
+            Self::WebFetch(_) => ToolKind::WebFetch,
+            Self::Delegate(_) => ToolKind::Delegate,
+        }
+    }
+
+    /// Whether a model is ever told of it; `allowed` are the kinds that the workspace permits, `None` all.
+    pub fn is_available(&self, allowed: Option<&[ToolKind]>) -> bool {
+        self.kind() == ToolKind::Function
+            && allowed.is_none_or(|kinds| kinds.contains(&self.kind()))
+    }
+
+    /// What makes it the same tool as another one: its kind, and its name or label where the kind has one.
+    pub fn key(&self) -> (ToolKind, Option<&str>) {
+        let name = match self {
+            Self::Function(tool) => Some(tool.name.as_str()),
+            Self::Mcp(tool) => Some(tool.server_label.as_str()),
+            _ => None,
+        };
+        (self.kind(), name)
+    }
+
+    pub fn registry_id(&self) -> Option<&str> {
+        match self {
+            Self::Function(tool) => tool.registry_id.as_deref(),
+            Self::Mcp(tool) => tool.registry_id.as_deref(),
+            Self::FileSearch(tool) => tool.registry_id.as_deref(),
+            Self::CodeInterpreter(tool) => tool.registry_id.as_deref(),
+            Self::WebFetch(tool) => tool.registry_id.as_deref(),
+            Self::Delegate(tool) => tool.registry_id.as_deref(),
+        }
+    }
+
+    /// What is wrong with its values; its shape was checked when it was read.
+    pub fn problem(&self) -> Option<String> {
+        let name_fits = |name: &str| {
+            (1..=NAME_BYTES_MAX).contains(&name.len())
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        };
+        let long = |text: &Option<String>| {
+            text.as_deref()
+                .is_some_and(|text| text.encode_utf16().count() > TEXT_UNITS_MAX)
+        };
+        let many = |names: &Option<Vec<String>>| {
+            names
+                .as_ref()
+                .is_some_and(|names| names.len() > NAMES_MAX || names.iter().any(String::is_empty))
+        };
+        let problem = match self {
+            Self::Function(tool) if !name_fits(&tool.name) => {
+                "a function's name has 1 to 64 of letters, digits, `_` and `-`"
+            }
+            Self::Function(tool) if long(&tool.description) => {
+                "a function's description has at most 4096 characters"
+            }
+            Self::Function(tool)
+                if tool.parameters.as_ref().is_some_and(|schema| {
+                    serde_json::to_vec(schema).is_ok_and(|text| text.len() > PARAMETERS_BYTES_MAX)
+                }) =>
+            {
+                "a function's parameters have at most 32 KiB"
+            }
+            Self::Mcp(tool) if !name_fits(&tool.server_label) => {
+                "a server_label has 1 to 64 of letters, digits, `_` and `-`"
+            }
+            Self::Mcp(tool)
+                if tool.server_url.as_deref().is_some_and(|url| {
+                    !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2048
+                }) =>
+            {
+                "a server_url is an http or https address"
+            }
+            Self::Mcp(tool) if long(&tool.server_description) || many(&tool.allowed_tools) => {
+                "an MCP tool has a description of at most 4096 characters and at most 128 allowed_tools"
+            }
+            Self::FileSearch(tool)
+                if tool.max_num_results.is_some_and(|n| !(1..=50).contains(&n)) =>
+            {
+                "max_num_results is from 1 to 50"
+            }
+            Self::FileSearch(tool)
+                if tool
+                    .ranking_options
+                    .as_ref()
+                    .and_then(|options| options.score_threshold)
+                    .is_some_and(|score| !(0.0..=1.0).contains(&score)) =>
+            {
+                "score_threshold is from 0 to 1"
+            }
+            Self::WebFetch(tool) if many(&tool.allowed_domains) || many(&tool.blocked_domains) => {
+                "at most 128 domains, none of them empty"
+            }
+            Self::Delegate(tool) if long(&tool.description) || many(&tool.agents) => {
+                "at most 128 agents, and a description of at most 4096 characters"
+            }
+            _ => return None,
+        };
+        Some(problem.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(value: serde_json::Value) -> Result<Tool, serde_json::Error> {
+        serde_json::from_value(value)
+    }
+
+    #[test]
+    fn known_kinds_are_read_and_unknown_ones_refused() {
+        for kind in ["file_search", "code_interpreter", "web_fetch", "delegate"] {
+            assert!(tool(serde_json::json!({"type": kind})).is_ok(), "{kind}");
+        }
+        assert!(tool(serde_json::json!({"type": "time_machine"})).is_err());
+        assert!(tool(serde_json::json!({"name": "f"})).is_err());
+        assert!(tool(serde_json::json!({"type": "function"})).is_err());
+        assert!(tool(serde_json::json!({"type": "function", "name": "f", "colour": 1})).is_err());
+    }
+
+    #[test]
+    fn what_the_server_says_about_a_tool_may_be_sent_back() {
+        let sent = serde_json::json!({"type": "function", "name": "f", "available": true});
+        let read = tool(sent).unwrap();
+        assert_eq!(
+            serde_json::to_value(&read).unwrap(),
+            serde_json::json!({"type": "function", "name": "f"})
+        );
+        assert!(read.is_available(None) && !read.is_available(Some(&[ToolKind::Mcp])));
+    }
+}

@@ -1,0 +1,232 @@
+//! An agent's history: each version as it was written and as it was said.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Base, NewAgent, Profile, Row, SettableStatus, find::get_visible_row};
+use crate::agents::AgentError;
+use crate::{
+    auth::Actor,
+    db::{Conn, DbError, Json},
+    ids::{AgentId, UserId},
+    time::Timestamp,
+};
+
+/// A version in a list.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct VersionSummary {
+    /// Always `agent_version`.
+    pub object: &'static str,
+    pub agent_id: AgentId,
+    pub version: i64,
+    /// What changed, in a few words.
+    pub change_summary: Option<String>,
+    /// Null for the first version of the agents that a workspace begins with.
+    pub changed_by: Option<UserId>,
+    pub changed_at: Timestamp,
+}
+
+/// A version with all that it holds.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct AgentVersion {
+    #[serde(flatten)]
+    pub summary: VersionSummary,
+    /// As it was written.
+    pub snapshot: NewAgent,
+    /// With the bases merged in: what its tasks run with.
+    pub resolved: NewAgent,
+    /// Who was merged in, the farthest base first.
+    pub resolved_from: Vec<Base>,
+}
+
+/// A field that two versions have different values of.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct FieldChange {
+    pub field: String,
+    #[schema(value_type = Object)]
+    pub before: Value,
+    #[schema(value_type = Object)]
+    pub after: Value,
+}
+
+/// What differs between two versions, as they were written.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct AgentDiff {
+    /// Always `agent_diff`.
+    pub object: &'static str,
+    pub agent_id: AgentId,
+    pub from: i64,
+    pub to: i64,
+    pub changes: Vec<FieldChange>,
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Stored {
+    version: i64,
+    name: Option<String>,
+    pub(super) mentionable: Option<bool>,
+    status: Option<String>,
+    pub(super) profile: Json<Profile>,
+    resolved: Json<Profile>,
+    bases: Option<Json<Vec<Base>>>,
+    change_summary: Option<String>,
+    changed_by: Option<UserId>,
+    changed_at: Timestamp,
+}
+
+impl Stored {
+    /// A profile of this version with what its row kept; versions of before that was stored have the agent's present name.
+    fn form(&self, row: &Row, profile: &Profile) -> NewAgent {
+        let status = match self.status.as_deref() {
+            Some("active") => Some(SettableStatus::Active),
+            Some("inactive") => Some(SettableStatus::Inactive),
+            Some("archived") => Some(SettableStatus::Archived),
+            _ => None,
+        };
+        NewAgent {
+            name: self.name.clone().unwrap_or_else(|| row.name.clone()),
+            mentionable: Some(self.mentionable.unwrap_or(row.mentionable)),
+            status,
+            ..NewAgent::of_profile(profile.clone())
+        }
+    }
+
+    fn summary(&self, agent: AgentId) -> VersionSummary {
+        VersionSummary {
+            object: "agent_version",
+            agent_id: agent,
+            version: self.version,
+            change_summary: self.change_summary.clone(),
+            changed_by: self.changed_by,
+            changed_at: self.changed_at,
+        }
+    }
+}
+
+/// Versions of an agent below `before`, newest first.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn list_versions(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<VersionSummary>, AgentError> {
+    let row = get_visible_row(c, actor, reference).await?;
+    let rows: Vec<(i64, Option<String>, Option<UserId>, Timestamp)> = c
+        .q(
+            "select version, change_summary, changed_by, changed_at from agent_versions \
+            where agent_id = $1 and version < $2 order by version desc limit $3",
+        )
+        .bind(row.id)
+        .bind(before.unwrap_or(i64::MAX))
+        .bind(limit)
+        .all()
+        .await?;
+    let summary = |(version, change_summary, changed_by, changed_at)| VersionSummary {
+        object: "agent_version",
+        agent_id: row.id,
+        version,
+        change_summary,
+        changed_by,
+        changed_at,
+    };
+    Ok(rows.into_iter().map(summary).collect())
+}
+
+async fn find(c: &mut Conn, agent: AgentId, version: i64) -> Result<Option<Stored>, DbError> {
+    c.q("select version, name, mentionable, status, profile, resolved, bases, change_summary, changed_by, changed_at \
+         from agent_versions where agent_id = $1 and version = $2")
+        .bind(agent)
+        .bind(version)
+        .opt()
+        .await
+}
+
+pub(super) async fn stored(c: &mut Conn, row: &Row, version: i64) -> Result<Stored, AgentError> {
+    find(c, row.id, version)
+        .await?
+        .ok_or(AgentError::VersionNotFound(version))
+}
+
+/// # Errors
+/// `NotFound`, `VersionNotFound`.
+pub async fn get_version(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    version: i64,
+) -> Result<AgentVersion, AgentError> {
+    let row = get_visible_row(c, actor, reference).await?;
+    let stored = stored(c, &row, version).await?;
+    Ok(AgentVersion {
+        summary: stored.summary(row.id),
+        snapshot: stored.form(&row, &stored.profile.0),
+        resolved: stored.form(&row, &stored.resolved.0),
+        resolved_from: stored.bases.map(|bases| bases.0).unwrap_or_default(),
+    })
+}
+
+/// What `to` changed against `from`.
+///
+/// # Errors
+/// `NotFound`, `VersionNotFound`.
+pub async fn diff(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    (from, to): (i64, i64),
+) -> Result<AgentDiff, AgentError> {
+    let row = get_visible_row(c, actor, reference).await?;
+    let (old, new) = (stored(c, &row, from).await?, stored(c, &row, to).await?);
+    let fields = |stored: &Stored| {
+        let form = stored.form(&row, &stored.profile.0);
+        match serde_json::to_value(form) {
+            Ok(Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        }
+    };
+    let (mut before, after) = (fields(&old), fields(&new));
+    let changes = after
+        .into_iter()
+        .filter_map(|(field, after)| {
+            let before = before.remove(&field).unwrap_or_default();
+            (before != after).then_some(FieldChange {
+                field,
+                before,
+                after,
+            })
+        })
+        .collect();
+    Ok(AgentDiff {
+        object: "agent_diff",
+        agent_id: row.id,
+        from,
+        to,
+        changes,
+    })
+}
+
+/// A whole agent in its present version, with its bases merged in, and who they are.
+///
+/// # Errors
+/// `NotFound`.
+pub async fn get_resolved_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+) -> Result<(super::Agent, Vec<Base>), AgentError> {
+    let row = get_visible_row(c, actor, reference).await?;
+    let stored = stored(c, &row, row.version).await?;
+    let mut from = stored.bases.map(|bases| bases.0).unwrap_or_default();
+    from.push(Base {
+        id: row.id,
+        name: row.name.clone(),
+        version: row.version,
+    });
+    let mut profile = stored.resolved.0;
+    profile.max_output_tokens = Some(profile.output_tokens_max());
+    Ok((row.with_profile(profile), from))
+}

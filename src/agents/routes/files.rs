@@ -1,0 +1,207 @@
+//! Files of agents, and a workspace's own for all its agents, over HTTP.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, actor_for, tagged};
+use crate::{
+    agents::files::{self, File, FilePath, FileSummary},
+    auth::{Actor, Caller, Scope},
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, IfMatch, Path},
+        page::List,
+    },
+    ids::WorkspaceId,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_files))
+        .routes(routes!(get_file, put_file, delete_file))
+        .routes(routes!(list_shared_files))
+        .routes(routes!(
+            get_shared_file,
+            put_shared_file,
+            delete_shared_file
+        ))
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    /// At most 256 KiB.
+    content: String,
+}
+
+fn whole(files: Vec<FileSummary>) -> Json<List<FileSummary>> {
+    let limit = i64::try_from(files.len()).unwrap_or(i64::MAX);
+    Json(List::new(files, limit, false, |file: &FileSummary| {
+        file.path.clone()
+    }))
+}
+
+fn answer(file: &File) -> Response {
+    tagged(StatusCode::OK, file.summary.version, file)
+}
+
+/// Every file of an agent, by path
+#[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
+async fn list_files(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+) -> Result<Json<List<FileSummary>>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let mut c = state.db.read().await?;
+    Ok(whole(files::list(&mut c, &actor, &reference).await?))
+}
+
+/// A file of an agent
+#[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents", params(("id" = String, Path), ("path" = String, Path)),
+    responses((status = 200, body = File)))]
+async fn get_file(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path((reference, path)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let path = FilePath::parse(&path)?;
+    let mut c = state.db.read().await?;
+    Ok(answer(
+        &files::read(&mut c, &actor, &reference, &path).await?,
+    ))
+}
+
+/// Write a file of an agent; SOUL.md and IDENTITY.md change its profile
+#[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
+    params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
+    request_body = FileForm, responses((status = 200, body = File)))]
+async fn put_file(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path((reference, path)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<FileForm>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsWrite)?;
+    let path = FilePath::parse(&path)?;
+    let key = actor.workspace.0;
+    let file = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            files::write(c, &actor, &reference, &path, &form.content, expected).await
+        })
+        .await?;
+    Ok(answer(&file))
+}
+
+/// Delete a file of an agent
+#[utoipa::path(delete, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
+    params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
+async fn delete_file(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path((reference, path)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+) -> Result<StatusCode, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsWrite)?;
+    let path = FilePath::parse(&path)?;
+    let key = actor.workspace.0;
+    state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            files::delete(c, &actor, &reference, &path, expected).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn enter(state: &State, caller: &Caller, workspace: WorkspaceId) -> Result<Actor, ApiError> {
+    Ok(caller.enter(&mut state.db.read().await?, workspace).await?)
+}
+
+/// The workspace's own files for all its agents
+#[utoipa::path(get, path = "/v1/workspaces/{id}/files", tag = "agents", params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<FileSummary>)))]
+async fn list_shared_files(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<WorkspaceId>,
+) -> Result<Json<List<FileSummary>>, ApiError> {
+    let actor = enter(&state, &caller, id).await?;
+    let mut c = state.db.read().await?;
+    Ok(whole(files::list_shared(&mut c, &actor).await?))
+}
+
+/// A file that all agents of the workspace have who have none of their own
+#[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents", params(("id" = WorkspaceId, Path), ("path" = String, Path)),
+    responses((status = 200, body = File)))]
+async fn get_shared_file(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, path)): Path<(WorkspaceId, String)>,
+) -> Result<Response, ApiError> {
+    let actor = enter(&state, &caller, id).await?;
+    actor.require(Scope::AgentsRead)?;
+    let path = FilePath::parse(&path)?;
+    let mut c = state.db.read().await?;
+    Ok(answer(
+        &files::read_shared(&mut c, actor.workspace, &path).await?,
+    ))
+}
+
+/// Write AGENTS.md or TOOLS.md for all agents of the workspace
+#[utoipa::path(put, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
+    params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
+    request_body = FileForm, responses((status = 200, body = File)))]
+async fn put_shared_file(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, path)): Path<(WorkspaceId, String)>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<FileForm>,
+) -> Result<Response, ApiError> {
+    let actor = enter(&state, &caller, id).await?;
+    let path = FilePath::parse(&path)?;
+    let key = actor.workspace.0;
+    let file = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            files::write_shared(c, &actor, &path, &form.content, expected).await
+        })
+        .await?;
+    Ok(answer(&file))
+}
+
+/// Delete a file that all agents of the workspace have
+#[utoipa::path(delete, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
+    params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
+async fn delete_shared_file(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path((id, path)): Path<(WorkspaceId, String)>,
+    IfMatch(expected): IfMatch,
+) -> Result<StatusCode, ApiError> {
+    let actor = enter(&state, &caller, id).await?;
+    let path = FilePath::parse(&path)?;
+    let key = actor.workspace.0;
+    state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            files::delete_shared(c, &actor, &path, expected).await
+        })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

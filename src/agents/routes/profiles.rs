@@ -1,0 +1,401 @@
+//! Profiles over HTTP.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, actor_for, answer, tagged};
+use crate::{
+    agents::{
+        AgentError, policy,
+        preview::{self, Preview, PreviewForm},
+        profiles::{self, Agent, AgentPatch, AgentSummary, Archived, Base, CopyForm, NewAgent},
+        sandbox::{self, SandboxLimits},
+        templates::{self, Template},
+        transfer::{self, Export, Import},
+    },
+    auth::{Actor, Caller, Scope},
+    chat::remove,
+    db::{Conn, DbError},
+    http::{
+        ApiError, State,
+        extract::{Body, IfMatch, Path, Query},
+        page::{List, PageQuery},
+    },
+    ids::{AgentId, TaskId},
+    realtime::Hub,
+    tasks::queue,
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_agents, create_agent))
+        .routes(routes!(get_agent, put_agent, patch_agent, delete_agent))
+        .routes(routes!(duplicate_agent))
+        .routes(routes!(make_default))
+        .routes(routes!(export_agent))
+        .routes(routes!(import_agent))
+        .routes(routes!(preview_agent))
+        .routes(routes!(list_templates))
+}
+
+/// The query of a list of agents; `metadata.KEY=VALUE`, any number of times, filters too.
+#[derive(Debug, Default, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct AgentsQuery {
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    after: Option<String>,
+    before: Option<String>,
+    /// `active`, `inactive` or `archived`.
+    status: Option<String>,
+    /// The exact name.
+    name: Option<String>,
+    #[param(ignore)]
+    metadata: BTreeMap<String, String>,
+}
+
+impl AgentsQuery {
+    /// # Errors
+    /// 400 for a parameter that does not exist.
+    fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        let mut query = Self::default();
+        for (name, value) in pairs {
+            let field = match name.as_str() {
+                "limit" => &mut query.limit,
+                "after" => &mut query.after,
+                "before" => &mut query.before,
+                "status" => &mut query.status,
+                "name" => &mut query.name,
+                other => {
+                    let Some(key) = other
+                        .strip_prefix("metadata.")
+                        .filter(|key| !key.is_empty())
+                    else {
+                        let text = format!(
+                            "`{other}` is no parameter of this list: use limit, after, before, status, name or metadata.KEY"
+                        );
+                        return Err(ApiError::invalid("invalid_query", text, other));
+                    };
+                    query.metadata.insert(key.to_owned(), value);
+                    continue;
+                }
+            };
+            *field = Some(value).filter(|value| !value.is_empty());
+        }
+        Ok(query)
+    }
+}
+
+/// Agents of the workspace that one may see, oldest first
+#[utoipa::path(get, path = "/v1/agents", tag = "agents", params(AgentsQuery), responses((status = 200, body = List<AgentSummary>)))]
+async fn list_agents(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Json<List<AgentSummary>>, ApiError> {
+    actor.require(Scope::AgentsRead)?;
+    let query = AgentsQuery::parse(pairs)?;
+    let page = PageQuery {
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
+    }
+    .parse::<AgentId>(20)?;
+    if let Some(status) = &query.status
+        && !["active", "inactive", "archived"].contains(&status.as_str())
+    {
+        let text = format!("`{status}` is no status: use active, inactive or archived");
+        return Err(ApiError::invalid("invalid_status", text, "status"));
+    }
+    let filter = profiles::Filter {
+        status: query.status,
+        name: query.name,
+        metadata: query.metadata,
+    };
+    let mut c = state.db.read().await?;
+    let rows = profiles::list_agents(
+        &mut c,
+        &actor,
+        &filter,
+        (page.after, page.before),
+        page.limit + 1,
+    )
+    .await?;
+    Ok(Json(List::new(
+        rows,
+        page.limit,
+        page.before.is_some(),
+        |agent: &AgentSummary| agent.id.to_string(),
+    )))
+}
+
+/// Make an agent
+#[utoipa::path(post, path = "/v1/agents", tag = "agents", request_body = NewAgent, responses((status = 201, body = Agent)))]
+async fn create_agent(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<NewAgent>,
+) -> Result<Response, ApiError> {
+    actor.require(Scope::AgentsWrite)?;
+    let parts = form.into_parts()?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::create_agent(c, &actor, parts.clone(), "created".to_owned()).await
+        })
+        .await?;
+    Ok(answer(StatusCode::CREATED, &agent))
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct AgentQuery {
+    /// `true`: with the bases merged in, as the agent runs.
+    #[serde(default)]
+    resolve: bool,
+}
+
+/// An agent with its bases merged in.
+#[derive(Serialize, utoipa::ToSchema)]
+struct ResolvedAgent {
+    #[serde(flatten)]
+    agent: Agent,
+    /// Whose profiles were merged, the farthest base first, the agent itself last.
+    resolved_from: Vec<Base>,
+    /// What code of the agent would be held to; null without any policy.
+    sandbox: Option<SandboxLimits>,
+}
+
+/// An agent; `main` is the workspace's default
+#[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
+async fn get_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Query(query): Query<AgentQuery>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsRead)?;
+    let mut c = state.db.read().await?;
+    if !query.resolve {
+        let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
+        return Ok(answer(StatusCode::OK, &agent));
+    }
+    let (agent, resolved_from) = profiles::get_resolved_agent(&mut c, &actor, &reference).await?;
+    let policy = policy::find(&mut c, actor.workspace).await?;
+    let own = agent.sandbox_policy_id.as_deref();
+    let sandbox =
+        sandbox::effective(&mut c, actor.workspace, own, policy.sandbox_policy_id).await?;
+    let version = agent.summary.version;
+    let body = ResolvedAgent {
+        agent,
+        resolved_from,
+        sandbox,
+    };
+    Ok(tagged(StatusCode::OK, version, &body))
+}
+
+/// Replace an agent; what is left out has its default again
+#[utoipa::path(put, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+    request_body = NewAgent, responses((status = 200, body = Agent)))]
+async fn put_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<NewAgent>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsWrite)?;
+    let parts = form.into_parts()?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::put_agent(c, &actor, &reference, parts.clone(), expected).await
+        })
+        .await?;
+    Ok(answer(StatusCode::OK, &agent))
+}
+
+/// Change an agent; each change is a version
+#[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+    request_body = AgentPatch, responses((status = 200, body = Agent)))]
+async fn patch_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    IfMatch(expected): IfMatch,
+    Body(patch): Body<AgentPatch>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::patch_agent(c, &actor, &reference, &patch, expected).await
+        })
+        .await?;
+    Ok(answer(StatusCode::OK, &agent))
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct DeleteQuery {
+    /// `true`: with its versions and files, for good; needs `agents:admin`.
+    #[serde(default)]
+    permanent: bool,
+}
+
+/// Archive an agent, or delete it for good
+#[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
+    params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
+async fn delete_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Query(query): Query<DeleteQuery>,
+    IfMatch(expected): IfMatch,
+) -> Result<Json<Archived>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let key = actor.workspace.0;
+    let hub = state.hub.clone();
+    let archived = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            if !query.permanent {
+                return profiles::archive_agent(c, &actor, &reference, expected).await;
+            }
+            actor.require(Scope::AgentsAdmin)?;
+            let agent = profiles::get_by_reference(c, &actor, &reference).await?;
+            let archived = profiles::delete_agent(c, &actor, &reference, expected).await?;
+            end_tasks(c, agent.summary.id, &hub).await?;
+            Ok::<_, AgentError>(archived)
+        })
+        .await?;
+    Ok(Json(archived))
+}
+
+/// Nothing is left that an agent's tasks could run with once it is deleted for good.
+async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbError> {
+    let ids: Vec<(TaskId,)> = c
+        .q("select id from tasks where agent_id = $1 and status in ('queued', 'running') order by id limit 10000")
+        .bind(agent)
+        .all()
+        .await?;
+    for (id,) in ids {
+        if let Some(task) = queue::find_task(c, id).await? {
+            let audience = queue::audience_of(c, task.channel_id).await?;
+            remove::stop(c, &task, hub, audience).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Copy an agent
+#[utoipa::path(post, path = "/v1/agents/{id}/duplicate", tag = "agents", params(("id" = String, Path)),
+    request_body = CopyForm, responses((status = 201, body = Agent)))]
+async fn duplicate_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Body(form): Body<CopyForm>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::duplicate_agent(c, &actor, &reference, &form).await
+        })
+        .await?;
+    Ok(answer(StatusCode::CREATED, &agent))
+}
+
+/// Make an agent the workspace's default
+#[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Agent)))]
+async fn make_default(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::make_default(c, &actor, &reference).await
+        })
+        .await?;
+    Ok(answer(StatusCode::OK, &agent))
+}
+
+/// An agent with its files, to take elsewhere
+#[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
+async fn export_agent(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+) -> Result<Json<Export>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let mut c = state.db.snapshot().await?;
+    Ok(Json(
+        transfer::export_agent(&mut c, &actor, &reference).await?,
+    ))
+}
+
+/// Make an agent of an export, or of its files
+#[utoipa::path(post, path = "/v1/agents/import", tag = "agents", request_body = Import, responses((status = 201, body = Agent)))]
+async fn import_agent(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(import): Body<Import>,
+) -> Result<Response, ApiError> {
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            transfer::import_agent(c, &actor, &import).await
+        })
+        .await?;
+    Ok(answer(StatusCode::CREATED, &agent))
+}
+
+/// What a draft would be told; stores nothing
+#[utoipa::path(post, path = "/v1/agents/preview", tag = "agents", request_body = PreviewForm, responses((status = 200, body = Preview)))]
+async fn preview_agent(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<PreviewForm>,
+) -> Result<Json<Preview>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    Ok(Json(preview::preview(&mut c, &actor, form).await?))
+}
+
+/// Agents to begin with: post one's fields to make it
+#[utoipa::path(get, path = "/v1/agent-templates", tag = "agents", responses((status = 200, body = List<Template>)))]
+async fn list_templates(actor: Actor) -> Result<Response, ApiError> {
+    actor.require(Scope::AgentsRead)?;
+    let all: Vec<&Template> = templates::all().iter().collect();
+    let limit = i64::try_from(all.len()).unwrap_or(i64::MAX);
+    let list = List::new(all, limit, false, |template| template.agent.name.clone());
+    Ok(Json(list).into_response())
+}

@@ -1,0 +1,380 @@
+//! `POST /v1/rpc/{method}`: the same services by the method names that clients of single-person agent programs know.
+//!
+//! An agent is named by `agent_id`: its id, its name, or `main`. Methods of `agent.identity` act on the agent of the thread
+//! that is named, else on the default one.
+
+use axum::Json;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    agents::{
+        AgentError,
+        files::{self, FilePath},
+        profiles::{self, Agent, AgentPatch, AgentSummary, NewAgent},
+    },
+    auth::{Actor, Caller, Scope},
+    chat::{access, bindings},
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path},
+    },
+    ids::ThreadId,
+    realtime::hub::Spot,
+};
+
+/// Agents in one answer of `agents.list`.
+const AGENTS_MAX: i64 = 1000;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(call))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfAgent {
+    agent_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    /// Its name.
+    id: String,
+    label: Option<String>,
+    emoji: Option<String>,
+    soul: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    agent_id: String,
+    label: Option<String>,
+    identity: Option<String>,
+    soul: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfFile {
+    agent_id: String,
+    path: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetFile {
+    agent_id: String,
+    path: String,
+    content: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfThread {
+    thread_id: Option<ThreadId>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Identity {
+    thread_id: Option<ThreadId>,
+    identity: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Soul {
+    thread_id: Option<ThreadId>,
+    soul: String,
+}
+
+/// # Errors
+/// 400 that names the parameter.
+fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
+        let path = e.path().to_string();
+        ApiError::invalid("invalid_params", e.into_inner().to_string(), path)
+    })
+}
+
+/// Call a method by its name
+///
+/// `agents.list {}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
+/// `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
+/// `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
+/// `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
+#[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents", params(("method" = String, Path)), request_body = Object, responses((status = 200, body = Object)))]
+async fn call(
+    axum::extract::State(state): St,
+    caller: Caller,
+    actor: Actor,
+    Path(method): Path<String>,
+    Body(params): Body<Map<String, Value>>,
+) -> Result<Json<Value>, ApiError> {
+    let rpc = Rpc {
+        state,
+        caller,
+        actor,
+    };
+    let answer = match method.as_str() {
+        "agents.list" => {
+            let Nothing {} = take(params)?;
+            rpc.list().await
+        }
+        "agents.get" => rpc.get(&take::<OfAgent>(params)?.agent_id).await,
+        "agents.create" => rpc.create(take(params)?).await,
+        "agents.update" => {
+            let Update {
+                agent_id,
+                label,
+                identity,
+                soul,
+            } = take(params)?;
+            let mut patch = AgentPatch::default();
+            for (field, value) in [
+                ("display_name", label),
+                ("identity", identity),
+                ("instructions", soul),
+            ] {
+                if let Some(value) = value {
+                    patch = patch.and(field, value);
+                }
+            }
+            rpc.patch(rpc.reference(&agent_id).await?, patch).await
+        }
+        "agents.delete" => rpc.delete(&take::<OfAgent>(params)?.agent_id).await,
+        "agents.set_default" => rpc.set_default(&take::<OfAgent>(params)?.agent_id).await,
+        "agents.files.list" => rpc.list_files(&take::<OfAgent>(params)?.agent_id).await,
+        "agents.files.get" => rpc.get_file(&take(params)?).await,
+        "agents.files.set" => rpc.set_file(take(params)?).await,
+        "agent.identity.get" => {
+            let reference = rpc.of_thread(take::<OfThread>(params)?.thread_id).await?;
+            rpc.get(&reference).await
+        }
+        "agent.identity.update" => {
+            let Identity {
+                thread_id,
+                identity,
+            } = take(params)?;
+            let reference = rpc.of_thread(thread_id).await?;
+            rpc.patch(reference, AgentPatch::of("identity", identity))
+                .await
+        }
+        "agent.identity.update_soul" => {
+            let Soul { thread_id, soul } = take(params)?;
+            let reference = rpc.of_thread(thread_id).await?;
+            rpc.patch(reference, AgentPatch::of("instructions", soul))
+                .await
+        }
+        "agent.toggleActive" => rpc.toggle(&take::<OfAgent>(params)?.agent_id).await,
+        _ => {
+            let text = "there is no such method: see /docs for the list";
+            Err(ApiError::not_found("method_not_found", text))
+        }
+    };
+    answer.map(Json)
+}
+
+struct Rpc {
+    state: State,
+    caller: Caller,
+    actor: Actor,
+}
+
+fn brief(agent: &AgentSummary) -> Value {
+    json!({
+        "id": agent.id,
+        "name": agent.name,
+        "label": agent.display_name.as_ref().unwrap_or(&agent.name),
+        "is_default": agent.is_default,
+        "status": agent.status,
+        "version": agent.version,
+    })
+}
+
+impl Rpc {
+    /// An id or `main`, of what may be a name.
+    async fn reference(&self, text: &str) -> Result<String, ApiError> {
+        if text == "main" || text.parse::<crate::ids::AgentId>().is_ok() {
+            return Ok(text.to_owned());
+        }
+        let filter = profiles::Filter {
+            name: Some(text.to_owned()),
+            ..profiles::Filter::default()
+        };
+        let mut c = self.state.db.read().await?;
+        let found = profiles::list_agents(&mut c, &self.actor, &filter, (None, None), 1).await?;
+        let agent = found.first().ok_or(AgentError::NotFound)?;
+        Ok(agent.id.to_string())
+    }
+
+    /// The agent that answers in a thread; the default one without a thread or a binding.
+    async fn of_thread(&self, thread: Option<ThreadId>) -> Result<String, ApiError> {
+        let Some(thread) = thread else {
+            return Ok("main".to_owned());
+        };
+        let mut c = self.state.db.read().await?;
+        let found = access::thread(&mut c, &self.caller, thread).await?;
+        if found.place.actor.workspace != self.actor.workspace {
+            return Err(crate::chat::ChatError::ThreadNotFound.into());
+        }
+        let bound = bindings::find_binding(&mut c, Spot::Thread(thread)).await?;
+        Ok(bound.map_or_else(|| "main".to_owned(), |bound| bound.agent.to_string()))
+    }
+
+    async fn list(&self) -> Result<Value, ApiError> {
+        self.actor.require(Scope::AgentsRead)?;
+        let mut c = self.state.db.read().await?;
+        let all = profiles::list_agents(
+            &mut c,
+            &self.actor,
+            &profiles::Filter::default(),
+            (None, None),
+            AGENTS_MAX,
+        )
+        .await?;
+        let kept: Vec<&AgentSummary> = all.iter().filter(|a| a.status != "archived").collect();
+        Ok(json!({
+            "default_id": kept.iter().find(|a| a.is_default).map(|a| a.id),
+            "agents": kept.into_iter().map(brief).collect::<Vec<_>>(),
+        }))
+    }
+
+    fn whole(agent: &Agent) -> Value {
+        let mut value = brief(&agent.summary);
+        let profile = profiles::Profile {
+            display_name: agent.summary.display_name.clone(),
+            description: agent.summary.description.clone(),
+            avatar: agent.summary.avatar.clone(),
+            identity: agent.identity.clone(),
+            ..profiles::Profile::default()
+        };
+        value["identity"] = profiles::shown_identity(&agent.summary.name, &profile).into();
+        value["soul"] = agent.instructions.clone().into();
+        value
+    }
+
+    async fn get(&self, reference: &str) -> Result<Value, ApiError> {
+        self.actor.require(Scope::AgentsRead)?;
+        let reference = self.reference(reference).await?;
+        let mut c = self.state.db.read().await?;
+        let agent = profiles::get_by_reference(&mut c, &self.actor, &reference).await?;
+        Ok(Self::whole(&agent))
+    }
+
+    async fn create(&self, form: Create) -> Result<Value, ApiError> {
+        let label = form.label.clone().unwrap_or_else(|| form.id.clone());
+        let soul = form
+            .soul
+            .unwrap_or_else(|| format!("You are {label}, a colleague in this team's chat."));
+        let new = NewAgent {
+            name: form.id,
+            display_name: form.label,
+            avatar: form.emoji.map(|emoji| profiles::Avatar {
+                emoji: Some(emoji),
+                color: None,
+            }),
+            instructions: soul,
+            ..NewAgent::default()
+        };
+        let parts = new.into_parts()?;
+        let actor = self.actor.clone();
+        let agent = self
+            .state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                profiles::create_agent(c, &actor, parts.clone(), "created".to_owned()).await
+            })
+            .await?;
+        Ok(Self::whole(&agent))
+    }
+
+    async fn patch(&self, reference: String, patch: AgentPatch) -> Result<Value, ApiError> {
+        let actor = self.actor.clone();
+        let agent = self
+            .state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                profiles::patch_agent(c, &actor, &reference, &patch, None).await
+            })
+            .await?;
+        Ok(Self::whole(&agent))
+    }
+
+    async fn delete(&self, reference: &str) -> Result<Value, ApiError> {
+        let (actor, reference) = (self.actor.clone(), self.reference(reference).await?);
+        let archived = self
+            .state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                profiles::archive_agent(c, &actor, &reference, None).await
+            })
+            .await?;
+        Ok(json!(archived))
+    }
+
+    async fn set_default(&self, reference: &str) -> Result<Value, ApiError> {
+        let (actor, reference) = (self.actor.clone(), self.reference(reference).await?);
+        let agent = self
+            .state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                profiles::make_default(c, &actor, &reference).await
+            })
+            .await?;
+        Ok(brief(&agent.summary))
+    }
+
+    async fn toggle(&self, reference: &str) -> Result<Value, ApiError> {
+        let reference = self.reference(reference).await?;
+        let mut c = self.state.db.read().await?;
+        let agent = profiles::get_by_reference(&mut c, &self.actor, &reference).await?;
+        drop(c);
+        let status = if agent.summary.status == "active" {
+            "inactive"
+        } else {
+            "active"
+        };
+        self.patch(reference, AgentPatch::of("status", status))
+            .await
+    }
+
+    async fn list_files(&self, reference: &str) -> Result<Value, ApiError> {
+        let reference = self.reference(reference).await?;
+        let mut c = self.state.db.read().await?;
+        let files = files::list(&mut c, &self.actor, &reference).await?;
+        Ok(json!({"files": files}))
+    }
+
+    async fn get_file(&self, of: &OfFile) -> Result<Value, ApiError> {
+        let reference = self.reference(&of.agent_id).await?;
+        let path = FilePath::parse(&of.path)?;
+        let mut c = self.state.db.read().await?;
+        Ok(json!(
+            files::read(&mut c, &self.actor, &reference, &path).await?
+        ))
+    }
+
+    async fn set_file(&self, set: SetFile) -> Result<Value, ApiError> {
+        let reference = self.reference(&set.agent_id).await?;
+        let path = FilePath::parse(&set.path)?;
+        let actor = self.actor.clone();
+        let file = self
+            .state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                files::write(c, &actor, &reference, &path, &set.content, None).await
+            })
+            .await?;
+        Ok(json!(file.summary))
+    }
+}

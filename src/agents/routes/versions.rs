@@ -1,0 +1,148 @@
+//! An agent's history over HTTP.
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{St, actor_for, answer};
+use crate::{
+    agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
+    auth::{Caller, Scope},
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, IfMatch, Path, Query},
+        page::{List, parse_limit},
+    },
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(list_versions))
+        .routes(routes!(get_version))
+        .routes(routes!(diff_versions))
+        .routes(routes!(roll_back))
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct VersionsQuery {
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Versions of an agent, newest first
+#[utoipa::path(get, path = "/v1/agents/{id}/versions", tag = "agents", params(("id" = String, Path), VersionsQuery),
+    responses((status = 200, body = List<VersionSummary>)))]
+async fn list_versions(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Query(query): Query<VersionsQuery>,
+) -> Result<Json<List<VersionSummary>>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsRead)?;
+    let limit = parse_limit(query.limit.as_deref(), 20)?;
+    let before = query
+        .cursor
+        .filter(|cursor| !cursor.is_empty())
+        .map(|cursor| {
+            cursor.parse::<i64>().map_err(|_| {
+                let text = "the cursor is that of no list of versions".to_owned();
+                ApiError::invalid("invalid_cursor", text, "cursor")
+            })
+        })
+        .transpose()?;
+    let mut c = state.db.read().await?;
+    let rows = profiles::list_versions(&mut c, &actor, &reference, before, limit + 1).await?;
+    let mut list = List::new(rows, limit, false, |v: &VersionSummary| {
+        v.version.to_string()
+    });
+    if list.has_more {
+        list.next_cursor.clone_from(&list.last_id);
+    }
+    Ok(Json(list))
+}
+
+/// One version: as it was written, and with its bases merged in
+#[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents", params(("id" = String, Path), ("version" = i64, Path)),
+    responses((status = 200, body = AgentVersion)))]
+async fn get_version(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path((reference, version)): Path<(String, i64)>,
+) -> Result<Json<AgentVersion>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsRead)?;
+    let mut c = state.db.read().await?;
+    Ok(Json(
+        profiles::get_version(&mut c, &actor, &reference, version).await?,
+    ))
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct DiffQuery {
+    /// The version to compare with; by default the one before.
+    against: Option<i64>,
+}
+
+/// What a version changed
+#[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}/diff", tag = "agents",
+    params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
+async fn diff_versions(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path((reference, version)): Path<(String, i64)>,
+    Query(query): Query<DiffQuery>,
+) -> Result<Json<AgentDiff>, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    actor.require(Scope::AgentsRead)?;
+    let from = query
+        .against
+        .unwrap_or_else(|| version.saturating_sub(1).max(1));
+    let mut c = state.db.read().await?;
+    Ok(Json(
+        profiles::diff(&mut c, &actor, &reference, (from, version)).await?,
+    ))
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RollbackForm {
+    target_version: i64,
+}
+
+/// Write an earlier version again, as a new one
+#[utoipa::path(post, path = "/v1/agents/{id}/rollback", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
+    request_body = RollbackForm, responses((status = 200, body = Agent)))]
+async fn roll_back(
+    axum::extract::State(state): St,
+    headers: HeaderMap,
+    caller: Caller,
+    Path(reference): Path<String>,
+    IfMatch(expected): IfMatch,
+    Body(form): Body<RollbackForm>,
+) -> Result<Response, ApiError> {
+    let actor = actor_for(&state, &headers, &caller, &reference).await?;
+    let key = actor.workspace.0;
+    let agent = state
+        .db
+        .write(key, async move |c: &mut Conn| {
+            profiles::rollback_agent(c, &actor, &reference, form.target_version, expected).await
+        })
+        .await?;
+    Ok(answer(StatusCode::OK, &agent))
+}

@@ -1,0 +1,150 @@
+//! What the workspace configured, as the system text of a call (AGENT-PLATFORM §4, "Prompt order").
+
+use serde::Serialize;
+
+use super::{
+    files, policy,
+    profiles::{Agency, Profile, Resolved},
+    prompt::estimate_tokens,
+};
+use crate::{
+    db::{Conn, DbError},
+    ids::{AgentId, WorkspaceId},
+};
+
+/// One source of the system text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct SystemPart {
+    /// `required`, `base`, `instructions`, `identity`, `files` or `agency`.
+    pub name: &'static str,
+    #[serde(skip)]
+    pub text: String,
+    /// Estimated.
+    pub tokens: u64,
+}
+
+/// The parts in the order in which they are told; none of them is blank.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct System {
+    pub parts: Vec<SystemPart>,
+}
+
+impl System {
+    fn add(&mut self, name: &'static str, text: &str) {
+        if !text.trim().is_empty() {
+            self.parts.push(SystemPart {
+                name,
+                tokens: estimate_tokens(text),
+                text: text.to_owned(),
+            });
+        }
+    }
+
+    /// The parts, with a blank line between two; a single one as it stands.
+    pub fn text(&self) -> String {
+        let Some((last, before)) = self.parts.split_last() else {
+            return String::new();
+        };
+        let mut text = String::new();
+        for part in before {
+            text.push_str(part.text.trim_end());
+            text.push_str("\n\n");
+        }
+        text.push_str(&last.text);
+        text
+    }
+
+    pub fn tokens(&self) -> u64 {
+        estimate_tokens(&self.text())
+    }
+}
+
+/// What a version of an agent is told. The workspace's text and files are those of now: a policy holds at once.
+pub async fn render(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: &Resolved,
+) -> Result<System, DbError> {
+    build(c, workspace, Some(agent.agent), None, &agent.profile).await
+}
+
+/// What comes first in every call for an agent of the workspace; also where a request brings instructions of its own.
+pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
+    let mut system = System::default();
+    let policy = policy::find(c, workspace).await?;
+    system.add("required", policy.required_text.as_deref().unwrap_or(""));
+    Ok(system)
+}
+
+/// The parts of a merged profile. With `own`, the part of the instructions that is the agent's own, its bases' stand apart.
+pub(super) async fn build(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: Option<AgentId>,
+    own: Option<&str>,
+    merged: &Profile,
+) -> Result<System, DbError> {
+    let mut system = required(c, workspace).await?;
+    let base = own.and_then(|own| {
+        let own = own.trim_start_matches('\n');
+        merged.instructions.strip_suffix(own)
+    });
+    match (base.filter(|base| !base.trim().is_empty()), own) {
+        (Some(base), Some(own)) => {
+            system.add("base", base);
+            system.add("instructions", own.trim_start_matches('\n'));
+        }
+        _ => system.add("instructions", &merged.instructions),
+    }
+    system.add("identity", merged.identity.as_deref().unwrap_or(""));
+    for text in files::standing_orders(c, workspace, agent).await? {
+        system.add("files", &text);
+    }
+    if let Some(agency) = &merged.agency {
+        system.add("agency", &agency_text(agency));
+    }
+    Ok(system)
+}
+
+/// An agency as Markdown.
+fn agency_text(agency: &Agency) -> String {
+    let mut text = String::from("## Your role\n");
+    if let Some(role) = &agency.role_description {
+        text.push_str(role.trim());
+        text.push('\n');
+    }
+    for (heading, lines) in agency.lists() {
+        if lines.is_empty() {
+            continue;
+        }
+        text.push_str("\n### ");
+        text.push_str(heading);
+        text.push('\n');
+        for line in lines {
+            text.push_str("- ");
+            text.push_str(line.trim());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agency_is_told_as_headings_and_lists() {
+        let agency = Agency {
+            role_description: Some("Keeps the release calm.".to_owned()),
+            responsibilities: vec!["Watch the build".to_owned(), "Say what broke".to_owned()],
+            constraints: vec!["Never deploy on Friday".to_owned()],
+            ..Agency::default()
+        };
+        assert_eq!(
+            agency_text(&agency),
+            "## Your role\nKeeps the release calm.\n\n### Responsibilities\n- Watch the build\n- Say what broke\n\n\
+             ### Constraints\n- Never deploy on Friday\n"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! Agents to begin with: `seeds/agent-templates.yaml`. A template is no agent; its fields make one.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::profiles::NewAgent;
+
+#[derive(Deserialize)]
+struct File {
+    templates: Vec<serde_json::Value>,
+}
+
+/// The fields of `POST /v1/agents`, filled in.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Template {
+    /// Always `agent_template`.
+    pub object: &'static str,
+    #[serde(flatten)]
+    pub agent: NewAgent,
+}
+
+static TEMPLATES: LazyLock<Vec<Template>> = LazyLock::new(|| {
+    parse(include_str!("../../seeds/agent-templates.yaml")).unwrap_or_else(|e| {
+        tracing::error!(
+            error = e,
+            "seeds/agent-templates.yaml cannot be used; there are no templates"
+        );
+        Vec::new()
+    })
+});
+
+fn parse(text: &str) -> Result<Vec<Template>, String> {
+    let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
+    file.templates
+        .into_iter()
+        .map(|fields| {
+            let agent: NewAgent = serde_json::from_value(fields).map_err(|e| e.to_string())?;
+            agent.clone().into_parts().map_err(|e| e.to_string())?;
+            Ok(Template {
+                object: "agent_template",
+                agent,
+            })
+        })
+        .collect()
+}
+
+/// In the order of the file.
+pub fn all() -> &'static [Template] {
+    &TEMPLATES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_four_templates_and_each_makes_an_agent() {
+        let templates = parse(include_str!("../../seeds/agent-templates.yaml")).unwrap();
+        let names: Vec<&str> = templates.iter().map(|t| t.agent.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "security-analyst",
+                "data-engineer",
+                "docs-writer",
+                "devops-assistant"
+            ]
+        );
+        let of = |n: usize| templates[n].agent.clone().into_parts().unwrap().profile;
+        assert_eq!(
+            (of(0).temperature, of(0).output_tokens_max()),
+            (Some(0.2), 4096)
+        );
+        assert_eq!(
+            (of(3).temperature, of(3).output_tokens_max()),
+            (Some(0.1), 8192)
+        );
+    }
+}
