@@ -337,6 +337,38 @@ test('who may only read sees who answers and cannot change it', async () => {
   await accessible(bo.page, 'a thread that one may only read');
   await call('PATCH', `members/${id}`, { role: 'member' });
   await here(bo, 'Coder').waitFor();
+  const thread = threadId(bo);
+  await call('PATCH', `threads/${thread}`, { status: 'archived' });
+  await bo.page.getByText('This thread is archived').waitFor();
+  await here(bo, 'Coder').waitFor({ state: 'detached' });
+  await bo.page.getByText('Answers here:').waitFor({ state: 'attached' });
+  await call('PATCH', `threads/${thread}`, { status: 'open' });
+  await here(bo, 'Coder').waitFor();
+});
+
+test('an agent that one may not see breaks nothing: it has no name, and others can be chosen', async () => {
+  const without = (list) => list.filter((a) => a.id !== agents.coder.id);
+  await bo.page.route('**/v1/snapshot', async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    await route.fulfill({ response, json: { ...json, agents: without(json.agents) } });
+  });
+  await bo.page.reload();
+  await here(bo, 'A restricted agent').waitFor();
+  await composer(bo).fill('Who is there?');
+  assert.equal(await bo.page.getByText('will answer here').count(), 0, 'nothing is promised');
+  await composer(bo).fill('');
+  await accessible(bo.page, 'a thread whose agent one may not see');
+  await here(bo, 'A restricted agent').click();
+  await bo.page.getByRole('menuitemradio', { name: /^Vibe/ }).waitFor();
+  assert.equal(await bo.page.getByRole('menuitem', { name: /^About/ }).count(), 0);
+  await press(bo, 'Escape');
+  await side(bo).getByRole('link', { name: 'general' }).click();
+  await bo.page.getByText('Answers here: A restricted agent').first().waitFor({ state: 'attached' });
+  await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
+  await bo.page.unroute('**/v1/snapshot');
+  await bo.page.reload();
+  await here(bo, 'Coder').waitFor();
 });
 
 test('an agent that goes away: who stands in is said at once, then by a notice with the answer', async () => {

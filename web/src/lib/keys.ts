@@ -49,24 +49,3 @@ export function commandFor(s: Stroke, typing: boolean): Command | null {
   if (mod || s.altKey || typing) return null;
   return PLAIN[s.key.toLowerCase()] ?? null;
 }
-
-export const KEY_LIST: [string[], string][] = [
-  [['Ctrl', 'K'], 'Jump to a channel, dive, person, agent or thread'],
-  [['/'], 'Write'],
-  [['C'], 'New thread'],
-  [['R'], 'Reply'],
-  [['J'], 'Next message'],
-  [['K'], 'Previous message'],
-  [['D'], 'Deep dive from the focused message'],
-  [['E'], 'Edit my focused message'],
-  [['↑'], 'In an empty box: edit my last message'],
-  [['U'], 'Mark unread from the focused message'],
-  [['Alt', '↑ ↓'], 'Previous or next channel'],
-  [['Alt', 'Shift', '↑ ↓'], 'Previous or next unread channel'],
-  [['Enter'], 'Send'],
-  [['Shift', 'Enter'], 'New line'],
-  [['Ctrl', 'Enter'], 'In a result: post it'],
-  [['Alt', '↑ ↓'], 'In a result: move the line'],
-  [['Esc'], 'Close the menu, drawer or panel'],
-  [['?'], 'This list'],
-];

@@ -7,7 +7,7 @@ import { setPreset, type Desk } from './standings';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-interface Context {
+export interface Context {
   ws: WorkspaceState;
   ui: Ui;
   router: Router;

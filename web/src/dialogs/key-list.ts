@@ -1,0 +1,23 @@
+/** What the keys do, for people: each with the words of one line. */
+export const KEY_LIST: [string[], string][] = [
+  [['Ctrl', 'K'], 'Jump to a channel, dive, person, agent or thread'],
+  [['/'], 'Write'],
+  [['C'], 'New thread'],
+  [['R'], 'Reply'],
+  [['J'], 'Next message'],
+  [['K'], 'Previous message'],
+  [['D'], 'Deep dive from the focused message'],
+  [['E'], 'Edit my focused message'],
+  [['↑'], 'In an empty box: edit my last message'],
+  [['U'], 'Mark unread from the focused message'],
+  [['Alt', '↑ ↓'], 'Previous or next channel'],
+  [['Alt', 'Shift', '↑ ↓'], 'Previous or next unread channel'],
+  [['/agent'], 'In a box to write in: choose who answers'],
+  [['/new'], 'In a box to write in: a new thread with the same agent'],
+  [['Enter'], 'Send'],
+  [['Shift', 'Enter'], 'New line'],
+  [['Ctrl', 'Enter'], 'In a result: post it'],
+  [['Alt', '↑ ↓'], 'In a result: move the line'],
+  [['Esc'], 'Close the menu, drawer or panel'],
+  [['?'], 'This list'],
+];

@@ -1,0 +1,70 @@
+import { NOT_LOADED, slashPart, type SlashPart } from '../lib/later';
+import { parseSlash, unescaped } from '../lib/slash';
+import type { Agent } from '../api/types';
+import type { Context } from './slashes';
+import type { Desk } from './standings';
+
+/** The composer that a `Writing` is of, as it is now. */
+export interface Box {
+  /** Key of its draft. */
+  place(): string;
+  desk(): Desk;
+  /** False once it is gone from the page. */
+  isHere(): boolean;
+  onsend(content: string): void;
+  /** A command is still in it, or in it again: what it may be is shown. */
+  onback(): void;
+}
+
+/** What becomes of the text of one composer: a message, or a command that is carried out. */
+export class Writing {
+  /** A command; what is sent after it waits for it. */
+  running = $state.raw<Promise<void> | null>(null);
+  #context: Context;
+  #box: Box;
+
+  constructor(context: Context, box: Box) {
+    this.#context = context;
+    this.#box = box;
+  }
+
+  send(): void {
+    const { ws } = this.#context;
+    const box = this.#box;
+    if (this.running) return void this.running.then(() => box.isHere() && this.send());
+    const place = box.place();
+    const text = ws.drafts.get(place);
+    const slash = parseSlash(text);
+    const starts = slash?.name === 'new' && !box.desk().spot; // it starts a thread anyway
+    if (slash && !starts) {
+      if (slash.name === 'list' || (slash.name === 'agent' && !slash.query)) return box.onback();
+      return this.#run((part, desk) => part.runSlash(slash, desk, this.#context));
+    }
+    if (!text.trim()) return;
+    ws.drafts.clear(place);
+    const content = starts ? slash.text : unescaped(text).trim();
+    if (content) box.onsend(content);
+  }
+  /** Picked from the list of agents; null: nobody. */
+  choose(agent: Agent | null): void {
+    this.#run((part, desk) => part.choose(agent, desk, this.#context));
+  }
+
+  /** The box is free at once; the text of a command that could not be done comes back. */
+  #run(work: (part: SlashPart, desk: Desk) => Promise<boolean>): void {
+    const { ws, ui } = this.#context;
+    const [place, desk] = [this.#box.place(), this.#box.desk()]; // it may lead away from here
+    const before = ws.drafts.get(place);
+    ws.drafts.clear(place);
+    this.running = slashPart()
+      .then((part) => work(part, desk))
+      .catch(() => ui.show(NOT_LOADED))
+      .then((done) => {
+        this.running = null;
+        if (done) return;
+        const since = ws.drafts.get(place);
+        ws.drafts.set(place, since ? `${before} ${since}` : before);
+        if (this.#box.isHere()) this.#box.onback();
+      });
+  }
+}

@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Router } from '../lib/router.svelte';
+import { Scene } from '../test/backend';
+import { channel, thread } from '../test/make';
+import { standingIn, type Spot } from './standings';
+import type { Ui } from './ui.svelte';
+import { Writing } from './writing.svelte';
+
+let scene: Scene;
+let writing: Writing;
+let sent: string[];
+let shown: string[];
+let back: number;
+let spot: Spot | null;
+let open: () => void;
+const PLACE = 't:thread_1';
+const text = () => scene.ws.drafts.get(PLACE);
+const send = (s: string) => {
+  scene.ws.drafts.set(PLACE, s);
+  writing.send();
+};
+const patches = () => scene.backend.calls.filter((c) => c.startsWith('PATCH'));
+
+beforeEach(async () => {
+  scene = new Scene();
+  const { ws, backend } = scene;
+  await ws.start();
+  const bound = thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: true });
+  backend.threads.set(bound.id, bound);
+  ws.learnThread(bound);
+  sent = [];
+  shown = [];
+  back = 0;
+  spot = { thread: 'thread_1', fork: null };
+  const say = (s: string) => void shown.push(s);
+  writing = new Writing(
+    {
+      ws,
+      ui: { say, show: say } as unknown as Ui,
+      router: { place: { path: '/' }, go: () => undefined } as unknown as Router,
+      focus: () => undefined,
+    },
+    {
+      place: () => PLACE,
+      desk: () => ({
+        channel: channel(),
+        spot,
+        standing: standingIn(ws.threads.map.get('thread_1')!, ws),
+      }),
+      isHere: () => true,
+      onsend: (content) => void sent.push(content),
+      onback: () => void back++,
+    },
+  );
+});
+afterEach(() => scene.ws.stop());
+/** From here on the server's answers wait for `open`. */
+const hold = () => {
+  scene.backend.gate = new Promise((r) => (open = () => r()));
+};
+
+test.each([
+  [' Friday or Monday? ', 'Friday or Monday?'],
+  ['/shrug', '/shrug'],
+  ['/etc/hosts is it', '/etc/hosts is it'],
+  [' /agent coder', '/agent coder'],
+  ['//agent coder', '/agent coder'],
+  ['\\/new things', '/new things'],
+])('%j is sent as %j', (typed, content) => {
+  send(typed);
+  expect(sent).toEqual([content]);
+  expect(text()).toBe('');
+  expect(writing.running).toBeNull();
+});
+test.each(['/', '/agent', '/agent '])('%j waits for a choice', (typed) => {
+  send(typed);
+  expect([sent, text(), back]).toEqual([[], typed, 1]);
+});
+test('a blank text is not sent', () => {
+  send('  \n');
+  expect(sent).toEqual([]);
+});
+test('a command frees the box at once, and is no message', async () => {
+  hold();
+  send('/agent vibe');
+  expect(text()).toBe('');
+  open();
+  await writing.running;
+  expect(patches()).toEqual(['PATCH /v1/threads/thread_1']);
+  expect([sent, text(), back]).toEqual([[], '', 0]);
+});
+test('what is sent right behind a command waits for it', async () => {
+  hold();
+  send('/agent vibe');
+  send('And who books the room?');
+  expect(sent).toEqual([]);
+  open();
+  await expect.poll(() => sent).toEqual(['And who books the room?']);
+  expect(scene.ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
+});
+test('a command that names nobody comes back, before what was typed since', async () => {
+  send('/agent vibe, please look');
+  scene.ws.drafts.set(PLACE, 'at the plan');
+  await writing.running;
+  expect(text()).toBe('/agent vibe, please look at the plan');
+  expect([sent, back]).toEqual([[], 1]);
+  expect(shown[0]).toContain('Nothing was sent');
+});
+test('one that the server refuses comes back too', async () => {
+  scene.backend.fail = 403;
+  send('/agent none');
+  await writing.running;
+  expect([text(), shown]).toEqual(['/agent none', ['No.']]);
+});
+test('where a thread is started anyway, /new is only a word before it', () => {
+  spot = null;
+  send('/new The chairs');
+  expect(sent).toEqual(['The chairs']);
+  send('/new');
+  expect([sent.length, text()]).toEqual([1, '']);
+});
