@@ -244,7 +244,7 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
   await ada.page.keyboard.type('/new');
   await press(ada, 'Enter');
   await start(ada).waitFor();
-  await ada.page.getByText('Coder will answer in a new thread').waitFor();
+  await ada.page.getByText('Coder will answer', { exact: true }).waitFor();
   assert.equal(await ada.page.getByText('Draft', { exact: true }).count(), 0, 'the command is gone');
   await ada.page.waitForFunction(
     () => document.activeElement?.getAttribute('aria-label') === 'Start a thread in #general',
@@ -261,13 +261,13 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
 test('/agent in a channel’s box is for the next thread, and can be taken back', async () => {
   await side(ada).getByRole('link', { name: 'general' }).click();
   await start(ada).focus();
-  assert.equal(await ada.page.getByText('will answer in a new thread').count(), 0, 'once only');
+  assert.equal(await ada.page.getByText('will answer').count(), 0, 'once only');
   await ada.page.keyboard.type('/agent vi');
   await press(ada, 'Tab');
-  await ada.page.getByText('Vibe will answer in a new thread').waitFor();
+  await ada.page.getByText('Vibe will answer', { exact: true }).waitFor();
   assert.equal(await start(ada).inputValue(), '');
   await button(ada.page, 'Without Vibe').click();
-  await ada.page.getByText('Vibe will answer in a new thread').waitFor({ state: 'detached' });
+  await ada.page.getByText('Vibe will answer', { exact: true }).waitFor({ state: 'detached' });
   await start(ada).focus();
   await ada.page.keyboard.type('/agent vibe');
   await press(ada, 'Enter');
@@ -420,6 +420,11 @@ test('with many agents the picker has a search; all of it fits a phone', async (
   await phone.page.getByRole('button', { name: /^Version 2/ }).click();
   await phone.page.getByRole('button', { name: /^Version 2/ }).waitFor({ state: 'detached' });
   await option(phone, 'Nobody').waitFor({ state: 'detached' });
+  await phone.page.getByRole('link', { name: 'Back to #general' }).click();
+  const row = phone.page.getByRole('listitem').filter({ hasText: 'Friday or Monday' });
+  await row.getByText('Helper 7 answers here').waitFor({ state: 'attached' });
+  for (const part of await row.locator('.tb > *').all()) await inside(phone, part);
+  await pictures(phone, '72-handoff-phone-rows');
   assert.deepEqual(phone.errors, []);
   await phone.close();
 });
