@@ -438,11 +438,9 @@ async fn asked(
     let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
         return Ok((Vec::new(), None));
     };
-    let gone = profiles::shown_name(c, bound.agent).await?;
-    let now = profiles::shown_name(c, default.id).await?;
+    let notice = stands_in(c, bound.agent, default.id).await?;
     tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
     bindings::move_on(c, said.access, &default).await?;
-    let notice = format!("{gone} is no longer available, so {now} answers here from now on.");
     Ok((
         vec![Asked {
             agent: default.id,
@@ -676,8 +674,85 @@ async fn parent_in(
 #[derive(Debug, Clone)]
 pub struct NewThread {
     pub title: Option<String>,
-    pub agent: Option<AgentId>,
+    /// Who answers what mentions no agent: `Some(None)` is nobody; `None` is left to where the thread is opened.
+    pub agent: Option<Option<AgentId>>,
+    /// The thread from which it is opened, whose agent it begins with.
+    pub from: Option<ThreadId>,
     pub client_id: Option<String>,
+}
+
+/// Who answers in a new thread.
+struct Opening {
+    agent: Option<Askable>,
+    /// Says that somebody else was to.
+    notice: Option<String>,
+}
+
+/// Whom the thread's maker chose; else the agent of the thread from which it is opened, else that of a direct channel. One that
+/// is no longer active gives way to the default agent, and a notice says so.
+async fn opening_agent(
+    c: &mut Conn,
+    caller: &Caller,
+    place: &access::ChannelAccess,
+    new: &NewThread,
+) -> Result<Opening, ChatError> {
+    let actor = &place.actor;
+    let of = |agent| Opening {
+        agent,
+        notice: None,
+    };
+    if let Some(chosen) = new.agent {
+        let Some(id) = chosen else {
+            return Ok(of(None));
+        };
+        actor.require(Scope::AgentsUse)?;
+        let found = profiles::find_askable(c, actor, id).await?;
+        let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
+        return Ok(of(Some(agent)));
+    }
+    let mut inherited = None;
+    if let Some(from) = new.from {
+        let source = access::thread(c, caller, from).await?;
+        if source.place.actor.workspace != actor.workspace {
+            return Err(ChatError::ThreadNotFound);
+        }
+        let bound = bindings::find_binding(c, Spot::Thread(from)).await?;
+        inherited = bound.map(|bound| bound.agent);
+    }
+    if inherited.is_none() {
+        inherited = c
+            .q("select agent_id from channels where id = $1")
+            .bind(place.channel)
+            .value()
+            .await?;
+    }
+    let Some(id) = inherited else {
+        return Ok(of(None));
+    };
+    let found = profiles::find_askable(c, actor, id).await?;
+    // One that is only not for this person stays unseen.
+    if found.is_some() || profiles::is_active(c, id).await? {
+        return Ok(of(found));
+    }
+    let default = profiles::find_default(c, actor.workspace).await?;
+    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
+        return Ok(of(None));
+    };
+    let notice = stands_in(c, id, default.id).await?;
+    tracing::warn!(channel.id = %place.channel, agent.id = %id, "the agent of a new thread is not active; the default agent takes its place");
+    Ok(Opening {
+        agent: Some(default),
+        notice: Some(notice),
+    })
+}
+
+/// What a notice says when an agent takes the place of one that is gone.
+async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, DbError> {
+    let gone = profiles::shown_name(c, gone).await?;
+    let now = profiles::shown_name(c, now).await?;
+    Ok(format!(
+        "{gone} is no longer available, so {now} answers here from now on."
+    ))
 }
 
 /// Starts a thread with its first message.
@@ -710,26 +785,8 @@ pub async fn start_thread(
     if !place.joined {
         channels::join(c, place.actor.workspace, channel, caller.user).await?;
     }
-    // A direct channel with an agent: it answers everything there.
-    let direct_agent: Option<AgentId> = c
-        .q("select agent_id from channels where id = $1")
-        .bind(channel)
-        .value()
-        .await?;
-    if new.agent.is_some() {
-        place.actor.require(Scope::AgentsUse)?;
-    }
-    let agent = match new.agent.or(direct_agent) {
-        Some(id) => match profiles::find_askable(c, &place.actor, id).await? {
-            Some(askable) => Some(askable),
-            None if new.agent.is_some() => return Err(ChatError::NoSuchAgent(id.to_string())),
-            // The agent of a direct channel is gone: the default one stands in for it.
-            None => profiles::find_default(c, place.actor.workspace)
-                .await?
-                .filter(|agent| agent.is_for(&place.actor)),
-        },
-        None => None,
-    };
+    let opening = opening_agent(c, caller, &place, new).await?;
+    let agent = opening.agent;
     let row = threads::insert(
         c,
         &place,
@@ -754,6 +811,17 @@ pub async fn start_thread(
         client_id: new.client_id.as_deref(),
     };
     let (message, tasks) = say(c, said, Some(row)).await?;
+    if let (Some(text), Some(agent)) = (opening.notice, &agent) {
+        let notice = NoticePlace {
+            workspace: access.place.actor.workspace,
+            channel,
+            thread,
+            fork: None,
+            agent: agent.id,
+            task: tasks.first().map(|task| task.id),
+        };
+        insert_notice(c, notice, access.place.audience(), Some(message.id), text).await?;
+    }
     let thread = threads::get_thread(c, thread).await?;
     Ok(Posted {
         message,

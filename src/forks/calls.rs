@@ -30,6 +30,8 @@ static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draf
 /// The calls of one task.
 pub(super) struct Calls<'a> {
     pub(super) resolver: &'a Resolver,
+    /// What the workspace requires to be told first.
+    pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,
     pub(super) asked_by: AskedBy,
@@ -79,7 +81,11 @@ impl Calls<'_> {
 
     /// Answers to the briefs, in their order; a few calls at once.
     pub(super) async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
-        self.note(briefs).await?;
+        let briefs: Vec<Brief> = briefs
+            .iter()
+            .map(|brief| brief.after(&self.required))
+            .collect();
+        self.note(&briefs).await?;
         let provider = &self.resolver.provider;
         let limits = Limits {
             bytes_max: draft::ANSWER_BYTES_MAX,
@@ -89,7 +95,7 @@ impl Calls<'_> {
         let started = std::time::Instant::now();
         let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
             Vec::with_capacity(briefs.len());
-        for brief in briefs {
+        for brief in &briefs {
             let request = ChatRequest {
                 model: self.model.clone(),
                 system: brief.system.clone(),

@@ -17,6 +17,7 @@ use crate::{
         manifest::{self, AskedBy, AttemptError},
         profiles::Resolved,
         retry::{Attempt, RetryCounts, Step, WaitReason, next_step},
+        system,
     },
     db::{Conn, now},
     model::{
@@ -43,8 +44,12 @@ impl Resolver {
             .provider
             .choose_model(agent.profile.model.as_deref())
             .await;
+        let required = system::required(&mut self.db.read().await?, task.workspace_id)
+            .await?
+            .text();
         let mut calls = Calls {
             resolver: self,
+            required,
             read: Arc::clone(read),
             asked_by: self.asked_by(task).await?,
             model,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test helpers")]
 
 mod accounts;
+mod agent_cli;
 mod agents;
 mod bad_input;
 mod cancel_retry;
@@ -19,6 +20,7 @@ mod fork_context;
 mod fork_faults;
 mod fork_messages;
 mod forks;
+mod handoff;
 mod health;
 mod invites;
 mod isolation;

@@ -139,6 +139,16 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
     Ok(row.map(|row| row.0))
 }
 
+/// False when it is inactive or archived, or was deleted for good.
+pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
+    let row: Option<(String,)> = c
+        .q("select status from agents where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.is_some_and(|row| row.0 == "active"))
+}
+
 /// What a version's tasks run with.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
     let (name, shown_name, profile): (String, String, Json<Profile>) = c

@@ -75,8 +75,13 @@ struct ThreadForm {
     /// Markdown, at most 32 KiB.
     content: String,
     title: Option<String>,
-    /// An agent that answers what mentions none.
-    agent_id: Option<AgentId>,
+    /// An agent that answers what mentions none; null is nobody. Left out: the agent of `from_thread_id`, else that of a
+    /// direct channel.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<AgentId>)]
+    agent_id: Option<Option<AgentId>>,
+    /// The thread from which this one is opened: it begins with the same agent, in its newest version.
+    from_thread_id: Option<ThreadId>,
     /// The same again answers 200 with the first.
     client_id: Option<String>,
 }
@@ -108,6 +113,7 @@ async fn start_thread(
     let new = NewThread {
         title: post::parse_title(form.title.as_deref())?,
         agent: form.agent_id,
+        from: form.from_thread_id,
         client_id: post::parse_client_id(form.client_id)?,
     };
     let posted = start(&state, caller, id, text, new).await?;

@@ -96,6 +96,16 @@ pub struct Brief {
 }
 
 impl Brief {
+    /// The same, told after what the workspace requires of every call.
+    #[must_use]
+    pub fn after(&self, required: &str) -> Self {
+        let mut brief = self.clone();
+        if !required.is_empty() {
+            brief.system = format!("{}\n\n{}", required.trim_end(), self.system);
+        }
+        brief
+    }
+
     pub(super) fn of(pieces: Vec<Piece>) -> Self {
         Self {
             system: SYSTEM.to_owned(),

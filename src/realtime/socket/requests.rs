@@ -241,6 +241,7 @@ impl Connection {
                         let new = NewThread {
                             title: None,
                             agent: None,
+                            from: None,
                             client_id,
                         };
                         let posted =

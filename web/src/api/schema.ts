@@ -3305,6 +3305,7 @@ export interface components {
             content: string;
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
+            from_thread_id?: components["schemas"]["ThreadId"] | null;
             /** @description The same again answers 200 with the first. */
             client_id?: string | null;
         };

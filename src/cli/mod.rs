@@ -1,11 +1,14 @@
 //! The commands of the program.
 
+mod agents;
+
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use self::agents::AgentsCommand;
 use crate::{
     app::App,
     auth::{self, Hasher},
@@ -33,6 +36,11 @@ enum Command {
     Migrate,
     /// Print the `OpenAPI` document
     Openapi,
+    /// Agents as files: make one of a directory, or write one to it
+    Agents {
+        #[command(subcommand)]
+        command: AgentsCommand,
+    },
     /// Accounts, from the server's own machine
     User {
         #[command(subcommand)]
@@ -96,26 +104,40 @@ fn start_logging(config: &Config) {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    if matches!(arguments.command, Some(Command::Openapi)) {
-        say(&openapi::document().to_pretty_json()?);
-        return Ok(());
-    }
-    let config = Config::load(arguments.listen)?;
-    start_logging(&config);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        match arguments.command.unwrap_or(Command::Serve) {
-            Command::Serve | Command::Openapi => serve(config).await,
-            Command::Migrate => {
-                open(&config).await?.close().await;
-                say("the database is up to date");
-                Ok(())
-            }
-            Command::User { command } => user(&config, command).await,
+    match arguments.command.unwrap_or(Command::Serve) {
+        Command::Openapi => {
+            say(&openapi::document().to_pretty_json()?);
+            Ok(())
         }
-    })
+        // Speaks to a running server, whose settings are not this terminal's.
+        Command::Agents { command } => runtime()?.block_on(agents::run(command)),
+        Command::Serve => with_config(arguments.listen, serve),
+        Command::Migrate => with_config(arguments.listen, migrate),
+        Command::User { command } => with_config(arguments.listen, async |config| {
+            user(&config, command).await
+        }),
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
+}
+
+fn with_config(
+    listen: Option<String>,
+    act: impl AsyncFnOnce(Config) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let config = Config::load(listen)?;
+    start_logging(&config);
+    runtime()?.block_on(act(config))
+}
+
+async fn migrate(config: Config) -> anyhow::Result<()> {
+    open(&config).await?.close().await;
+    say("the database is up to date");
+    Ok(())
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {

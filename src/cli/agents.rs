@@ -1,0 +1,269 @@
+//! `openvibe agents import|export`: agents as files of a directory, over HTTP to a running server.
+//!
+//! SOUL.md is the agent's instructions, IDENTITY.md its identity; MEMORY.md, `memory/*.md`, AGENTS.md and TOOLS.md are its
+//! files. `agent.json` holds the other fields of the profile, so that an export imports as the same agent.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::say;
+
+/// The other fields of a profile.
+const PROFILE: &str = "agent.json";
+const SOUL: &str = "SOUL.md";
+const IDENTITY: &str = "IDENTITY.md";
+/// Parts of a path below the directory.
+const DEPTH_MAX: usize = 8;
+const FILES_MAX: usize = 1000;
+
+#[derive(Subcommand)]
+pub(super) enum AgentsCommand {
+    /// Make an agent of files
+    Import(Import),
+    /// Write an agent's files
+    Export(Export),
+}
+
+#[derive(Args)]
+struct Server {
+    /// Address of the running server
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    server: String,
+    /// A key of the workspace, `ov_…`, with `agents:write` to import and `agents:read` to export
+    #[arg(long, env = "OPENVIBE_API_KEY", hide_env_values = true)]
+    api_key: String,
+}
+
+#[derive(Args)]
+pub(super) struct Import {
+    /// A directory with SOUL.md and what else there is
+    #[arg(long, conflicts_with_all = ["soul", "identity", "memory"])]
+    dir: Option<PathBuf>,
+    /// The file with the agent's instructions
+    #[arg(long, required_unless_present = "dir")]
+    soul: Option<PathBuf>,
+    /// The file with its identity
+    #[arg(long)]
+    identity: Option<PathBuf>,
+    /// The file with what it remembers
+    #[arg(long)]
+    memory: Option<PathBuf>,
+    /// Its name in the workspace; by default the exported one, else the directory's
+    #[arg(long)]
+    name: Option<String>,
+    /// The model that it runs on; the server's default if left out
+    #[arg(long)]
+    model: Option<String>,
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Args)]
+pub(super) struct Export {
+    /// The agent's name, `main` for the default one, or its id
+    #[arg(long)]
+    name: String,
+    /// The directory to write; made if it is missing
+    #[arg(long)]
+    dir: PathBuf,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(super) async fn run(command: AgentsCommand) -> anyhow::Result<()> {
+    // Fails only when another part of the process was faster.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    match command {
+        AgentsCommand::Import(import) => import_agent(import).await,
+        AgentsCommand::Export(export) => export_agent(export).await,
+    }
+}
+
+impl Server {
+    async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+        let response = request
+            .bearer_auth(&self.api_key)
+            .send()
+            .await
+            .with_context(|| format!("{} does not answer; is the server running?", self.server))?;
+        let status = response.status();
+        let text = response.text().await?;
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(body);
+        }
+        match body.pointer("/error/message").and_then(Value::as_str) {
+            Some(message) => bail!("the server refused ({}): {message}", status.as_u16()),
+            None => bail!(
+                "{} answered {status}; is that the address of an OpenVibe server?",
+                self.server
+            ),
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.server.trim_end_matches('/'))
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(client()?.get(self.url(path))).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(client()?.post(self.url(path)).json(body)).await
+    }
+}
+
+fn client() -> anyhow::Result<reqwest::Client> {
+    Ok(reqwest::Client::builder()
+        .timeout(std::time::Duration::from_mins(1))
+        .build()?)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// The files of a directory by their path in it; names that begin with a dot are passed over.
+fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![(dir.to_owned(), String::new(), 1)];
+    while let Some((path, prefix, depth)) = open.pop() {
+        let entries = std::fs::read_dir(&path)
+            .with_context(|| format!("the directory {} cannot be read", path.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().with_context(|| {
+                format!("{} has a name that is no UTF-8", entry.path().display())
+            })?;
+            if name.starts_with('.') {
+                continue;
+            }
+            let inner = format!("{prefix}{name}");
+            // A link is followed to a file, never to a directory, so that no circle is walked.
+            if entry.file_type()?.is_dir() {
+                ensure!(
+                    depth < DEPTH_MAX,
+                    "{} lies too deep: at most {DEPTH_MAX} levels",
+                    entry.path().display()
+                );
+                open.push((entry.path(), format!("{inner}/"), depth + 1));
+            } else {
+                files.insert(inner, read(&entry.path())?);
+            }
+            ensure!(
+                files.len() <= FILES_MAX,
+                "{} holds more than {FILES_MAX} files",
+                dir.display()
+            );
+        }
+    }
+    Ok(files)
+}
+
+async fn import_agent(import: Import) -> anyhow::Result<()> {
+    let mut agent = Map::new();
+    let mut files = BTreeMap::new();
+    if let Some(dir) = &import.dir {
+        files = read_dir(dir)?;
+        if let Some(text) = files.remove(PROFILE) {
+            agent = serde_json::from_str(&text)
+                .with_context(|| format!("{} is no JSON object", dir.join(PROFILE).display()))?;
+        }
+        ensure!(
+            files.contains_key(SOUL),
+            "{} has no {SOUL}: that is the agent's instructions",
+            dir.display()
+        );
+        for (path, field) in [(SOUL, "instructions"), (IDENTITY, "identity")] {
+            if files.contains_key(path) {
+                agent.remove(field);
+            }
+        }
+    }
+    for (path, file) in [
+        (SOUL, &import.soul),
+        (IDENTITY, &import.identity),
+        ("MEMORY.md", &import.memory),
+    ] {
+        if let Some(file) = file {
+            files.insert(path.to_owned(), read(file)?);
+        }
+    }
+    let named_after = |path: &Path| {
+        let path = path.canonicalize().ok()?;
+        Some(path.file_name()?.to_str()?.to_lowercase())
+    };
+    let name = import
+        .name
+        .or_else(|| Some(agent.get("name")?.as_str()?.to_owned()))
+        .or_else(|| named_after(import.dir.as_deref()?))
+        .context("say how the agent is to be named: --name")?;
+    agent.insert("name".to_owned(), name.into());
+    if let Some(model) = import.model {
+        agent.insert("model".to_owned(), model.into());
+    }
+    let body = json!({"agent": agent, "files": files});
+    let made = import.server.post("/v1/agents/import", &body).await?;
+    let text = |field: &str| made[field].as_str().unwrap_or_default().to_owned();
+    say(&format!("made @{} ({})", text("name"), text("id")));
+    Ok(())
+}
+
+async fn export_agent(export: Export) -> anyhow::Result<()> {
+    let server = &export.server;
+    let id = if export.name == "main" || export.name.starts_with("agent_") {
+        export.name.clone()
+    } else {
+        let list = server
+            .get(&format!("/v1/agents?name={}", export.name))
+            .await?;
+        list.pointer("/data/0/id")
+            .and_then(Value::as_str)
+            .with_context(|| format!("there is no agent named `{}`", export.name))?
+            .to_owned()
+    };
+    let answer = server.get(&format!("/v1/agents/{id}/export")).await?;
+    let mut agent = answer["agent"].as_object().cloned().unwrap_or_default();
+    let mut files = BTreeMap::new();
+    for (path, content) in answer["files"].as_object().into_iter().flatten() {
+        files.insert(
+            path.clone(),
+            content.as_str().unwrap_or_default().to_owned(),
+        );
+    }
+    for (path, field) in [(SOUL, "instructions"), (IDENTITY, "identity")] {
+        if let Some(text) = agent.remove(field).as_ref().and_then(Value::as_str) {
+            files.insert(path.to_owned(), text.to_owned());
+        }
+    }
+    let profile = serde_json::to_string_pretty(&Value::Object(agent))?;
+    files.insert(PROFILE.to_owned(), format!("{profile}\n"));
+    for (path, content) in &files {
+        // The server only keeps paths that stay below; this holds whatever answers.
+        let is_safe = Path::new(path)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        ensure!(is_safe, "the server sent a file with the path `{path}`");
+        let target = export.dir.join(path);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("{} cannot be made", parent.display()))?;
+        }
+        std::fs::write(&target, content)
+            .with_context(|| format!("{} cannot be written", target.display()))?;
+    }
+    say(&format!(
+        "wrote {} files to {}",
+        files.len(),
+        export.dir.display()
+    ));
+    Ok(())
+}

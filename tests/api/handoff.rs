@@ -1,0 +1,229 @@
+//! Who answers in a place: bindings, hand-offs, what a new thread begins with, and agents that are gone.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Team, id, list, team, text};
+
+/// Agents Sage and Moss; each is known to the model server by its name.
+async fn two_agents() -> (Team, Value, Value) {
+    let t = team().await;
+    let sage = t.ada.make_agent("sage").await;
+    let moss = t.ada.make_agent("moss").await;
+    (t, sage, moss)
+}
+
+async fn bind(t: &Team, thread: &str, agent: &Value) -> Value {
+    let patch = json!({"agent_id": id(agent)});
+    t.bo.patch(&format!("/v1/threads/{thread}"), patch)
+        .await
+        .is(200)
+}
+
+async fn notices(t: &Team, thread: &str) -> Vec<String> {
+    let messages = t.bo.messages(thread).await;
+    let notice = |m: &&Value| m["kind"] == "notice";
+    messages
+        .iter()
+        .filter(notice)
+        .map(|m| text(m, "/content"))
+        .collect()
+}
+
+async fn thread_count(t: &Team) -> usize {
+    let path = format!("/v1/channels/{}/threads", t.general);
+    list(&t.bo.get(&path).await.ok(), "/data").len()
+}
+
+#[tokio::test]
+async fn a_thread_is_handed_over_in_the_middle_with_a_notice_and_its_history() {
+    let (t, sage, moss) = two_agents().await;
+    t.model().script("sage", [Answer::text("Sage was here.")]);
+    let thread = t.bo.thread(&t.general, "What grows in the shade?").await;
+    bind(&t, &thread, &sage).await;
+    let task = t.bo.ask(&thread, "Please begin").await;
+    t.bo.completed(&task).await;
+    let bound = bind(&t, &thread, &moss).await;
+    assert_eq!(bound["agent_id"], moss["id"]);
+    assert_eq!(
+        notices(&t, &thread).await,
+        ["Bo handed this thread over from sage to moss."]
+    );
+    let task = t.bo.ask(&thread, "Go on").await;
+    t.bo.completed(&task).await;
+    let request = t.model().asked_once("moss").await;
+    assert!(request.all().contains("[sage (AI)]: Sage was here."));
+    assert!(request.all().contains("Please begin"));
+}
+
+#[tokio::test]
+async fn a_bound_thread_keeps_its_version_until_somebody_moves_it_on() {
+    let (t, sage, _) = two_agents().await;
+    let thread = t.bo.thread(&t.general, "A long matter").await;
+    bind(&t, &thread, &sage).await;
+    let path = format!("/v1/agents/{}", id(&sage));
+    let newer = json!({"instructions": "You are sage, and you know more."});
+    t.ada.patch(&path, newer).await.is(200);
+    let task = t.bo.ask(&thread, "As you were").await;
+    assert_eq!(t.bo.completed(&task).await["agent_version"], 1);
+    let loose =
+        t.bo.ask(&t.bo.thread(&t.general, "Elsewhere").await, "@sage hello")
+            .await;
+    assert_eq!(t.bo.completed(&loose).await["agent_version"], 2);
+    let moved = bind(&t, &thread, &sage).await;
+    assert_eq!(
+        (&moved["agent_version"], &moved["agent_id"]),
+        (&json!(2), &sage["id"])
+    );
+    assert!(notices(&t, &thread).await.is_empty(), "nobody took over");
+    let task = t.bo.ask(&thread, "And now").await;
+    assert_eq!(t.bo.completed(&task).await["agent_version"], 2);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_opened_from_another_begins_with_its_agent_in_the_newest_version() {
+    let (t, sage, moss) = two_agents().await;
+    let first = t.bo.thread(&t.general, "First").await;
+    bind(&t, &first, &sage).await;
+    let path = format!("/v1/agents/{}", id(&sage));
+    t.ada
+        .patch(&path, json!({"description": "Newer"}))
+        .await
+        .is(200);
+    let threads = format!("/v1/channels/{}/threads", t.general);
+    let open = |form: Value| t.bo.post(&threads, form);
+    let next = open(json!({"content": "Second", "from_thread_id": first}))
+        .await
+        .is(201);
+    assert_eq!(next["thread"]["agent_id"], sage["id"]);
+    assert_eq!(next["thread"]["agent_version"], 2);
+    assert_eq!(
+        next["tasks"].as_array().unwrap().len(),
+        1,
+        "it answers the first message"
+    );
+    let form = json!({"content": "Third", "from_thread_id": first, "agent_id": moss["id"]});
+    assert_eq!(open(form).await.is(201)["thread"]["agent_id"], moss["id"]);
+    let form = json!({"content": "Fourth", "from_thread_id": first, "agent_id": null});
+    assert_eq!(open(form).await.is(201)["thread"]["agent_id"], Value::Null);
+    let plain = open(json!({"content": "Fifth"})).await.is(201);
+    assert_eq!(plain["thread"]["agent_id"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_thread_cannot_be_opened_from_one_that_is_not_seen() {
+    let (t, sage, _) = two_agents().await;
+    let private = t.ada.private_channel("secret", &[]).await;
+    let hidden = t.ada.thread(&private, "Hidden").await;
+    let patch = json!({"agent_id": id(&sage)});
+    t.ada
+        .patch(&format!("/v1/threads/{hidden}"), patch)
+        .await
+        .is(200);
+    let before = thread_count(&t).await;
+    for from in [hidden.as_str(), "thread_01h455vb4pex5vsknk084sn02q"] {
+        let form = json!({"content": "Peek", "from_thread_id": from});
+        let threads = format!("/v1/channels/{}/threads", t.general);
+        assert_eq!(
+            t.bo.post(&threads, form).await.refused(404),
+            "thread_not_found"
+        );
+    }
+    let after = thread_count(&t).await;
+    assert_eq!(before, after);
+}
+
+#[tokio::test]
+async fn a_dive_begins_with_the_threads_agent_and_its_version() {
+    let (t, sage, _) = two_agents().await;
+    let thread = t.bo.thread(&t.general, "Deep matter").await;
+    bind(&t, &thread, &sage).await;
+    let path = format!("/v1/agents/{}", id(&sage));
+    t.ada
+        .patch(&path, json!({"description": "Newer"}))
+        .await
+        .is(200);
+    let root = text(&t.bo.messages(&thread).await[0], "/id");
+    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    assert_eq!(
+        (&fork["agent_id"], &fork["agent_version"]),
+        (&sage["id"], &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn an_archived_agent_gives_its_direct_channel_to_the_default_one_with_a_notice() {
+    let (t, sage, _) = two_agents().await;
+    let direct =
+        t.bo.post("/v1/direct", json!({"agent_id": id(&sage)}))
+            .await
+            .is(201);
+    t.ada
+        .delete(&format!("/v1/agents/{}", id(&sage)))
+        .await
+        .is(200);
+    let started = t.bo.start(&id(&direct), "Are you there?").await;
+    let vibe = t.bo.agent("vibe").await;
+    assert_eq!(started["thread"]["agent_id"], vibe["id"]);
+    assert_eq!(started["tasks"][0]["agent_id"], vibe["id"]);
+    assert_eq!(
+        notices(&t, &text(&started, "/thread/id")).await,
+        ["sage is no longer available, so Vibe answers here from now on."]
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_was_deleted_for_good_gives_its_threads_to_the_default_one() {
+    let (t, sage, _) = two_agents().await;
+    t.model().script("sage", [Answer::text("Words that stay.")]);
+    let thread = t.bo.thread(&t.general, "Keep going").await;
+    bind(&t, &thread, &sage).await;
+    let task = t.bo.ask(&thread, "First").await;
+    t.bo.completed(&task).await;
+    let path = format!("/v1/agents/{}?permanent=true", id(&sage));
+    t.ada.delete(&path).await.is(200);
+    let task = t.bo.ask(&thread, "Second").await;
+    let vibe = t.bo.agent("vibe").await;
+    assert_eq!(t.bo.completed(&task).await["agent_id"], vibe["id"]);
+    assert_eq!(
+        notices(&t, &thread).await,
+        ["The agent is no longer available, so Vibe answers here from now on."]
+    );
+    let said = t.bo.messages(&thread).await;
+    let words = said
+        .iter()
+        .find(|m| m["content"] == "Words that stay.")
+        .unwrap();
+    assert_eq!(words["author"]["name"], "Deleted agent");
+}
+
+#[tokio::test]
+async fn a_bound_agent_does_not_answer_those_who_may_not_use_it() {
+    let (t, sage, _) = two_agents().await;
+    let thread = t.ada.thread(&t.general, "For some").await;
+    let patch = json!({"agent_id": id(&sage)});
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), patch)
+        .await
+        .is(200);
+    let lists = json!({"access_control": {"denied_subjects": [t.bo.id.clone()]}});
+    t.ada
+        .patch(&format!("/v1/agents/{}", id(&sage)), lists)
+        .await
+        .is(200);
+    assert_eq!(list(&t.bo.say(&thread, "Anyone?").await, "/tasks").len(), 0);
+    assert_eq!(list(&t.bo.say(&thread, "@sage ?").await, "/tasks").len(), 0);
+    assert_eq!(
+        t.ada.say(&thread, "Mine").await["tasks"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let rebind =
+        t.bo.patch(
+            &format!("/v1/threads/{thread}"),
+            json!({"agent_id": id(&sage)}),
+        )
+        .await;
+    assert_eq!(rebind.refused(404), "agent_not_found");
+}
