@@ -346,28 +346,34 @@ test('who may only read sees who answers and cannot change it', async () => {
   await here(bo, 'Coder').waitFor();
 });
 
-test('an agent that one may not see breaks nothing: it has no name, and others can be chosen', async () => {
-  const without = (list) => list.filter((a) => a.id !== agents.coder.id);
-  await bo.page.route('**/v1/snapshot', async (route) => {
-    const response = await route.fetch();
-    const json = await response.json();
-    await route.fulfill({ response, json: { ...json, agents: without(json.agents) } });
-  });
+test('an agent that one may not see any more breaks nothing: others can be chosen, and it can come back', async () => {
+  const { data } = await call('GET', 'members');
+  const id = data.find((m) => m.handle.startsWith('bo')).user_id;
+  const permit = async (access_control) => {
+    const { version } = await call('GET', `agents/${agents.coder.id}`);
+    await call('PATCH', `agents/${agents.coder.id}`, { access_control }, { 'If-Match': `"${version}"` });
+  };
+  const barred = 'A restricted agent, which does not answer you';
+  await permit({ allowed_subjects: [], denied_subjects: [id] });
+  await here(bo, barred).waitFor();
+  await here(ada, 'Coder').first().waitFor();
   await bo.page.reload();
-  await here(bo, 'A restricted agent').waitFor();
+  await here(bo, barred).waitFor();
   await composer(bo).fill('Who is there?');
   assert.equal(await bo.page.getByText('will answer here').count(), 0, 'nothing is promised');
   await composer(bo).fill('');
   await accessible(bo.page, 'a thread whose agent one may not see');
-  await here(bo, 'A restricted agent').click();
+  await composer(bo).fill('@co');
+  assert.equal(await option(bo, 'Coder').count(), 0);
+  await composer(bo).fill('');
+  await here(bo, barred).click();
   await bo.page.getByRole('menuitemradio', { name: /^Vibe/ }).waitFor();
   assert.equal(await bo.page.getByRole('menuitem', { name: /^About/ }).count(), 0);
   await press(bo, 'Escape');
   await side(bo).getByRole('link', { name: 'general' }).click();
-  await bo.page.getByText('Answers here: A restricted agent').first().waitFor({ state: 'attached' });
+  await bo.page.getByText(`Answers here: ${barred}`).first().waitFor({ state: 'attached' });
   await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
-  await bo.page.unroute('**/v1/snapshot');
-  await bo.page.reload();
+  await permit({ allowed_subjects: [], denied_subjects: [] });
   await here(bo, 'Coder').waitFor();
 });
 

@@ -11,8 +11,8 @@ export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_repl
 
 /** Who answers in a place, as this person may know it. */
 export interface Standing {
-  /** `hidden`: bound to an agent that one may not see; `gone`: to one that is archived or switched off. */
-  state: 'nobody' | 'here' | 'gone' | 'hidden';
+  /** `barred`: bound to an agent that does not answer this person, who may not even see it; `gone`: to one that is archived or switched off. */
+  state: 'nobody' | 'here' | 'gone' | 'barred';
   id: string | null;
   name: string;
   /** It answers what mentions nobody. */
@@ -24,21 +24,27 @@ export interface Standing {
   newest: number | null;
 }
 
+/** What is known of agents, and what this person may do with them. */
+export interface Agents {
+  agents: ReadonlyMap<string, Agent>;
+  permits(agent: Agent): boolean;
+}
+
 /** `fallback`: the workspace's default agent, to which a place moves on when its own is no longer active. */
-export function standing(
-  place: Binding,
-  agents: ReadonlyMap<string, Agent>,
-  fallback: string | null,
-): Standing {
+export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
+  const { agents } = people;
+  const permits = (a: Agent) => people.permits(a);
   const { agent_id: id, agent_version: version, auto_reply: auto } = place;
   const none = { id, auto, next: null, version: null, newest: null };
   if (!id) return { ...none, state: 'nobody', name: 'Nobody', auto: false };
   const agent = agents.get(id);
-  if (!agent) return { ...none, state: 'hidden', name: 'A restricted agent' };
+  if (!agent) return { ...none, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);
+  if (agent.status === 'active' && !permits(agent)) return { ...none, state: 'barred', name };
   if (agent.status !== 'active') {
     const other = fallback === id ? undefined : agents.get(fallback ?? '');
-    return { ...none, state: 'gone', name, next: auto && other?.status === 'active' ? other : null };
+    const stands = auto && other?.status === 'active' && permits(other);
+    return { ...none, state: 'gone', name, next: stands ? other : null };
   }
   const old = version !== null && version < agent.version;
   return {
@@ -56,5 +62,6 @@ export function standing(
 export function standingWords(s: Standing): string {
   if (s.state === 'nobody') return 'Nobody, unless mentioned';
   if (s.state === 'gone') return `${s.name}, no longer available`;
+  if (s.state === 'barred') return `${s.name}, which does not answer you`;
   return s.auto ? s.name : `${s.name}, only when mentioned`;
 }

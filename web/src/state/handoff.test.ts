@@ -122,8 +122,13 @@ test('/agent in a channel is for the next thread; one that is archived meanwhile
   await type('/agent coder', inChannel());
   expect(presetOf('chan_1', ws)?.agent?.id).toBe('agent_coder');
   expect(changes()).toEqual([]);
-  scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
+  scene.event('agent.archived', { agent: { ...coder(), status: 'archived', version: 2 } });
   expect(presetOf('chan_1', ws)).toBeUndefined();
+});
+test('an agent that is archived in the version that is known was taken from sight', () => {
+  scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
+  expect(ws.people.agents.has('agent_coder')).toBe(false);
+  expect(inThread().standing).toMatchObject({ state: 'barred', name: 'A restricted agent' });
 });
 test('/agent none takes it back; in an agent’s own channel it means nobody', async () => {
   setPreset('chan_1', { agent: coder() }, ws);

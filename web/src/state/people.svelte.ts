@@ -63,8 +63,15 @@ export class People {
         return;
       case 'agent.created':
       case 'agent.updated':
-      case 'agent.archived':
-        this.agents.set(e.data.agent.id, e.data.agent);
+      case 'agent.archived': {
+        const { agent } = e.data;
+        const old = this.agents.get(agent.id);
+        // Archiving is a change and makes a version. Without one the agent was deleted for good, or taken from this person's sight.
+        const lost =
+          e.type === 'agent.archived' && old?.status !== 'archived' && old?.version === agent.version;
+        if (lost) this.agents.delete(agent.id);
+        else this.agents.set(agent.id, agent);
+      }
     }
   }
 

@@ -16,7 +16,7 @@ export interface Desk {
 }
 
 export const standingIn = (place: Binding, ws: WorkspaceState): Standing =>
-  standing(place, ws.people.agents, ws.workspace.default_agent_id);
+  standing(place, ws.people, ws.workspace.default_agent_id);
 
 const NOBODY = 'none';
 const key = (channel: string) => `a:${channel}`;
