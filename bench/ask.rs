@@ -24,9 +24,20 @@ pub(crate) async fn ask(
     model: &mut Model,
     ws: &mut Ws,
 ) -> anyhow::Result<f64> {
+    ask_for(http, thread, model, ws, "vibe").await
+}
+
+/// The same of another agent.
+pub(crate) async fn ask_for(
+    http: &mut Http,
+    thread: &str,
+    model: &mut Model,
+    ws: &mut Ws,
+    agent: &str,
+) -> anyhow::Result<f64> {
     let path = format!("/v1/threads/{thread}/messages");
     let started = Instant::now();
-    let body = json!({"content": "@vibe how far are we?"}).to_string();
+    let body = json!({"content": format!("@{agent} how far are we?")}).to_string();
     http.send("POST", &path, &body).await?.json()?;
     let asked = model.asked().await?;
     loop {

@@ -9,6 +9,7 @@
 //! server. What stands beside it runs in turn with it, round by round, and medians and ratios are printed.
 //! Nothing is asserted: figures are read by people, who know how busy the machine was (`docs/performance.md`).
 
+mod agents;
 mod ask;
 mod bare;
 mod client;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 
 /// Name, what it measures.
 const BENCHES: &[&str] = &[
-    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract",
+    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents",
 ];
 
 fn main() -> ExitCode {
@@ -75,6 +76,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "streams" => streams::run().await?,
                 "reads" => reads::run().await?,
                 "extract" => extract::run(),
+                "agents" => agents::run().await?,
                 _ => resume::run().await?,
             }
         }
