@@ -53,7 +53,7 @@ const WORDS: Record<string, string> = {
 
 /** One sentence for a person. */
 export const say = (e: unknown): string => {
-  if (e instanceof ApiError) return WORDS[e.code] ?? e.message;
+  if (e instanceof ApiError) return WORDS[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
   return e instanceof Unreachable ? e.message : 'Something went wrong here. Reload the page.';
 };
 

@@ -1,5 +1,6 @@
 import type { Agent, Message, Thread } from '../api/types';
 
+export const upper = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 export const oneLine = (s: string): string => s.replace(/\s+/g, ' ').trim();
 
 /** Enough Markdown removed for a preview of text that the server has not seen yet. */

@@ -147,7 +147,8 @@ export class AgentDraft {
         this.theirs = e.current as AgentProfile;
         this.comparing = true;
       } else this.problem = say(e);
-      if (e instanceof ApiError) this.param = e.param;
+      // `tools[0].type` is in the field `tools`.
+      if (e instanceof ApiError) this.param = e.param?.split(/[.[]/)[0] ?? null;
       return null;
     } finally {
       this.busy = false;

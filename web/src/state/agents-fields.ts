@@ -102,7 +102,8 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
 
 /** The writable part of an agent, of an old version of it, or of a template. */
 export function fieldsOf(p: Partial<AgentProfile>): AgentFields {
-  const picked = Object.fromEntries(FIELDS.filter((k) => p[k] !== undefined).map((k) => [k, p[k]]));
+  const said = (k: FieldKey) => p[k] !== undefined && p[k] !== null;
+  const picked = Object.fromEntries(FIELDS.filter(said).map((k) => [k, p[k]]));
   return tidy(picked as Partial<AgentFields>);
 }
 

@@ -106,11 +106,21 @@ test('to whom it belongs already, nothing is asked of the server', async () => {
 test('/new with a text starts a thread with the agent of this one', async () => {
   expect(await type('/new The chairs', inThread())).toBe(true);
   await expect.poll(() => went).toEqual(['/northwind/c/general/t/thread_new']);
-  expect(bodies()[0]).toMatchObject({ content: 'The chairs', agent_id: 'agent_coder' });
+  expect(bodies()[0]).toEqual({
+    content: 'The chairs',
+    client_id: expect.any(String) as string,
+    from_thread_id: 'thread_1',
+  });
 });
 test('/new in a thread whose agent is gone takes the one that stands in', async () => {
   ws.people.agents.set('agent_coder', { ...coder(), status: 'archived' });
   await type('/new The chairs', inThread());
+  await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
+});
+test('/new in a dive takes its partner along', async () => {
+  const bound = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
+  const dive = { ...inThread(), spot: { ...spot, fork: 'fork_1' }, standing: standingIn(bound, ws) };
+  await type('/new The chairs', dive);
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
 test('/new alone goes to the channel, with that agent chosen', async () => {

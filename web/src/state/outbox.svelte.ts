@@ -9,8 +9,9 @@ export interface Target {
   thread_id: string | null;
   fork_id?: string | null;
   direct: boolean;
-  /** Of a thread that it starts: who answers there. */
+  /** Of a thread that it starts: who answers there, or the thread whose agent it takes over. */
   agent_id?: string | null;
+  from_thread_id?: string;
 }
 /** A message on its way. */
 export interface OutItem extends Unsent, Target {

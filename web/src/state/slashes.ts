@@ -62,17 +62,16 @@ function startNew(text: string, desk: Desk, { ws, ui, router, focus }: Context):
     focus();
     return true;
   }
-  const from = router.place.path;
-  ws.send(
-    { channel_id: channel.id, thread_id: null, direct: false, agent_id: agent?.id ?? null },
-    text,
-    (id) => {
-      if (![from, home].includes(router.place.path)) return; // the writer went elsewhere
-      if (direct) return router.go(home);
-      ws.thread(id).begin();
-      router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
-    },
-  );
+  const written = router.place.path;
+  // A thread's own agent is the server's to know; what stands in for it, or a dive's, is said by name.
+  const from = desk.spot?.fork === null && desk.standing.state === 'here' ? desk.spot.thread : null;
+  const who = from ? { from_thread_id: from } : { agent_id: agent?.id ?? null };
+  ws.send({ channel_id: channel.id, thread_id: null, direct: false, ...who }, text, (id) => {
+    if (![written, home].includes(router.place.path)) return; // the writer went elsewhere
+    if (direct) return router.go(home);
+    ws.thread(id).begin();
+    router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
+  });
   if (ws.connection.net === 'offline') {
     router.go(home); // there it waits, for everyone to see
     ui.show('You are offline. The new thread starts when you are back.');

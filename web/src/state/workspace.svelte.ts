@@ -382,7 +382,8 @@ export class WorkspaceState {
       this.#threads.known(item.thread_id)?.add(message);
       return item.thread_id;
     }
-    const start = item.agent_id === undefined ? body : { ...body, agent_id: item.agent_id };
+    const { agent_id, from_thread_id } = item;
+    const start = { ...body, agent_id, from_thread_id }; // what is undefined is not sent
     const { thread, message, tasks } = await this.api.startThread(item.channel_id, start);
     this.learnTasks(tasks);
     if (!this.threads.map.has(thread.id))
