@@ -227,7 +227,7 @@ export class Api {
   }
   startThread(
     id: string,
-    body: { content: string; client_id: string; agent_id?: string | null },
+    body: { content: string; client_id: string; agent_id?: string | null; from_thread_id?: string },
   ): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
