@@ -1,0 +1,452 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  person,
+  PHONE,
+  setUp,
+  shot,
+} from './lib/browser.mjs';
+import { Model } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+let headers;
+const WIDE = { width: 1440, height: 900 };
+const AGENTS = '/northwind/settings/agents';
+const main = (p) => p.page.locator('main');
+const dialog = (p) => p.page.getByRole('dialog');
+const tab = (p, name) =>
+  p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name });
+const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
+const field = (p, name) => p.page.getByRole('textbox', { name, exact: true });
+const told = (p) => p.page.getByRole('region', { name: 'What the model is told' });
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+const card = (p, name) =>
+  main(p)
+    .getByRole('listitem')
+    .filter({ has: p.page.getByRole('heading', { name }) });
+
+/** As this person's browser, without its pages. */
+async function api(p, method, path, data, more = {}) {
+  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
+    method,
+    data,
+    headers: { origin: server.base, ...headers, ...more },
+  });
+  const text = await answer.text();
+  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
+  return JSON.parse(text);
+}
+const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
+/** In both themes and at both widths, with no violation in either. */
+async function look(p, name) {
+  for (const [width, viewport] of [
+    ['wide', WIDE],
+    ['390', PHONE],
+  ]) {
+    await p.page.mouse.move(0, 0);
+    await p.page.setViewportSize(viewport);
+    await accessible(p.page, `${name}, ${width}`);
+    for (const t of ['dark', 'light']) {
+      await theme(p, t);
+      await shot(p.page, `agents-${name}-${width}-${t}`);
+    }
+  }
+  await p.page.setViewportSize(WIDE);
+}
+const more = async (p, what) => {
+  await p.page.getByRole('button', { name: /^More about/ }).click();
+  await p.page.getByRole('menuitem', { name: what }).click();
+};
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  const { workspaces } = await api(ada, 'GET', 'auth/me');
+  headers = { 'x-workspace-id': workspaces[0].id };
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('the list: who is here, found by status and by words', async () => {
+  await ada.page.goto(AGENTS);
+  await card(ada, 'Vibe').getByText('Default').waitFor();
+  await card(ada, 'Researcher').getByText('Inactive').waitFor();
+  await main(ada).getByRole('heading', { name: 'Start from a template' }).waitFor();
+  await look(ada, 'list');
+  await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('@cod');
+  await card(ada, 'Vibe').waitFor({ state: 'detached' });
+  await card(ada, 'Coder').waitFor();
+  await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('zzz');
+  await main(ada).getByText('No agent matches').waitFor();
+  await accessible(ada.page, 'no agent matches');
+  await button(ada.page, 'Show all agents').click();
+  await main(ada)
+    .getByRole('button', { name: /^Archived/ })
+    .click();
+  await main(ada).getByText('No agent is archived').waitFor();
+  await main(ada)
+    .getByRole('button', { name: /^In use/ })
+    .click();
+});
+
+test('a new agent from a template, with what the model is told beside it', async () => {
+  await main(ada)
+    .getByRole('link', { name: /^Documentation writer/ })
+    .click();
+  await main(ada).getByRole('heading', { name: 'New agent', level: 1 }).waitFor();
+  assert.equal(await field(ada, 'Name').inputValue(), 'docs-writer');
+  await told(ada).getByText('From this agent').waitFor();
+  await look(ada, 'new');
+  await field(ada, 'Display name').fill('Quill');
+  await field(ada, 'Name').fill('vibe');
+  await main(ada).getByText('@vibe is taken here').waitFor();
+  await field(ada, 'Name').fill('quill');
+  await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts.\n');
+  await told(ada).getByText('Short texts.').waitFor();
+  await button(ada.page, 'Create agent').click();
+  await main(ada).getByRole('heading', { name: 'Quill', level: 1 }).waitFor();
+  await ada.page
+    .getByRole('navigation', { name: 'Workspace' })
+    .getByRole('button', { name: 'Quill' })
+    .waitFor();
+  assert.equal((await byName('quill')).version, 1);
+  await main(ada).getByText('Short texts.').waitFor();
+  await look(ada, 'about');
+});
+
+test('an edit: preview of base and rules of the workspace, kept over a reload, saved as a version', async () => {
+  await api(ada, 'PATCH', `workspaces/${headers['x-workspace-id']}/policy`, {
+    required_text: 'Never share customer data.',
+  });
+  await api(ada, 'POST', 'agents', {
+    name: 'desk',
+    display_name: 'Desk',
+    instructions: 'You belong to the desk.',
+    mentionable: false,
+  });
+  await ada.page.reload();
+  await tab(ada, 'Edit').click();
+  await section(ada, 'Base').click();
+  await ada.page.getByLabel('Built on').selectOption({ label: 'Desk (@desk), base only' });
+  await main(ada).getByText('What comes from Desk').waitFor();
+  await told(ada).getByText('From the base, @desk').waitFor();
+  await told(ada).getByText('Never share customer data.').waitFor();
+  await section(ada, 'Tools').click();
+  await field(ada, 'Tools, as JSON').fill('[{"type":"telepathy"}]');
+  await main(ada).getByText('"telepathy" is no kind of tool').waitFor();
+  await field(ada, 'Tools, as JSON').fill('[{"type":"function","name":"look_up"},{"type":"web_fetch"}]');
+  await main(ada).getByText('Not available here: kept, never sent').waitFor();
+  await section(ada, 'Agency').click();
+  await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
+  await told(ada).getByText('Asks what is missing').waitFor();
+  await look(ada, 'edit');
+  await ada.page.reload();
+  await main(ada).getByText('What you wrote here before is back').waitFor();
+  await main(ada).getByText('3 unsaved changes').waitFor();
+  await ada.page.getByRole('link', { name: 'Back to Agents' }).click();
+  await dialog(ada).getByText('Leave without saving?').waitFor();
+  await accessible(ada.page, 'leaving');
+  await button(ada.page, 'Leave and keep').click();
+  await card(ada, 'Quill').getByText('Unsaved changes').waitFor();
+  await card(ada, 'Quill').getByRole('link').click();
+  await tab(ada, 'Edit').click();
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 2').first().waitFor();
+  const saved = await api(ada, 'GET', `agents/${(await byName('quill')).id}`);
+  assert.deepEqual(
+    saved.tools.map((t) => [t.type, t.available]),
+    [
+      ['function', true],
+      ['web_fetch', false],
+    ],
+  );
+  assert.deepEqual(saved.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);
+});
+
+test('two people at once: both versions side by side, chosen field by field', async () => {
+  const { id } = await byName('quill');
+  for (const p of [ada, bo]) {
+    await p.page.goto(`${AGENTS}/${id}/edit`);
+    await field(p, 'Instructions').waitFor();
+  }
+  await field(bo, 'Instructions').fill('You are Quill.\n\n## What you are for\nLong texts, by Bo.\n');
+  await field(bo, 'Description').fill('Texts for everyone');
+  await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts, by Ada.\n');
+  await ada.page.getByRole('button', { name: /^Advanced/ }).click();
+  await ada.page.getByLabel('Temperature, 0 to 2').fill('0.4');
+  await button(bo.page, 'Save').click();
+  await bo.page.getByText('Saved as version 3').first().waitFor();
+  await main(ada).getByText('Version 3 was saved meanwhile').waitFor();
+  await button(ada.page, 'Save').click();
+  await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 meanwhile' }).waitFor();
+  await look(ada, 'conflict');
+  assert.equal(await button(ada.page, 'Save what I chose').isDisabled(), true);
+  await ada.page.getByRole('group', { name: 'Instructions' }).getByRole('radio', { name: 'Yours' }).check();
+  await button(ada.page, 'Save what I chose').click();
+  await ada.page.getByText('Saved as version 4').first().waitFor();
+  const now = await api(ada, 'GET', `agents/${id}`);
+  assert.deepEqual(
+    [now.version, now.temperature, now.description, /by Ada/.test(now.instructions)],
+    [4, 0.4, 'Texts for everyone', true],
+  );
+  await bo.page.getByText('Short texts, by Ada').first().waitFor({ state: 'attached' });
+});
+
+test('history: who changed what, and back to what it was', async () => {
+  await tab(ada, 'History').click();
+  await main(ada).getByText('From version 3 to 4').waitFor();
+  await main(ada).getByText('Short texts, by Ada.').waitFor();
+  await look(ada, 'history');
+  await ada.page.getByRole('checkbox', { name: /^Version 2/ }).check();
+  await main(ada).getByText('From version 2 to 4').waitFor();
+  await button(ada.page, 'Roll back to version 2').click();
+  await dialog(ada).getByText('becomes version 5').waitFor();
+  await accessible(ada.page, 'rolling back');
+  await button(ada.page, 'Roll back').click();
+  await ada.page.getByText('Rolled back to version 2').first().waitFor();
+  await ada.page.getByRole('checkbox', { name: /^Version 5/ }).waitFor();
+  const now = await api(ada, 'GET', `agents/${(await byName('quill')).id}`);
+  assert.deepEqual([now.version, now.temperature, /Short texts\.\n/.test(now.instructions)], [5, 0.5, true]);
+});
+
+test('access: whoever may not ask it does not have it, from the moment it is so', async () => {
+  await bo.page.goto('/northwind/c/general');
+  const theirs = bo.page
+    .getByRole('navigation', { name: 'Workspace' })
+    .getByRole('button', { name: 'Quill' });
+  await theirs.waitFor();
+  await tab(ada, 'Access').click();
+  await ada.page.getByRole('radio', { name: 'Only these people and roles' }).check();
+  await ada.page.getByLabel('Allowed: add', { exact: true }).selectOption({ label: 'All admins' });
+  await look(ada, 'access');
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 6').first().waitFor();
+  await theirs.waitFor({ state: 'detached' });
+  await bo.page.goto(`${AGENTS}/${(await byName('quill')).id}`);
+  await main(bo).getByText('This agent is not here').waitFor();
+  await bo.page.goto(AGENTS);
+  await card(bo, 'Vibe').waitFor();
+  assert.equal(await card(bo, 'Quill').count(), 0);
+  await ada.page.goto(AGENTS);
+  await card(ada, 'Quill').getByText('Restricted').waitFor();
+  await card(ada, 'Quill').getByText('Based on Desk').waitFor();
+  await card(ada, 'Desk').getByText('Base only').waitFor();
+});
+
+test('files: seen with where they come from, changed, begun and deleted', async () => {
+  const { id } = await byName('quill');
+  await ada.page.goto(`${AGENTS}/${id}/files`);
+  await field(ada, 'SOUL.md').waitFor();
+  await main(ada)
+    .getByRole('button', { name: /^MEMORY\.md/ })
+    .click();
+  await field(ada, 'MEMORY.md').fill('# Memory\n\n- Ada likes short texts.\n');
+  await button(ada.page, 'Save file').click();
+  await ada.page.getByText('MEMORY.md is saved').first().waitFor();
+  await look(ada, 'files');
+  await button(ada.page, 'Add today’s log').click();
+  const log = main(ada).getByRole('button', { name: /^memory\/\d{4}-\d\d-\d\d\.md/ });
+  await log.waitFor();
+  await button(ada.page, 'Save file').click();
+  await ada.page
+    .getByText(/^memory\/.* is saved$/)
+    .first()
+    .waitFor();
+  await main(ada)
+    .getByRole('button', { name: /^Delete memory/ })
+    .click();
+  await log.waitFor({ state: 'detached' });
+  await main(ada)
+    .getByRole('button', { name: /^SOUL\.md/ })
+    .click();
+  await field(ada, 'SOUL.md').fill('You are Quill, from a file.\n');
+  await button(ada.page, 'Save file').click();
+  await ada.page.getByText('SOUL.md is saved').first().waitFor();
+  assert.equal((await api(ada, 'GET', `agents/${id}`)).version, 7);
+});
+
+test('out as files and in again as another agent', async () => {
+  const download = ada.page.waitForEvent('download');
+  await button(ada.page, 'Export all').click();
+  const zip = await readFile(await (await download).path());
+  assert.equal(zip.subarray(0, 4).toString('latin1'), 'PK\x03\x04');
+  const file = (name) => {
+    const at = zip.indexOf(`quill/${name}`);
+    assert.ok(at > 0, name);
+    const size = zip.readUInt32LE(at - 30 + 18); // the header before the name
+    return {
+      name,
+      mimeType: 'text/plain',
+      buffer: zip.subarray(at + 6 + name.length, at + 6 + name.length + size),
+    };
+  };
+  const files = ['SOUL.md', 'MEMORY.md', 'agent.json'].map(file);
+  assert.match(files[0].buffer.toString(), /^You are Quill, from a file\./);
+  await ada.page.goto(AGENTS);
+  await button(ada.page, 'Import').click();
+  await look(ada, 'import');
+  await dialog(ada).getByLabel('Choose files').setInputFiles(files);
+  await dialog(ada).getByText('@quill is taken here').waitFor();
+  await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
+  await accessible(ada.page, 'importing');
+  await button(ada.page, 'Import agent').click();
+  await main(ada).getByText('You are Quill, from a file.').waitFor();
+  const { id } = await byName('quill-two');
+  const now = await api(ada, 'GET', `agents/${id}`);
+  assert.deepEqual(now.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);
+  assert.match((await api(ada, 'GET', `agents/${id}/files/MEMORY.md`)).content, /Ada likes short texts/);
+});
+
+test('duplicate, default, inactive, archived, back, and gone for good', async () => {
+  await more(ada, 'Duplicate');
+  await main(ada).getByRole('heading', { level: 1 }).waitFor();
+  await ada.page.waitForURL(/agent_\w+\/edit$/);
+  assert.equal(await field(ada, 'Name').inputValue(), 'quill-two-copy');
+  await more(ada, 'Make default');
+  await ada.page.getByText('is the default now').first().waitFor();
+  await ada.page.goto(AGENTS);
+  await card(ada, 'Vibe').getByText('Default').waitFor({ state: 'detached' });
+  await card(ada, 'Vibe').getByRole('link').click();
+  await more(ada, 'Make default');
+  await ada.page.getByText('Vibe is the default now').first().waitFor();
+  await ada.page.getByRole('button', { name: /^More about/ }).click();
+  assert.equal(await ada.page.getByRole('menuitem', { name: 'Archive…' }).count(), 0);
+  await look(ada, 'menu');
+  await ada.page.keyboard.press('Escape');
+  await ada.page.goto(`${AGENTS}/${(await byName('quill-two-copy')).id}`);
+  await more(ada, 'Deactivate');
+  await main(ada).getByText('Inactive.').waitFor();
+  await button(ada.page, 'Activate').click();
+  await main(ada).getByText('Inactive.').waitFor({ state: 'detached' });
+  await more(ada, 'Archive…');
+  await dialog(ada).getByText('go on with the workspace’s default agent').waitFor();
+  await accessible(ada.page, 'archiving');
+  await button(ada.page, 'Archive agent').click();
+  await main(ada).getByText('Archived.').waitFor();
+  await look(ada, 'archived');
+  await button(ada.page, 'Bring back').click();
+  await main(ada).getByText('Archived.').waitFor({ state: 'detached' });
+  await more(ada, 'Delete for good…');
+  assert.equal(await button(ada.page, 'Delete for good').isDisabled(), true);
+  await field(ada, 'Type quill-two-copy to confirm').fill('quill-two-copy');
+  await look(ada, 'delete');
+  await button(ada.page, 'Delete for good').click();
+  await ada.page.waitForURL(new RegExp(`${AGENTS}$`));
+  await card(ada, 'Vibe').waitFor();
+  assert.equal(await byName('quill-two-copy'), undefined);
+});
+
+test('rules of the workspace: admins change them; members who may not write have no buttons', async () => {
+  await ada.page.goto('/northwind/settings/workspace');
+  await field(ada, 'Required text').fill('Be kind to everyone.');
+  await ada.page.getByLabel('Every kind').uncheck();
+  await ada.page.getByLabel('web_fetch').uncheck();
+  await look(ada, 'rules');
+  await ada.page.getByLabel('Members may create and edit agents').uncheck();
+  await button(ada.page, 'Save rules').click();
+  await ada.page.getByText('Saved. The next answer').first().waitFor();
+  const policy = await api(ada, 'GET', `workspaces/${headers['x-workspace-id']}/policy`);
+  assert.equal(policy.members_write_agents, false);
+  assert.equal(policy.allowed_tools.includes('web_fetch'), false);
+  await bo.page.goto(AGENTS);
+  await card(bo, 'Vibe').waitFor();
+  await button(bo.page, 'Import').waitFor({ state: 'detached' });
+  assert.equal(await bo.page.getByRole('link', { name: 'New agent' }).count(), 0);
+  await card(bo, 'Vibe').getByRole('link').click();
+  await tab(bo, 'Files').waitFor();
+  assert.equal(await tab(bo, 'Edit').count(), 0);
+  await accessible(bo.page, 'an agent that one may only read');
+});
+
+test('try it: the draft answers as it is written, and Stop keeps what is there', async () => {
+  const { id } = await byName('coder');
+  await ada.page.goto(`${AGENTS}/${id}/edit`);
+  await field(ada, 'Instructions').fill('You are Coder. Answer in verse.');
+  await tab(ada, 'Try it').click();
+  const write = box(ada.page, 'Say something to Coder');
+  await main(ada).getByText('With your unsaved changes').waitFor();
+  await write.fill('What does the build say?');
+  await ada.page.keyboard.press('Enter');
+  await main(ada).getByText('Monday: two quiet days before the fair.').waitFor();
+  await main(ada)
+    .getByText(/scripted-1 · .*800 in/)
+    .waitFor();
+  const asked = model.asked.at(-1);
+  assert.match(asked.messages[0].content, /^Be kind to everyone\.\n\nYou are Coder\. Answer in verse\./);
+  await write.fill('hold a long answer');
+  await ada.page.keyboard.press('Enter');
+  await button(ada.page, 'Stop').waitFor();
+  await main(ada).getByText('Conflict log, 30 days').waitFor();
+  await button(ada.page, 'Stop').click();
+  await main(ada)
+    .getByText(/^Stopped/)
+    .waitFor();
+  await look(ada, 'try');
+  await button(ada.page, 'Clear').click();
+  await main(ada).getByText('Nothing of it is kept').waitFor();
+  assert.equal((await byName('coder')).version, 1);
+});
+
+test('what cannot be loaded says so and can be tried again; offline keeps what is written', async () => {
+  let broken = true;
+  const failing = (r) =>
+    broken
+      ? r.fulfill({ status: 503, json: { error: { code: 'x', message: 'The database is away.' } } })
+      : r.continue();
+  await ada.page.route(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/, failing);
+  await ada.page.goto(AGENTS);
+  await card(ada, 'Coder').getByRole('link').click();
+  await main(ada).getByText('Could not load this agent').waitFor();
+  await accessible(ada.page, 'an agent that failed to load');
+  broken = false;
+  await button(ada.page, 'Try again').click();
+  await tab(ada, 'Edit').click();
+  await field(ada, 'Instructions').waitFor();
+  for (const [name, words] of [
+    ['History', 'Could not load the history'],
+    ['Files', 'Could not load the files'],
+  ]) {
+    broken = true;
+    await tab(ada, name).click();
+    await main(ada).getByText(words).waitFor();
+    await accessible(ada.page, words);
+  }
+  broken = false;
+  await ada.page.unroute(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/);
+  await tab(ada, 'Edit').click();
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').waitFor();
+  await field(ada, 'Description').fill('Written in a tunnel');
+  await button(ada.page, 'Save').click();
+  await main(ada).getByRole('alert').getByText('The server cannot be reached.').waitFor();
+  await ada.page.mouse.move(0, 0);
+  await accessible(ada.page, 'the editor, offline');
+  await ada.context.setOffline(false);
+  await ada.page.getByText('You are offline').waitFor({ state: 'detached' });
+  await button(ada.page, 'Save').click();
+  await ada.page.getByText('Saved as version 2').first().waitFor();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
