@@ -6,6 +6,8 @@
 
 mod accounts;
 mod agent_cli;
+mod agent_rpc;
+mod agent_versions;
 mod agents;
 mod bad_input;
 mod cancel_retry;
