@@ -184,35 +184,40 @@ test('a direct channel with an agent: it answers everything, without being named
   );
 });
 
-test('an admin changes what an agent is told; a member reads it and cannot', async () => {
-  await ada.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
-  const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
-  await panel.getByRole('button', { name: 'Edit' }).click();
-  await panel.getByLabel('Instructions').fill('You are Vibe. Rhyme.');
-  await panel.getByRole('button', { name: 'Save' }).click();
-  await panel.getByText('You are Vibe. Rhyme.').waitFor();
+test('what an agent is told is changed in its settings, and the panel of everyone shows it at once', async () => {
+  const { page } = ada;
+  await page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
+  const panel = page.getByRole('region', { name: 'Agent', exact: true });
+  await panel.getByRole('link', { name: 'Agent settings' }).click();
+  await page
+    .getByRole('navigation', { name: 'Agent', exact: true })
+    .getByRole('link', { name: 'Edit' })
+    .click();
   await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
+  await box(page, 'Instructions').fill('You are Vibe. Rhyme.');
+  await button(page, 'Save').click();
   const theirs = bo.page.getByRole('region', { name: 'Agent', exact: true });
   await theirs.getByText('You are Vibe. Rhyme.').waitFor();
-  assert.equal(await theirs.getByRole('button', { name: 'Edit' }).count(), 0);
   await reply(bo.page, '@vibe say it in verse');
   const asked = await model.until((b) => /in verse/.test(b.messages.at(-1).content));
   assert.ok(asked.messages[0].content.startsWith('You are Vibe. Rhyme.'), asked.messages[0].content);
 });
 
 test('switched off, an agent is plain text; the default one cannot be', async () => {
-  const side = ada.page.getByRole('navigation', { name: 'Workspace' });
-  const panel = ada.page.getByRole('region', { name: 'Agent', exact: true });
-  const off = async () => {
-    await panel.getByRole('button', { name: 'Edit' }).click();
-    await panel.getByLabel('Answers when mentioned').uncheck();
-    await panel.getByRole('button', { name: 'Save' }).click();
-  };
-  await off();
-  await panel.getByRole('alert').getByText('default agent').waitFor();
+  const { page } = ada;
+  const side = page.getByRole('navigation', { name: 'Workspace' });
+  const panel = page.getByRole('region', { name: 'Agent', exact: true });
+  const off = page.getByRole('menuitem', { name: 'Deactivate' });
+  await page.getByRole('button', { name: 'More about Vibe' }).click();
+  await page.getByRole('menuitem', { name: 'Duplicate' }).waitFor();
+  assert.equal(await off.count(), 0);
+  await page.keyboard.press('Escape');
   await side.getByRole('button', { name: 'Coder' }).click();
-  await panel.getByRole('heading', { name: 'Coder' }).waitFor();
-  await off();
+  await panel.getByRole('link', { name: 'Agent settings' }).click();
+  await page.getByRole('button', { name: 'More about Coder' }).click();
+  await off.click();
+  await page.getByRole('note').getByText('Inactive.').waitFor();
+  await side.getByRole('button', { name: 'Coder' }).click();
   await panel.getByText('Switched off').waitFor();
   await composer(bo).fill('@co');
   await bo.page.waitForFunction(
