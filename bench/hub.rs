@@ -40,6 +40,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                 let (workspace, frame) = first.split_once('\t').context("a tab")?;
                 let mut event = Envelope {
                     only: None,
+                    is_of_agent: false,
                     workspace: workspace.parse::<WorkspaceId>()?,
                     // Beyond everything that the log has.
                     seq: 1_000_000,

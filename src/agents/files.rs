@@ -84,6 +84,17 @@ impl FilePath {
                 "it belongs to a person, not to an agent",
             ));
         }
+        // A file system that does not tell cases apart would lose one of the two.
+        let known = [SOUL, IDENTITY, MEMORY, SHARED[0], SHARED[1]];
+        if known
+            .iter()
+            .any(|name| text.eq_ignore_ascii_case(name) && text != *name)
+        {
+            return Err(AgentError::FileRefused(
+                text.to_owned(),
+                "files of this name are written SOUL.md, IDENTITY.md, MEMORY.md, AGENTS.md and TOOLS.md",
+            ));
+        }
         Ok(Self(text.to_owned()))
     }
 
@@ -242,6 +253,63 @@ pub async fn read(
         return read_shared(c, actor.workspace, path).await;
     }
     Err(AgentError::FileNotFound(path.0.clone()))
+}
+
+/// An earlier version of a file; of a view that of the agent's version.
+///
+/// # Errors
+/// `NotFound`, `VersionNotFound`, or what `Actor::require` says.
+pub async fn read_version(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    path: &FilePath,
+    version: i64,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    let of_view = [SOUL, IDENTITY].contains(&path.as_str());
+    let (content, changed_at, changed_by) = if of_view {
+        let old = profiles::get_version(c, actor, reference, version).await?;
+        let form = old.snapshot;
+        let profile = Profile {
+            display_name: form.display_name,
+            description: form.description,
+            avatar: form.avatar,
+            identity: form.identity,
+            ..Profile::default()
+        };
+        let content = if path.as_str() == SOUL {
+            form.instructions
+        } else {
+            profiles::shown_identity(&form.name, &profile)
+        };
+        (content, old.summary.changed_at, old.summary.changed_by)
+    } else {
+        let row: Option<(Option<String>, Timestamp, UserId)> = c
+            .q("select content, changed_at, changed_by from agent_file_versions where owner_id = $1 and path = $2 and version = $3")
+            .bind(agent.summary.id)
+            .bind(path.0.clone())
+            .bind(version)
+            .opt()
+            .await?;
+        match row {
+            Some((Some(content), at, by)) => (content, at, Some(by)),
+            _ => return Err(AgentError::VersionNotFound(version)),
+        }
+    };
+    Ok(File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.0.clone(),
+            source: if of_view { "profile" } else { "agent" },
+            size_bytes: content.len(),
+            version,
+            updated_at: Some(changed_at),
+            updated_by: changed_by,
+        },
+        content,
+    })
 }
 
 /// Writes a file; of a view it changes the profile. `expected` is the version of `If-Match`.
@@ -526,6 +594,7 @@ mod tests {
             "C:/x",
             "%2e%2e/x",
             "USER.md",
+            "soul.md",
             "user.MD",
         ] {
             assert!(FilePath::parse(bad).is_err(), "{bad}");

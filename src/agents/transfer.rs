@@ -75,6 +75,17 @@ pub async fn export_agent(
     fields.retain(|name, value| {
         !value.is_null() && name != "status" && !LEFT_OUT.contains(&name.as_str())
     });
+    for tool in fields
+        .get_mut("tools")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(tool) = tool.as_object_mut() {
+            tool.remove("sandbox_policy_id");
+            tool.remove("registry_id");
+        }
+    }
     if let Some(base) = agent.summary.base_profile_id {
         let base = profiles::get_agent(c, actor.workspace, base).await?;
         fields.insert("base".to_owned(), base.summary.name.into());
@@ -117,7 +128,10 @@ pub async fn import_agent(
         fields.insert(field.to_owned(), text.into());
     }
     if let Some(base) = fields.remove("base").filter(|base| !base.is_null()) {
-        let name = base.as_str().unwrap_or_default().to_owned();
+        let Value::String(name) = base else {
+            let text = "base is the name of an agent".to_owned();
+            return Err(AgentError::Malformed(text, "agent.base".to_owned()));
+        };
         let id = find_base(c, actor, &name).await?;
         fields.insert("base_profile_id".to_owned(), id.to_string().into());
     }

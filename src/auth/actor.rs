@@ -8,6 +8,7 @@ use super::AuthError;
 use crate::{
     db::Conn,
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
+    realtime::log::Sight,
 };
 
 /// What a member may do in a workspace.
@@ -230,6 +231,14 @@ impl Caller {
 }
 
 impl Actor {
+    /// How much of agents the log tells this person.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            agents: self.scopes.has(Scope::AgentsRead),
+            all_agents: self.scopes.has(Scope::AgentsAdmin),
+        }
+    }
+
     /// # Errors
     /// `Denied`, naming the scope that is missing and why.
     pub fn require(&self, scope: Scope) -> Result<(), AuthError> {

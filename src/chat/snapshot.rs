@@ -91,14 +91,12 @@ pub async fn load(
             CHANNELS_MAX,
         )
         .await?,
-        agents: profiles::list_agents(
-            c,
-            actor,
-            &profiles::Filter::default(),
-            (None, None),
-            AGENTS_MAX,
-        )
-        .await?,
+        agents: if actor.scopes.has(Scope::AgentsRead) {
+            let all = profiles::Filter::default();
+            profiles::list_agents(c, actor, &all, (None, None), AGENTS_MAX).await?
+        } else {
+            Vec::new()
+        },
         open_forks: forks::list_open(c, actor.workspace, actor.user).await?,
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,
         presence: online

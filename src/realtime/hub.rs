@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::log::{Access, Audience, Envelope};
+use super::log::{Access, Audience, Envelope, Sight};
 use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
 };
@@ -73,6 +73,7 @@ pub struct Socket {
     pub user: UserId,
     pub session: Option<SessionId>,
     pub key: Option<ApiKeyId>,
+    sight: Sight,
     queue: mpsc::Sender<Outgoing>,
     /// Bytes of the events in the queue.
     queued_bytes: AtomicUsize,
@@ -249,10 +250,9 @@ impl Room {
 
     fn deliver(&mut self, event: &Envelope) {
         self.last_seq = self.last_seq.max(event.seq);
-        if let Some(users) = &event.only {
-            let sockets = users.iter().filter_map(|user| self.people.get(user));
-            for id in sockets.flatten() {
-                if let Some(socket) = self.sockets.get(id) {
+        if event.is_of_agent || event.only.is_some() {
+            for socket in self.sockets.values() {
+                if socket.sight.permits(event, socket.user) {
                     socket.durable(event.seq, &event.frame);
                 }
             }
@@ -329,8 +329,8 @@ impl Hub {
         &self,
         workspace: WorkspaceId,
         user: UserId,
-        session: Option<SessionId>,
-        key: Option<ApiKeyId>,
+        (session, key): (Option<SessionId>, Option<ApiKeyId>),
+        sight: Sight,
     ) -> Option<(Arc<Socket>, mpsc::Receiver<Outgoing>)> {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Arc::new(Socket {
@@ -338,6 +338,7 @@ impl Hub {
             user,
             session,
             key,
+            sight,
             queue,
             queued_bytes: AtomicUsize::new(0),
             code: AtomicU16::new(0),
@@ -602,6 +603,11 @@ impl Hub {
 mod tests {
     use super::*;
 
+    const SEES_ALL: Sight = Sight {
+        agents: true,
+        all_agents: true,
+    };
+
     fn texts(receive: &mut mpsc::Receiver<Outgoing>) -> Vec<String> {
         let mut all = Vec::new();
         while let Ok(Outgoing::Event(_, text) | Outgoing::Frame(text)) = receive.try_recv() {
@@ -613,6 +619,7 @@ mod tests {
     fn event(workspace: WorkspaceId, seq: i64, audience: Audience) -> Envelope {
         Envelope {
             only: None,
+            is_of_agent: false,
             workspace,
             seq,
             audience,
@@ -625,8 +632,12 @@ mod tests {
     #[test]
     fn a_private_channels_events_reach_its_members_only() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
-        let (inside, mut inside_rx) = hub.register(ws, UserId::new(), None, None).unwrap();
-        let (outside, mut outside_rx) = hub.register(ws, UserId::new(), None, None).unwrap();
+        let (inside, mut inside_rx) = hub
+            .register(ws, UserId::new(), (None, None), SEES_ALL)
+            .unwrap();
+        let (outside, mut outside_rx) = hub
+            .register(ws, UserId::new(), (None, None), SEES_ALL)
+            .unwrap();
         hub.admit(ws, &inside, vec![channel]);
         hub.admit(ws, &outside, vec![]);
         texts(&mut inside_rx);
@@ -640,7 +651,7 @@ mod tests {
     fn a_membership_that_changes_while_a_socket_joins_is_not_lost() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
-        let (socket, mut receive) = hub.register(ws, user, None, None).unwrap();
+        let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL).unwrap();
         let mut grant = event(ws, 1, Audience::Members(gained));
         grant.access = Some(Access::Granted {
             channel: gained,
@@ -663,7 +674,9 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_keep_up_is_closed_and_costs_no_more() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
-        let (socket, receive) = hub.register(ws, UserId::new(), None, None).unwrap();
+        let (socket, receive) = hub
+            .register(ws, UserId::new(), (None, None), SEES_ALL)
+            .unwrap();
         for seq in 0..=i64::try_from(SOCKET_QUEUE_MAX).unwrap() {
             hub.publish(&event(ws, seq, Audience::Workspace));
         }
@@ -679,7 +692,9 @@ mod tests {
             Spot::Thread(ThreadId::new()),
             TaskId::new(),
         );
-        let (socket, mut receive) = hub.register(ws, UserId::new(), None, None).unwrap();
+        let (socket, mut receive) = hub
+            .register(ws, UserId::new(), (None, None), SEES_ALL)
+            .unwrap();
         hub.open_stream(ws, task, spot, MessageId::new(), 1);
         hub.push_stream(ws, task, "Grüße 👋");
         hub.flush_stream(ws, task);

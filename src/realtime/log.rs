@@ -33,6 +33,43 @@ impl Audience {
     }
 }
 
+/// The people who may see an event of an agent that is not for everyone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Only {
+    pub users: Vec<UserId>,
+    /// Those who manage agents see it too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub managers: bool,
+}
+
+/// How much a reader is told of agents; a key may be told less than the person whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// Of agents at all.
+    pub agents: bool,
+    /// Also of those that are not for this person.
+    pub all_agents: bool,
+}
+
+impl Sight {
+    /// Whether a reader is told of an event that only these people may see.
+    fn reaches(self, only: &Only, user: UserId) -> bool {
+        only.users.contains(&user) || (only.managers && self.all_agents)
+    }
+
+    /// Whether a reader is told of an event.
+    pub fn permits(self, event: &Envelope, user: UserId) -> bool {
+        (self.agents || !event.is_of_agent)
+            && event
+                .only
+                .as_ref()
+                .is_none_or(|only| self.reaches(only, user))
+    }
+}
+
+/// Types of the events that tell of agents begin so.
+const OF_AGENTS: &str = "agent.";
+
 /// What an event changes about who sees what; applied before the event is delivered.
 #[derive(Debug, Clone)]
 pub enum Access {
@@ -60,7 +97,7 @@ pub struct NewEvent {
     /// A person who sees it too, whether in the channel or not.
     pub also: Option<UserId>,
     /// Nobody else sees it, whatever the audience.
-    pub only: Option<Vec<UserId>>,
+    pub only: Option<Only>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
     /// The message whose text is in `data`, so that deleting it can blank the frame.
@@ -115,8 +152,8 @@ impl NewEvent {
 
     /// Keeps it from everyone but these people.
     #[must_use]
-    pub fn only_to(mut self, users: Option<Vec<UserId>>) -> Self {
-        self.only = users;
+    pub fn only_to(mut self, only: Option<Only>) -> Self {
+        self.only = only;
         self
     }
 
@@ -139,7 +176,8 @@ pub struct Envelope {
     pub audience: Audience,
     pub also: Option<UserId>,
     /// Nobody else sees it, whatever the audience.
-    pub only: Option<Vec<UserId>>,
+    pub only: Option<Only>,
+    pub is_of_agent: bool,
     pub access: Option<Access>,
     pub frame: Utf8Bytes,
 }
@@ -206,6 +244,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
         audience: event.audience,
         also: event.also,
         only: event.only,
+        is_of_agent: event.kind.starts_with(OF_AGENTS),
         access: event.access,
         frame: frame.into(),
     }));
@@ -237,9 +276,8 @@ pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), Db
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
-    user: UserId,
-    after: i64,
-    until: i64,
+    (user, sight): (UserId, Sight),
+    (after, until): (i64, i64),
     limit: i64,
 ) -> Result<Vec<(i64, String)>, DbError> {
     c.q("select e.seq, e.frame from events e \
@@ -247,7 +285,9 @@ pub async fn visible_after(
            and (e.channel_id is null or e.user_id = $4 \
              or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
              or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
-           and (e.only_users is null or CAST(e.only_users AS TEXT) like $6) \
+           and (e.only_users is null or CAST(e.only_users AS TEXT) like $6 \
+             or ($7 and CAST(e.only_users AS TEXT) like '%managers%')) \
+           and ($8 or e.type not like 'agent.%') \
          order by e.seq limit $5")
         .bind(workspace)
         .bind(after)
@@ -255,6 +295,8 @@ pub async fn visible_after(
         .bind(user)
         .bind(limit)
         .bind(format!("%{user}%"))
+        .bind(sight.all_agents)
+        .bind(sight.agents)
         .all()
         .await
 }

@@ -7,7 +7,10 @@ use crate::{
     auth::Role,
     db::{Conn, DbError},
     ids::{UserId, WorkspaceId},
-    realtime::{Audience, NewEvent, log},
+    realtime::{
+        Audience, NewEvent,
+        log::{self, Only},
+    },
 };
 
 #[derive(Serialize)]
@@ -32,21 +35,31 @@ impl People {
     }
 
     /// Who sees an agent with these lists; `None` is everyone.
-    fn seeing(&self, access: Option<&AccessControl>) -> Option<Vec<UserId>> {
+    fn seeing(&self, access: Option<&AccessControl>) -> Option<Only> {
         let access = access?;
-        let sees =
-            |(user, role): &&(UserId, Role)| *role == Role::Admin || access.permits(*user, *role);
-        Some(self.0.iter().filter(sees).map(|(user, _)| *user).collect())
+        let sees = |(user, role): &&(UserId, Role)| access.permits(*user, *role);
+        Some(Only {
+            users: self.0.iter().filter(sees).map(|(user, _)| *user).collect(),
+            managers: true,
+        })
     }
 
-    /// Who saw an agent with the first lists and does not with the second.
-    fn losing(&self, before: Option<&AccessControl>, after: Option<&AccessControl>) -> Vec<UserId> {
+    /// Who saw an agent with the first lists and does not with the second; admins see it still.
+    fn losing(
+        &self,
+        before: Option<&AccessControl>,
+        after: Option<&AccessControl>,
+    ) -> Option<Only> {
         let lost = |(user, role): &&(UserId, Role)| {
             *role != Role::Admin
                 && parts::permits(before, *user, *role)
                 && !parts::permits(after, *user, *role)
         };
-        self.0.iter().filter(lost).map(|(user, _)| *user).collect()
+        let users: Vec<UserId> = self.0.iter().filter(lost).map(|(user, _)| *user).collect();
+        (!users.is_empty()).then_some(Only {
+            users,
+            managers: false,
+        })
     }
 }
 
@@ -73,10 +86,10 @@ pub(super) async fn announce(
     }
     if let (Some(before), Some(people)) = (before, people.as_ref()) {
         let lost = people.losing(before.access, access);
-        if !lost.is_empty() {
+        if lost.is_some() {
             let mut gone = before.agent.clone();
             "archived".clone_into(&mut gone.summary.status);
-            append(c, "agent.archived", &gone, Some(lost)).await?;
+            append(c, "agent.archived", &gone, lost).await?;
         }
     }
     let only = people.as_ref().and_then(|people| people.seeing(access));
@@ -87,7 +100,7 @@ async fn append(
     c: &mut Conn,
     kind: &'static str,
     agent: &Agent,
-    only: Option<Vec<UserId>>,
+    only: Option<Only>,
 ) -> Result<(), DbError> {
     let seq = log::reserve(c, agent.workspace_id, 1).await?;
     let event = NewEvent::new(seq, kind, Audience::Workspace, &AgentEvent { agent })?;

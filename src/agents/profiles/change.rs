@@ -3,10 +3,11 @@
 use serde::Deserialize;
 
 use super::{
-    Agent, AgentPatch, AgentRole, FirstVersion, NewAgent, Parts, Profile, Row, SettableStatus,
+    Agent, AgentPatch, AgentRole, FirstVersion, MAX_OUTPUT_TOKENS_DEFAULT, NewAgent, Parts,
+    Profile, Row, SettableStatus,
     announce::announce,
     find::{get_row, get_visible_row},
-    form::check_names,
+    form::{check, check_names},
     identity,
     store::{Wanted, insert_agent, store},
     versions,
@@ -36,9 +37,22 @@ pub async fn create_agent(
         let text = "an agent cannot begin as archived: use active or inactive";
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
+    check_names(c, actor.workspace, &parts.profile, None).await?;
+    insert_new(c, actor, parts, summary).await
+}
+
+/// Makes an agent whose profile names what there is.
+async fn insert_new(
+    c: &mut Conn,
+    actor: &Actor,
+    parts: Parts,
+    summary: String,
+) -> Result<Agent, AgentError> {
+    let status = parts.status.unwrap_or(SettableStatus::Active);
     let mut profile = parts.profile;
     identity::settle(None, &mut profile);
-    check_names(c, actor.workspace, &profile, None).await?;
+    // The name may have come from the identity.
+    check(&profile)?;
     see_base(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
@@ -96,7 +110,8 @@ pub async fn patch_agent(
         role,
         ..form.into_parts()?
     };
-    Box::pin(apply(c, actor, &row, parts, expected)).await
+    let settled_by = Some(&row.profile.0);
+    Box::pin(apply(c, actor, &row, parts, settled_by, expected)).await
 }
 
 /// Replaces an agent: what the form leaves out has its default again, but for the status.
@@ -113,14 +128,22 @@ pub async fn put_agent(
     actor.require(Scope::AgentsWrite)?;
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
-    Box::pin(apply(c, actor, &row, parts, expected)).await
+    let mut parts = parts;
+    // An agent without a role is answered as a specialist, and may be sent back so.
+    if row.profile.0.role.is_none() && parts.profile.role == Some(AgentRole::Specialist) {
+        parts.profile.role = None;
+    }
+    Box::pin(apply(c, actor, &row, parts, None, expected)).await
 }
 
+/// `settled_by` is the profile against which the lines of the identity and the fields are told to have changed; `None` for a whole
+/// new one.
 async fn apply(
     c: &mut Conn,
     actor: &Actor,
     row: &Row,
     parts: Parts,
+    settled_by: Option<&Profile>,
     expected: Option<i64>,
 ) -> Result<Agent, AgentError> {
     let status = match parts.status {
@@ -147,7 +170,15 @@ async fn apply(
     }
     let mut profile = parts.profile;
     let before = &row.profile.0;
-    identity::settle(Some(before), &mut profile);
+    // What is answered where nothing is set means the same as nothing.
+    if profile.base_profile_id.is_none()
+        && before.max_output_tokens.is_none()
+        && profile.max_output_tokens == Some(MAX_OUTPUT_TOKENS_DEFAULT)
+    {
+        profile.max_output_tokens = None;
+    }
+    identity::settle(settled_by, &mut profile);
+    check(&profile)?;
     check_names(c, actor.workspace, &profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
     let wanted = Wanted {
@@ -277,7 +308,10 @@ pub async fn duplicate_agent(
         copy.display_name.clone_from(&form.display_name);
     }
     let summary = format!("copied from {}, version {}", row.name, row.version);
-    Box::pin(create_agent(c, actor, copy.into_parts()?, summary)).await
+    let parts = copy.into_parts()?;
+    // Whom the original names may have left since.
+    check_names(c, actor.workspace, &parts.profile, Some(&row.profile.0)).await?;
+    Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
 async fn free_name(c: &mut Conn, actor: &Actor, name: &str) -> Result<String, AgentError> {

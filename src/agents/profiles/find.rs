@@ -139,6 +139,16 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
     Ok(row.map(|row| row.0))
 }
 
+/// Whether there is such an agent, and this person may not see it.
+pub async fn is_hidden(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool, DbError> {
+    let row: Option<(Option<Json<AccessControl>>,)> = c
+        .q("select access from agents where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.is_some_and(|(access,)| !parts::may_see(access.as_ref().map(|a| &a.0), actor)))
+}
+
 /// False when it is inactive or archived, or was deleted for good.
 pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(String,)> = c

@@ -153,6 +153,7 @@ pub(in crate::agents) async fn resolve_draft(
     profile: &Profile,
 ) -> Result<(Profile, Vec<Base>), AgentError> {
     let merged = resolve(c, workspace, own, profile.base_profile_id, profile).await?;
+    super::store::check_size("the draft", &merged)?;
     Ok((merged.profile, merged.bases))
 }
 

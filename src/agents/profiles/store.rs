@@ -258,7 +258,7 @@ async fn index_metadata(
     Ok(())
 }
 
-fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> {
+pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> {
     let bytes = merged.profile.instructions.len();
     if !merged.bases.is_empty() && bytes > INSTRUCTIONS_BYTES_MAX {
         return Err(AgentError::ResolvedTooLarge(name.to_owned(), bytes));
@@ -305,16 +305,15 @@ async fn refresh_children(
             let Some(last) = children.last() else { break };
             after = last.row.id;
             for child in children {
-                if let Some(next) = refresh_child(c, by, workspace, &parent, child, people).await? {
-                    parents.push(next);
-                }
+                parents.push(refresh_child(c, by, workspace, &parent, child, people).await?);
             }
         }
     }
     Ok(())
 }
 
-/// `None` when the base's change leaves the agent as it was.
+/// A version of an agent after its base, if it says anything else now; otherwise its present version only names its bases as they
+/// are.
 async fn refresh_child(
     c: &mut Conn,
     by: UserId,
@@ -322,7 +321,7 @@ async fn refresh_child(
     parent: &Parent,
     child: ChildRow,
     people: &mut Option<People>,
-) -> Result<Option<Parent>, AgentError> {
+) -> Result<Parent, AgentError> {
     let ChildRow { resolved, row } = child;
     let mut bases = parent.merged.bases.clone();
     bases.push(parent.base.clone());
@@ -330,8 +329,20 @@ async fn refresh_child(
         profile: inherit::merge(&parent.merged.profile, &row.profile.0),
         bases,
     };
+    let base = |version| Base {
+        id: row.id,
+        name: row.name.clone(),
+        version,
+    };
     if merged.profile == resolved.0 {
-        return Ok(None);
+        c.q("update agent_versions set bases = $3 where agent_id = $1 and version = $2")
+            .bind(row.id)
+            .bind(row.version)
+            .bind(Json(merged.bases.clone()))
+            .run()
+            .await?;
+        let base = base(row.version);
+        return Ok(Parent { base, merged });
     }
     check_size(&row.name, &merged)?;
     let version: i64 = c
@@ -363,14 +374,8 @@ async fn refresh_child(
     };
     let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
     announce(c, "agent.updated", &agent, access, Some(before), people).await?;
-    Ok(Some(Parent {
-        base: Base {
-            id: row.id,
-            name: row.name,
-            version,
-        },
-        merged,
-    }))
+    let base = base(version);
+    Ok(Parent { base, merged })
 }
 
 /// Names the fields that differ.

@@ -15,7 +15,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Body, IfMatch, Path},
+        extract::{Body, IfMatch, Path, Query},
         page::List,
     },
     ids::WorkspaceId,
@@ -64,18 +64,31 @@ async fn list_files(
     Ok(whole(files::list(&mut c, &actor, &reference).await?))
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct FileQuery {
+    /// An earlier version; of SOUL.md and IDENTITY.md one of the agent's.
+    version: Option<i64>,
+}
+
 /// A file of an agent
-#[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents", params(("id" = String, Path), ("path" = String, Path)),
+#[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents", params(("id" = String, Path), ("path" = String, Path), FileQuery),
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
     headers: HeaderMap,
     caller: Caller,
     Path((reference, path)): Path<(String, String)>,
+    Query(query): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
     let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let path = FilePath::parse(&path)?;
     let mut c = state.db.read().await?;
+    if let Some(version) = query.version {
+        let old = files::read_version(&mut c, &actor, &reference, &path, version).await?;
+        return Ok(answer(&old));
+    }
     Ok(answer(
         &files::read(&mut c, &actor, &reference, &path).await?,
     ))

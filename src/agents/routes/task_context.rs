@@ -8,6 +8,7 @@ use super::St;
 use crate::{
     agents::{
         manifest::{self, AskedBy, AttemptRecord, LeftOut, Manifest},
+        profiles,
         prompt::{Author, Part, Source, estimate_tokens},
     },
     auth::Caller,
@@ -25,7 +26,10 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct SystemSeen {
+    /// Empty when it is `hidden`.
     text: String,
+    /// It is that of an agent that one may not see.
+    hidden: bool,
     /// Estimated.
     tokens: u64,
 }
@@ -175,6 +179,7 @@ fn show(task: TaskId, manifest: Manifest, attempts: Vec<AttemptRecord>) -> TaskC
         },
         system: SystemSeen {
             text: manifest.prompt.system,
+            hidden: false,
             tokens: system_tokens,
         },
         model: manifest.model,
@@ -192,7 +197,8 @@ async fn get_task_context(
     Path(id): Path<TaskId>,
 ) -> Result<Json<TaskContext>, ApiError> {
     let mut c = state.db.read().await?;
-    chat::routes::visible_task(&mut c, &caller, id).await?;
+    let task = chat::routes::visible_task(&mut c, &caller, id).await?;
+    let actor = caller.enter(&mut c, task.workspace_id).await?;
     let found = manifest::find(&mut c, id).await?;
     let (manifest, attempts) = found.ok_or_else(|| {
         ApiError::not_found(
@@ -200,5 +206,10 @@ async fn get_task_context(
             "the model has not been called for this task yet",
         )
     })?;
-    Ok(Json(show(id, manifest, attempts)))
+    let mut shown = show(id, manifest, attempts);
+    if profiles::is_hidden(&mut c, &actor, task.agent_id).await? {
+        shown.system.text.clear();
+        shown.system.hidden = true;
+    }
+    Ok(Json(shown))
 }

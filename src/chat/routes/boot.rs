@@ -91,7 +91,14 @@ async fn list_events(
     let mut rows = if resync {
         Vec::new()
     } else {
-        log::visible_after(&mut c, actor.workspace, actor.user, after, head, limit + 1).await?
+        log::visible_after(
+            &mut c,
+            actor.workspace,
+            (actor.user, actor.sight()),
+            (after, head),
+            limit + 1,
+        )
+        .await?
     };
     let more = i64::try_from(rows.len()).unwrap_or(i64::MAX) > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

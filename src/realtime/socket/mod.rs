@@ -109,7 +109,7 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
             };
             match state
                 .hub
-                .register(actor.workspace, caller.user, credential.0, credential.1)
+                .register(actor.workspace, caller.user, credential, actor.sight())
             {
                 Some((socket, queue)) => {
                     if state.shutdown.is_cancelled() {
@@ -348,9 +348,14 @@ impl Connection {
         if let (true, Some(since)) = (resumed, hello.since) {
             let mut after = since;
             loop {
-                let page =
-                    log::visible_after(&mut c, workspace, user, after, head, log::EVENTS_PAGE_MAX)
-                        .await?;
+                let page = log::visible_after(
+                    &mut c,
+                    workspace,
+                    (user, self.actor.sight()),
+                    (after, head),
+                    log::EVENTS_PAGE_MAX,
+                )
+                .await?;
                 let Some((last, _)) = page.last() else { break };
                 after = *last;
                 let full = i64::try_from(page.len()).unwrap_or(0) == log::EVENTS_PAGE_MAX;

@@ -3173,7 +3173,10 @@ export interface components {
             tokens: number;
         };
         SystemSeen: {
+            /** @description Empty when it is `hidden`. */
             text: string;
+            /** @description It is that of an agent that one may not see. */
+            hidden: boolean;
             /**
              * Format: int64
              * @description Estimated.
@@ -5084,7 +5087,10 @@ export interface operations {
     };
     get_file: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description An earlier version; of SOUL.md and IDENTITY.md one of the agent's. */
+                version?: number;
+            };
             header?: never;
             path: {
                 id: string;
