@@ -1,4 +1,4 @@
-use super::profiles::Agent;
+use super::{files::File, profiles::Agent};
 use crate::{auth::AuthError, db::DbError, ids::IdError};
 
 #[derive(Debug, thiserror::Error)]
@@ -69,10 +69,8 @@ pub enum AgentError {
     FileRefused(String, &'static str),
     #[error("the file is {0} bytes; the limit is 262144: shorten it")]
     FileTooLarge(usize),
-    #[error(
-        "the file was changed meanwhile and is in version {0}: load it and apply your change to that"
-    )]
-    FileStale(i64),
+    #[error("the file was changed meanwhile: load it and apply your change to that version")]
+    FileStale(Box<File>),
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]

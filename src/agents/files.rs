@@ -167,13 +167,18 @@ fn identity(agent: &Agent) -> File {
 
 /// MEMORY.md of an agent that has kept nothing yet.
 fn blank_memory() -> File {
+    empty(MEMORY, "agent", 0)
+}
+
+/// A file that is not there, or no longer.
+fn empty(path: &str, source: &'static str, version: i64) -> File {
     File {
         summary: FileSummary {
             object: "agent_file",
-            path: MEMORY.to_owned(),
-            source: "agent",
+            path: path.to_owned(),
+            source,
             size_bytes: 0,
-            version: 0,
+            version,
             updated_at: None,
             updated_by: None,
         },
@@ -408,7 +413,10 @@ async fn write_row(
     let known = find_row(c, owner, path.as_str()).await?;
     let version = known.as_ref().map_or(0, |row| row.version);
     if expected.is_some_and(|expected| expected != version) {
-        return Err(AgentError::FileStale(version));
+        let now = known.and_then(|row| shown(row, source));
+        return Err(AgentError::FileStale(Box::new(
+            now.unwrap_or_else(|| empty(path.as_str(), source, version)),
+        )));
     }
     if known.is_none() {
         let n: i64 = c

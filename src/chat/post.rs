@@ -857,6 +857,9 @@ pub async fn retry_task(
             .require(Scope::WorkspaceAdmin)
             .map_err(|_| ChatError::NotYoursToRetry)?;
     }
+    if profiles::is_barred(c, actor, task.agent_id).await? {
+        return Err(ChatError::NoSuchAgent(task.agent_id.to_string()));
+    }
     if !matches!(task.status.as_str(), "failed" | "cancelled") {
         return Err(ChatError::NotRetryable);
     }

@@ -138,14 +138,16 @@ async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(said.is_empty())
 }
 
-/// The dive's partner at its version; the default agent where there is none, or it is no longer active.
+/// The dive's partner at its version; the default agent where there is none, it is no longer active, or it is not for the person
+/// who asks.
 async fn writer(
     c: &mut Conn,
     access: &access::ThreadAccess,
     workspace: WorkspaceId,
 ) -> Result<(AgentId, i64), ForkError> {
     let bound = bindings::find_binding(c, access.spot()).await?;
-    if let Some(bound) = bound.filter(|bound| bound.is_active) {
+    if let Some(bound) = bound.filter(|bound| bound.is_active && bound.is_for(&access.place.actor))
+    {
         return Ok((bound.agent, bound.version));
     }
     let default = profiles::find_default(c, workspace).await?;

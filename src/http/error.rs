@@ -311,7 +311,11 @@ impl From<AgentError> for ApiError {
             E::FileTooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
             }
-            E::FileStale(_) => make(StatusCode::CONFLICT, "version_conflict").param("If-Match"),
+            E::FileStale(file) => {
+                let mut error = make(StatusCode::CONFLICT, "version_conflict").param("If-Match");
+                error.current = serde_json::to_value(file).ok().map(Box::new);
+                error
+            }
             E::InstructionsTooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, "instructions_too_large").param("instructions")
             }

@@ -149,6 +149,19 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool,
     Ok(row.is_some_and(|(access,)| !parts::may_see(access.as_ref().map(|a| &a.0), actor)))
 }
 
+/// Whether there is such an agent, and its lists keep this person from using it.
+pub async fn is_barred(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool, DbError> {
+    let row: Option<(Option<Json<AccessControl>>,)> = c
+        .q("select access from agents where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let is_for = |access: Option<Json<AccessControl>>| {
+        parts::permits(access.as_ref().map(|a| &a.0), actor.user, actor.role)
+    };
+    Ok(row.is_some_and(|(access,)| !is_for(access)))
+}
+
 /// False when it is inactive or archived, or was deleted for good.
 pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(String,)> = c

@@ -44,8 +44,8 @@ pub use change::{
 };
 pub use find::{
     Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_usable,
-    get_agent, get_by_reference, get_resolved, get_visible, is_active, is_hidden, newest_version,
-    shown_name,
+    get_agent, get_by_reference, get_resolved, get_visible, is_active, is_barred, is_hidden,
+    newest_version, shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
 pub(in crate::agents) use form::{check_names, parse_form};
