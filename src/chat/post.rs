@@ -857,6 +857,7 @@ pub async fn retry_task(
             .require(Scope::WorkspaceAdmin)
             .map_err(|_| ChatError::NotYoursToRetry)?;
     }
+    actor.require(Scope::AgentsUse)?;
     if profiles::is_barred(c, actor, task.agent_id).await? {
         return Err(ChatError::NoSuchAgent(task.agent_id.to_string()));
     }

@@ -151,15 +151,18 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool,
 
 /// Whether there is such an agent, and its lists keep this person from using it.
 pub async fn is_barred(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool, DbError> {
+    let lists = find_lists(c, id).await?;
+    Ok(lists.is_some_and(|lists| !parts::permits(lists.as_ref(), actor.user, actor.role)))
+}
+
+/// Who may use an agent; `None` when there is no such agent, `Some(None)` when it is for everyone.
+async fn find_lists(c: &mut Conn, id: AgentId) -> Result<Option<Option<AccessControl>>, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let is_for = |access: Option<Json<AccessControl>>| {
-        parts::permits(access.as_ref().map(|a| &a.0), actor.user, actor.role)
-    };
-    Ok(row.is_some_and(|(access,)| !is_for(access)))
+    Ok(row.map(|(access,)| access.map(|access| access.0)))
 }
 
 /// False when it is inactive or archived, or was deleted for good.

@@ -1,0 +1,283 @@
+//! Files of an agent: rows, and views of its profile that cannot differ from it.
+//!
+//! SOUL.md is the agent's instructions and IDENTITY.md its identity: writing one is a change of the profile. The others are
+//! rows with versions of their own. AGENTS.md and TOOLS.md fall back to the workspace's (`shared`).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    AgentError,
+    profiles::{self, Agent, Profile},
+};
+use crate::{
+    auth::{Actor, Scope},
+    db::{Conn, DbError},
+    ids::UserId,
+    time::Timestamp,
+};
+
+mod path;
+mod shared;
+mod write;
+
+pub use path::FilePath;
+pub(in crate::agents) use shared::standing_orders;
+pub use shared::{delete_shared, list_shared, read_shared, write_shared};
+pub(in crate::agents) use write::plant;
+pub use write::{delete, write};
+
+/// Rows of one agent.
+const FILES_MAX: i64 = 1000;
+
+pub const SOUL: &str = "SOUL.md";
+pub const IDENTITY: &str = "IDENTITY.md";
+pub const MEMORY: &str = "MEMORY.md";
+/// A workspace can have these for all its agents.
+pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
+
+/// A file in a list.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct FileSummary {
+    /// Always `agent_file`.
+    pub object: &'static str,
+    pub path: String,
+    /// `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own).
+    pub source: &'static str,
+    pub size_bytes: usize,
+    /// Of `profile` the agent's version. 0: it was never written.
+    pub version: i64,
+    pub updated_at: Option<Timestamp>,
+    pub updated_by: Option<UserId>,
+}
+
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct File {
+    #[serde(flatten)]
+    pub summary: FileSummary,
+    pub content: String,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    owner_id: Uuid,
+    path: String,
+    content: Option<String>,
+    version: i64,
+    updated_by: UserId,
+    updated_at: Timestamp,
+}
+
+fn shown(row: Row, source: &'static str) -> Option<File> {
+    let content = row.content?;
+    Some(File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: row.path,
+            source,
+            size_bytes: content.len(),
+            version: row.version,
+            updated_at: Some(row.updated_at),
+            updated_by: Some(row.updated_by),
+        },
+        content,
+    })
+}
+
+/// A view of the profile.
+fn view(agent: &Agent, path: &str, content: String) -> File {
+    File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.to_owned(),
+            source: "profile",
+            size_bytes: content.len(),
+            version: agent.summary.version,
+            updated_at: Some(agent.summary.updated_at),
+            updated_by: None,
+        },
+        content,
+    }
+}
+
+fn soul(agent: &Agent) -> File {
+    view(agent, SOUL, agent.instructions.clone())
+}
+
+fn identity(agent: &Agent) -> File {
+    let profile = Profile {
+        display_name: agent.summary.display_name.clone(),
+        description: agent.summary.description.clone(),
+        avatar: agent.summary.avatar.clone(),
+        identity: agent.identity.clone(),
+        ..Profile::default()
+    };
+    let text = profiles::shown_identity(&agent.summary.name, &profile);
+    view(agent, IDENTITY, text)
+}
+
+/// MEMORY.md of an agent that has kept nothing yet.
+fn blank_memory() -> File {
+    empty(MEMORY, "agent", 0)
+}
+
+/// A file that is not there, or no longer.
+fn empty(path: &str, source: &'static str, version: i64) -> File {
+    File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.to_owned(),
+            source,
+            size_bytes: 0,
+            version,
+            updated_at: None,
+            updated_by: None,
+        },
+        content: String::new(),
+    }
+}
+
+async fn find_row(c: &mut Conn, owner: Uuid, path: &str) -> Result<Option<Row>, DbError> {
+    c.q("select owner_id, path, content, version, updated_by, updated_at from agent_files where owner_id = $1 and path = $2")
+        .bind(owner)
+        .bind(path.to_owned())
+        .opt()
+        .await
+}
+
+/// Every file of an agent, by path: its views, its own, and the workspace's where it has none.
+///
+/// # Errors
+/// `NotFound`, or what `Actor::require` says.
+pub async fn list(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+) -> Result<Vec<FileSummary>, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    let own = read_all(c, agent.summary.id.0, "agent").await?;
+    let shared = read_all(c, actor.workspace.0, "workspace").await?;
+    let mut files: BTreeMap<String, FileSummary> = BTreeMap::new();
+    let blank = [blank_memory(), soul(&agent), identity(&agent)];
+    for file in shared.into_iter().chain(blank).chain(own) {
+        files.insert(file.summary.path.clone(), file.summary);
+    }
+    Ok(files.into_values().collect())
+}
+
+/// Files of an owner that have content, by path.
+async fn read_all(c: &mut Conn, owner: Uuid, source: &'static str) -> Result<Vec<File>, DbError> {
+    let rows: Vec<Row> = c
+        .q(
+            "select owner_id, path, content, version, updated_by, updated_at from agent_files \
+            where owner_id = $1 and content is not null order by path limit $2",
+        )
+        .bind(owner)
+        .bind(FILES_MAX)
+        .all()
+        .await?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| shown(row, source))
+        .collect())
+}
+
+/// # Errors
+/// `NotFound`, `FileNotFound`, or what `Actor::require` says.
+pub async fn read(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    path: &FilePath,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    match path.as_str() {
+        SOUL => return Ok(soul(&agent)),
+        IDENTITY => return Ok(identity(&agent)),
+        _ => {}
+    }
+    let own = find_row(c, agent.summary.id.0, path.as_str()).await?;
+    if let Some(file) = own.and_then(|row| shown(row, "agent")) {
+        return Ok(file);
+    }
+    if path.as_str() == MEMORY {
+        return Ok(blank_memory());
+    }
+    if path.is_shared() {
+        return read_shared(c, actor.workspace, path).await;
+    }
+    Err(AgentError::FileNotFound(path.as_str().to_owned()))
+}
+
+/// An earlier version of a file; of a view that of the agent's version.
+///
+/// # Errors
+/// `NotFound`, `VersionNotFound`, or what `Actor::require` says.
+pub async fn read_version(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    path: &FilePath,
+    version: i64,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let agent = profiles::get_by_reference(c, actor, reference).await?;
+    let of_view = [SOUL, IDENTITY].contains(&path.as_str());
+    let (content, changed_at, changed_by) = if of_view {
+        let old = profiles::get_version(c, actor, reference, version).await?;
+        let form = old.snapshot;
+        let profile = Profile {
+            display_name: form.display_name,
+            description: form.description,
+            avatar: form.avatar,
+            identity: form.identity,
+            ..Profile::default()
+        };
+        let content = if path.as_str() == SOUL {
+            form.instructions
+        } else {
+            profiles::shown_identity(&form.name, &profile)
+        };
+        (content, old.summary.changed_at, old.summary.changed_by)
+    } else {
+        let row: Option<(Option<String>, Timestamp, UserId)> = c
+            .q("select content, changed_at, changed_by from agent_file_versions where owner_id = $1 and path = $2 and version = $3")
+            .bind(agent.summary.id)
+            .bind(path.as_str().to_owned())
+            .bind(version)
+            .opt()
+            .await?;
+        match row {
+            Some((Some(content), at, by)) => (content, at, Some(by)),
+            _ => return Err(AgentError::VersionNotFound(version)),
+        }
+    };
+    Ok(File {
+        summary: FileSummary {
+            object: "agent_file",
+            path: path.as_str().to_owned(),
+            source: if of_view { "profile" } else { "agent" },
+            size_bytes: content.len(),
+            version,
+            updated_at: Some(changed_at),
+            updated_by: changed_by,
+        },
+        content,
+    })
+}
+
+/// The rows of an agent, for an export.
+pub(in crate::agents) async fn own(
+    c: &mut Conn,
+    agent: &Agent,
+) -> Result<BTreeMap<String, String>, DbError> {
+    let files = read_all(c, agent.summary.id.0, "agent").await?;
+    Ok(files
+        .into_iter()
+        .map(|file| (file.summary.path, file.content))
+        .collect())
+}

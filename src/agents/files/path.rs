@@ -1,0 +1,93 @@
+//! Paths that a file can have.
+
+use super::{IDENTITY, MEMORY, SHARED, SOUL};
+use crate::agents::AgentError;
+
+const PATH_BYTES_MAX: usize = 200;
+const PARTS_MAX: usize = 8;
+
+/// A path that a file can have: relative, of parts of `[A-Za-z0-9._-]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePath(String);
+
+impl FilePath {
+    /// # Errors
+    /// `InvalidPath`, or `FileRefused` for USER.md.
+    pub fn parse(text: &str) -> Result<Self, AgentError> {
+        let part_fits = |part: &str| {
+            !part.is_empty()
+                && part != "."
+                && part != ".."
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        };
+        let parts: Vec<&str> = text.split('/').collect();
+        if text.len() > PATH_BYTES_MAX
+            || parts.len() > PARTS_MAX
+            || !parts.into_iter().all(part_fits)
+        {
+            let shown = text.chars().take(80).collect();
+            return Err(AgentError::InvalidPath(shown));
+        }
+        if text.eq_ignore_ascii_case("USER.md") {
+            return Err(AgentError::FileRefused(
+                text.to_owned(),
+                "it belongs to a person, not to an agent",
+            ));
+        }
+        // A file system that does not tell cases apart would lose one of the two.
+        let known = [SOUL, IDENTITY, MEMORY, SHARED[0], SHARED[1]];
+        if known
+            .iter()
+            .any(|name| text.eq_ignore_ascii_case(name) && text != *name)
+        {
+            return Err(AgentError::FileRefused(
+                text.to_owned(),
+                "files of this name are written SOUL.md, IDENTITY.md, MEMORY.md, AGENTS.md and TOOLS.md",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        SHARED.contains(&self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FilePath;
+
+    #[test]
+    fn only_relative_names_of_plain_parts_are_paths() {
+        for good in ["MEMORY.md", "memory/2026-11-20.md", "a/b/c-d_e.txt", "..."] {
+            assert!(FilePath::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "/etc/passwd",
+            "../SOUL.md",
+            "memory/..",
+            "a//b",
+            "a/",
+            "./a",
+            "a\\b",
+            "a b",
+            "ü.md",
+            "a/b/c/d/e/f/g/h/i",
+            "C:/x",
+            "%2e%2e/x",
+            "USER.md",
+            "soul.md",
+            "user.MD",
+        ] {
+            assert!(FilePath::parse(bad).is_err(), "{bad}");
+        }
+        assert!(FilePath::parse(&"x".repeat(201)).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! A workspace's own AGENTS.md and TOOLS.md, for all its agents that have none of their own.
+
+use uuid::Uuid;
+
+use super::{
+    File, FilePath, FileSummary, Row, SHARED, find_row, read_all, shown,
+    write::{delete_row, write_row},
+};
+use crate::agents::AgentError;
+use crate::{
+    auth::{Actor, Scope},
+    db::{Conn, DbError},
+    ids::WorkspaceId,
+};
+
+/// AGENTS.md and TOOLS.md as they count for an agent, in that order.
+pub(in crate::agents) async fn standing_orders(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: Option<crate::ids::AgentId>,
+) -> Result<Vec<String>, DbError> {
+    let own = agent.map_or(Uuid::nil(), |agent| agent.0);
+    let rows: Vec<Row> = c
+        .q("select owner_id, path, content, version, updated_by, updated_at from agent_files \
+            where owner_id in ($1, $2) and path in ('AGENTS.md', 'TOOLS.md') and content is not null order by path limit 4")
+        .bind(own)
+        .bind(workspace)
+        .all()
+        .await?;
+    let text_of = |path: &str| {
+        let of = |owner: Uuid| {
+            rows.iter()
+                .find(|row| row.path == path && row.owner_id == owner)
+        };
+        of(own).or(of(workspace.0))?.content.clone()
+    };
+    Ok(SHARED
+        .into_iter()
+        .filter_map(text_of)
+        .filter(|text| !text.trim().is_empty())
+        .collect())
+}
+
+/// The workspace's own files for all its agents.
+///
+/// # Errors
+/// What `Actor::require` says.
+pub async fn list_shared(c: &mut Conn, actor: &Actor) -> Result<Vec<FileSummary>, AgentError> {
+    actor.require(Scope::AgentsRead)?;
+    let files = read_all(c, actor.workspace.0, "workspace").await?;
+    Ok(files.into_iter().map(|file| file.summary).collect())
+}
+
+/// # Errors
+/// `FileNotFound`.
+pub async fn read_shared(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    path: &FilePath,
+) -> Result<File, AgentError> {
+    find_row(c, workspace.0, path.as_str())
+        .await?
+        .and_then(|row| shown(row, "workspace"))
+        .ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
+}
+
+fn require_shared(path: &FilePath) -> Result<(), AgentError> {
+    if path.is_shared() {
+        return Ok(());
+    }
+    Err(AgentError::FileRefused(
+        path.as_str().to_owned(),
+        "a workspace has AGENTS.md and TOOLS.md only",
+    ))
+}
+
+/// # Errors
+/// `FileRefused` for another path, `FileTooLarge`, `FileStale`, or what `Actor::require` says.
+pub async fn write_shared(
+    c: &mut Conn,
+    actor: &Actor,
+    path: &FilePath,
+    content: &str,
+    expected: Option<i64>,
+) -> Result<File, AgentError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    require_shared(path)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let owner = (actor.workspace.0, "workspace");
+    let written = write_row(c, actor, owner, path, Some(content), expected).await?;
+    written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
+}
+
+/// # Errors
+/// `FileNotFound`, `FileStale`, or what `Actor::require` says.
+pub async fn delete_shared(
+    c: &mut Conn,
+    actor: &Actor,
+    path: &FilePath,
+    expected: Option<i64>,
+) -> Result<(), AgentError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    delete_row(c, actor, actor.workspace.0, path, expected).await
+}

@@ -1,0 +1,179 @@
+//! Writing and deleting files: each state of a row is a version.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::{FILES_MAX, File, FilePath, IDENTITY, SOUL, empty, find_row, identity, shown, soul};
+use crate::agents::{
+    AgentError,
+    profiles::{self, Agent, AgentPatch},
+};
+use crate::{
+    auth::{Actor, Scope},
+    db::{Conn, now},
+};
+
+/// UTF-8 bytes.
+const FILE_BYTES_MAX: usize = 256 * 1024;
+
+/// Writes a file; of a view it changes the profile. `expected` is the version of `If-Match`.
+///
+/// # Errors
+/// `NotFound`, `FileTooLarge`, `FileStale`, `FileRefused` for one file too many, those of a change of the profile, or what
+/// `Actor::require` says.
+pub async fn write(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    path: &FilePath,
+    content: &str,
+    expected: Option<i64>,
+) -> Result<File, AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let field = match path.as_str() {
+        SOUL => "instructions",
+        IDENTITY => "identity",
+        _ => {
+            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            let owner = agent.summary.id.0;
+            let owner = (owner, "agent");
+            let written = write_row(c, actor, owner, path, Some(content), expected).await?;
+            return written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()));
+        }
+    };
+    let patch = AgentPatch::of(field, content);
+    let agent = profiles::patch_agent(c, actor, reference, &patch, expected).await?;
+    Ok(if path.as_str() == SOUL {
+        soul(&agent)
+    } else {
+        identity(&agent)
+    })
+}
+
+/// Deletes a file; IDENTITY.md is then made of the profile's fields again.
+///
+/// # Errors
+/// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or what `Actor::require` says.
+pub async fn delete(
+    c: &mut Conn,
+    actor: &Actor,
+    reference: &str,
+    path: &FilePath,
+    expected: Option<i64>,
+) -> Result<(), AgentError> {
+    actor.require(Scope::AgentsWrite)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    match path.as_str() {
+        SOUL => Err(AgentError::FileRefused(
+            SOUL.to_owned(),
+            "it is the agent's instructions, which it cannot be without",
+        )),
+        IDENTITY => {
+            let patch = AgentPatch::of("identity", serde_json::Value::Null);
+            profiles::patch_agent(c, actor, reference, &patch, expected).await?;
+            Ok(())
+        }
+        _ => {
+            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            delete_row(c, actor, agent.summary.id.0, path, expected).await
+        }
+    }
+}
+
+pub(super) async fn delete_row(
+    c: &mut Conn,
+    actor: &Actor,
+    owner: Uuid,
+    path: &FilePath,
+    expected: Option<i64>,
+) -> Result<(), AgentError> {
+    let known = find_row(c, owner, path.as_str()).await?;
+    if known.is_none_or(|row| row.content.is_none()) {
+        return Err(AgentError::FileNotFound(path.as_str().to_owned()));
+    }
+    write_row(c, actor, (owner, "agent"), path, None, expected).await?;
+    Ok(())
+}
+
+/// Stores a state of a file and its version; `None` takes the content away, and then there is no file to answer.
+pub(super) async fn write_row(
+    c: &mut Conn,
+    actor: &Actor,
+    (owner, source): (Uuid, &'static str),
+    path: &FilePath,
+    content: Option<&str>,
+    expected: Option<i64>,
+) -> Result<Option<File>, AgentError> {
+    let bytes = content.map_or(0, str::len);
+    if bytes > FILE_BYTES_MAX {
+        return Err(AgentError::FileTooLarge(bytes));
+    }
+    let known = find_row(c, owner, path.as_str()).await?;
+    let version = known.as_ref().map_or(0, |row| row.version);
+    if expected.is_some_and(|expected| expected != version) {
+        let now = known.and_then(|row| shown(row, source));
+        return Err(AgentError::FileStale(Box::new(
+            now.unwrap_or_else(|| empty(path.as_str(), source, version)),
+        )));
+    }
+    if known.is_none() {
+        let n: i64 = c
+            .q("select count(*) from agent_files where owner_id = $1")
+            .bind(owner)
+            .value()
+            .await?;
+        if n >= FILES_MAX {
+            return Err(AgentError::FileRefused(
+                path.as_str().to_owned(),
+                "there are 1000 files already: delete some first",
+            ));
+        }
+    }
+    if let Some(row) = known
+        && content.is_some()
+        && row.content.as_deref() == content
+    {
+        return Ok(shown(row, source));
+    }
+    let text = content.map(str::to_owned);
+    c.q("insert into agent_files (workspace_id, owner_id, path, content, version, updated_by, updated_at) \
+         values ($1, $2, $3, $4, $5, $6, $7) on conflict (owner_id, path) do update set content = excluded.content, \
+         version = excluded.version, updated_by = excluded.updated_by, updated_at = excluded.updated_at")
+        .bind(actor.workspace)
+        .bind(owner)
+        .bind(path.as_str().to_owned())
+        .bind(text.clone())
+        .bind(version + 1)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    c.q("insert into agent_file_versions (owner_id, path, version, content, changed_by, changed_at) values ($1, $2, $3, $4, $5, $6)")
+        .bind(owner)
+        .bind(path.as_str().to_owned())
+        .bind(version + 1)
+        .bind(text)
+        .bind(actor.user)
+        .bind(now())
+        .run()
+        .await?;
+    let stored = find_row(c, owner, path.as_str()).await?;
+    Ok(stored.and_then(|row| shown(row, source)))
+}
+
+/// Rows that a new agent begins with.
+pub(in crate::agents) async fn plant(
+    c: &mut Conn,
+    actor: &Actor,
+    agent: &Agent,
+    files: &BTreeMap<String, String>,
+) -> Result<(), AgentError> {
+    for (path, content) in files {
+        let path = FilePath::parse(path)?;
+        let owner = (agent.summary.id.0, "agent");
+        write_row(c, actor, owner, &path, Some(content), None).await?;
+    }
+    Ok(())
+}
