@@ -1,6 +1,13 @@
-import type { AgentTool } from '../api/agent-types';
+import type { AgentTool, ToolKind } from '../api/agent-types';
 
-export const TOOL_KINDS = ['function', 'mcp', 'file_search', 'code_interpreter', 'web_fetch', 'delegate'];
+export const TOOL_KINDS: ToolKind[] = [
+  'function',
+  'mcp',
+  'file_search',
+  'code_interpreter',
+  'web_fetch',
+  'delegate',
+];
 /** What something here or the calling program can run; the server says the same of each saved tool. */
 const RUN_HERE = ['function'];
 
@@ -43,7 +50,8 @@ function problemOf(tool: unknown, seen: Set<string>): string | null {
     return 'each entry is an object with a "type".';
   const { type, name, parameters, server_label, registry_id } = tool as Record<string, unknown>;
   if (typeof type !== 'string') return '"type" is missing.';
-  if (!TOOL_KINDS.includes(type)) return `"${type}" is no kind of tool. Kinds are ${TOOL_KINDS.join(', ')}.`;
+  if (!(TOOL_KINDS as string[]).includes(type))
+    return `"${type}" is no kind of tool. Kinds are ${TOOL_KINDS.join(', ')}.`;
   if (type === 'mcp' && typeof server_label !== 'string') return 'an mcp tool needs a "server_label".';
   if (type !== 'function' || registry_id) return null;
   if (typeof name !== 'string' || !name) return 'a function needs a "name".';
