@@ -6,7 +6,10 @@
 
 mod accounts;
 mod agent_cli;
+mod agent_inheritance;
+mod agent_profiles;
 mod agent_rpc;
+mod agent_transfer;
 mod agent_versions;
 mod agents;
 mod bad_input;
