@@ -11,7 +11,7 @@ CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY)
 
 .PHONY: help
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: run
 run: node ## Build client and server, start, print the address
@@ -26,7 +26,7 @@ build: node ## Leave target/release/openvibe with the client inside
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web ## Every check and every suite; installs what they need
+test: check test-rust test-web test-clients ## Every check and every suite; installs what they need
 
 .PHONY: check
 check: node packages ## Formats, lints, types, docs; no suite
@@ -48,6 +48,11 @@ test-web: node packages test-tools ## The client's units and the browser suite
 	$(CLEAN) cargo test --no-run
 	cd web && npm run --silent test
 	cd web && $(CLEAN) npm run --silent e2e
+
+.PHONY: test-clients
+test-clients: node test-tools ## The official OpenAI libraries for Python and Node against the server
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) scripts/test-clients.sh
 
 # Thousands of sockets are as many open files, so the limit is raised as far as it may be.
 .PHONY: bench

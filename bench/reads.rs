@@ -124,7 +124,8 @@ async fn contexts(
                 .await?;
             let task = queue::find_task(&mut c, id.context("a task")?).await?;
             let task = task.context("a task")?;
-            let agent = profiles::get_resolved(&mut c, task.agent_id, task.agent_version).await?;
+            let seat = task.seat().context("a task of the thread")?;
+            let agent = profiles::get_resolved(&mut c, seat.agent, seat.agent_version).await?;
             let started = Instant::now();
             for _ in 0..READS {
                 context::load(&mut c, &task, &agent)

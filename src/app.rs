@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
@@ -25,6 +25,7 @@ use crate::{
     ids::WorkspaceId,
     model,
     realtime::{Close, Envelope, Hub, log},
+    responses::{self, Desk},
     tasks::{
         Queue,
         queue::{self, Stopped, Wake},
@@ -227,6 +228,16 @@ impl App {
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
         };
+        let desk = Arc::new(Desk {
+            db: db.clone(),
+            provider: Arc::clone(&provider),
+            places: Arc::new(Semaphore::new(config.workers)),
+            retry_delays: config.retry_delays.clone(),
+            task_timeout: config.task_timeout,
+            attempt_max: config.attempt_max,
+            tracker: tracker.clone(),
+            shutdown: shutdown.clone(),
+        });
         let login_limits = Arc::new(LoginLimits::new(config.rate_limits));
         let state = State(Arc::new(Inner {
             db,
@@ -236,6 +247,7 @@ impl App {
             hub,
             queue,
             provider,
+            responses: desk,
             hasher: Hasher::default(),
             login_limits,
             metrics,
@@ -363,7 +375,7 @@ fn default_url(address: SocketAddr) -> String {
     }
 }
 
-/// Removes what has run out: old events, sessions, counters of log-in attempts.
+/// Removes what has run out: old events, sessions, answers that were kept long enough, counters of log-in attempts.
 async fn tidy_forever(state: State) {
     let retention = state.config.event_retention;
     let every = (retention / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
@@ -404,6 +416,7 @@ async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError>
             }
         }
     }
+    responses::tidy(&state.db).await?;
     state
         .db
         .write(Uuid::nil(), async |c: &mut Conn| {

@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 /// Prefixes of every kind of id; a well-formed id with another one of these is of the wrong kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
-    "file", "mem", "flow", "sess", "audit", "sbx",
+    "file", "mem", "flow", "sess", "audit", "sbx", "resp",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -160,6 +160,7 @@ ids! {
     TaskId = "task";
     AgentId = "agent";
     ResolutionId = "res";
+    ResponseId = "resp";
     ActionItemId = "item";
     InviteId = "inv";
     ApiKeyId = "key";

@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn, forks ─► chat ─► agents::profiles, auth, tasks,
+//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, auth, tasks,
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
@@ -21,5 +21,6 @@ pub mod ids;
 pub mod model;
 pub mod patch;
 pub mod realtime;
+pub mod responses;
 pub mod tasks;
 pub mod time;

@@ -25,6 +25,11 @@ impl Timestamp {
         self.0.to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 
+    /// Whole seconds since 1970.
+    pub fn unix_s(self) -> i64 {
+        self.0.timestamp()
+    }
+
     /// The day in UTC.
     pub fn day(self) -> NaiveDate {
         self.0.date_naive()

@@ -98,9 +98,10 @@ macro_rules! said {
 
 /// `None` when the message that asks is gone or deleted. `c` sees one state of the database.
 pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
-    let Some(trigger) = task.trigger_message_id else {
+    let Some((trigger, seat)) = task.trigger_message_id.zip(task.seat()) else {
         return Ok(None);
     };
+    let place = seat.place();
     let asked: Option<(i64, String)> = c
         .q("select seq, content from messages where id = $1 and deleted_at is null")
         .bind(trigger)
@@ -109,7 +110,6 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     let Some((trigger_seq, content)) = asked else {
         return Ok(None);
     };
-    let place = task.place();
     let rows = history(c, place, trigger_seq, agent.agent).await?;
     let left_out = left_out(c, place, trigger_seq, &rows).await?;
     let (dive, background) = match task.fork_id {

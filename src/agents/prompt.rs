@@ -169,10 +169,7 @@ impl Prompt {
                     turn.content.push_str("\n\n");
                     turn.content.push_str(&part.text);
                 }
-                _ => turns.push(Turn {
-                    role: part.role,
-                    content: part.text.clone(),
-                }),
+                _ => turns.push(Turn::new(part.role, part.text.clone())),
             }
         }
         turns
@@ -417,10 +414,7 @@ pub fn plan_summary(
     texts.push(SUMMARY_REQUEST.to_owned());
     Some(SummaryPlan {
         system: SUMMARY_INSTRUCTIONS.to_owned(),
-        turns: vec![Turn {
-            role: Role::User,
-            content: texts.join("\n\n"),
-        }],
+        turns: vec![Turn::new(Role::User, texts.join("\n\n"))],
         message_ids: older.iter().map(|spoken| spoken.message_id).collect(),
         tail: tail.to_vec(),
     })
@@ -713,18 +707,12 @@ mod tests {
         ];
         let prompt = render(&context(id, history, "@vibe decide, please"));
         assert_eq!(prompt.system, "<instructions of Vibe>");
-        let user = |text: &str| Turn {
-            role: Role::User,
-            content: text.to_owned(),
-        };
+        let user = |text: &str| Turn::new(Role::User, text);
         assert_eq!(
             prompt.turns(),
             [
                 user("[Ada]: Friday or Monday?\n\n[Bo]: @vibe what speaks for Monday?"),
-                Turn {
-                    role: Role::Assistant,
-                    content: "Two quiet days before the fair.".to_owned()
-                },
+                Turn::new(Role::Assistant, "Two quiet days before the fair."),
                 user(
                     "[Coder (AI)]: The build is green.\n\nThe person asking is Ada (role: admin).\n\n@vibe decide, please"
                 ),

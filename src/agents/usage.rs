@@ -18,6 +18,7 @@ pub fn usage_of(
     let counted = counted.unwrap_or_else(|| Usage {
         input_tokens: i64::try_from(prompt_tokens).unwrap_or(i64::MAX),
         output_tokens: i64::try_from(estimate_tokens(answer)).unwrap_or(i64::MAX),
+        ..Usage::default()
     });
     TokenUsage {
         input_tokens: counted.input_tokens,

@@ -10,6 +10,7 @@ use crate::{
     db::Conn,
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Spot},
+    tasks::Task,
 };
 
 /// A channel and the person's standing in it.
@@ -156,6 +157,20 @@ pub async fn spot(c: &mut Conn, caller: &Caller, place: Spot) -> Result<ThreadAc
     match place {
         Spot::Thread(id) => thread(c, caller, id).await,
         Spot::Fork(id) => fork(c, caller, id).await,
+    }
+}
+
+/// Who may see a task that has no place: its asker, and admins.
+///
+/// # Errors
+/// `TaskNotFound`.
+pub async fn placeless(c: &mut Conn, caller: &Caller, task: &Task) -> Result<Actor, ChatError> {
+    let actor = caller.enter(c, task.workspace_id).await;
+    let actor = actor.map_err(|_| ChatError::TaskNotFound)?;
+    if task.requested_by == actor.user || actor.role == Role::Admin {
+        Ok(actor)
+    } else {
+        Err(ChatError::TaskNotFound)
     }
 }
 

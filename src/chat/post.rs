@@ -23,7 +23,7 @@ use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, hub::Spot, log},
-    tasks::{NewTask, Task, TaskError, queue},
+    tasks::{Lease, NewTask, Seat, Task, TaskError, queue},
 };
 
 /// Agents that one message may ask (PROTOCOL §1).
@@ -281,16 +281,27 @@ pub struct NoticePlace {
     pub task: Option<TaskId>,
 }
 
-impl From<&Task> for NoticePlace {
-    fn from(task: &Task) -> Self {
+impl NoticePlace {
+    fn new(workspace: WorkspaceId, task: TaskId, seat: Seat) -> Self {
         Self {
-            workspace: task.workspace_id,
-            channel: task.channel_id,
-            thread: task.thread_id,
-            fork: task.fork_id,
-            agent: task.agent_id,
-            task: Some(task.id),
+            workspace,
+            channel: seat.channel,
+            thread: seat.thread,
+            fork: seat.fork,
+            agent: seat.agent,
+            task: Some(task),
         }
+    }
+
+    /// Where a task was asked; `None` for one without a place.
+    fn of(task: &Task) -> Option<Self> {
+        Some(Self::new(task.workspace_id, task.id, task.seat()?))
+    }
+}
+
+impl From<&Lease> for NoticePlace {
+    fn from(lease: &Lease) -> Self {
+        Self::new(lease.workspace, lease.task, lease.seat)
     }
 }
 
@@ -561,8 +572,8 @@ async fn say(
                 .ok_or(ChatError::AlreadyRetried)?,
         );
     }
-    if let (Some(text), Some(task)) = (moved_on, tasks.first()) {
-        insert_notice(c, task.into(), audience, Some(message.id), text).await?;
+    if let Some((text, place)) = moved_on.zip(tasks.first().and_then(NoticePlace::of)) {
+        insert_notice(c, place, audience, Some(message.id), text).await?;
     }
     forks::note_said(c, &message, audience).await?;
     Ok((message, tasks))
@@ -588,8 +599,8 @@ pub async fn enqueue(
         return Ok(None);
     };
     queue::announce_as(c, seq, &task, audience).await?;
-    if let Some(error) = full {
-        let notice = insert_notice(c, (&task).into(), audience, new.trigger, error.message).await?;
+    if let Some((error, place)) = full.zip(NoticePlace::of(&task)) {
+        let notice = insert_notice(c, place, audience, new.trigger, error.message).await?;
         queue::set_notice(c, task.id, notice.id).await?;
     }
     Ok(Some(task))
@@ -843,7 +854,9 @@ pub async fn retry_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let access = access::spot(c, caller, task.place())
+    // What has no place was asked over the API: whoever asked asks again there.
+    let seat = task.seat().ok_or(ChatError::NotRetryable)?;
+    let access = access::spot(c, caller, seat.place())
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .writing()?;
@@ -878,13 +891,13 @@ pub async fn retry_task(
     let new = NewTask {
         workspace: task.workspace_id,
         kind,
-        agent: task.agent_id,
-        agent_version: profiles::newest_version(c, task.agent_id)
+        agent: seat.agent,
+        agent_version: profiles::newest_version(c, seat.agent)
             .await?
             .ok_or(ChatError::NotRetryable)?,
-        channel: task.channel_id,
-        thread: task.thread_id,
-        fork: task.fork_id,
+        channel: seat.channel,
+        thread: seat.thread,
+        fork: seat.fork,
         trigger: task.trigger_message_id,
         requested_by: task.requested_by,
         retry_of: Some(task.id),
@@ -893,7 +906,7 @@ pub async fn retry_task(
     };
     let audience = access.place.audience();
     let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {
-        Some(queue_full(c, task.agent_id).await?)
+        Some(queue_full(c, seat.agent).await?)
     } else {
         None
     };

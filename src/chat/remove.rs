@@ -91,7 +91,12 @@ pub async fn cancel_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    let access = access::thread(c, caller, task.thread_id)
+    let Some(thread) = task.thread_id else {
+        // It is recorded once it has ended.
+        access::placeless(c, caller, &task).await?;
+        return Ok(task);
+    };
+    let access = access::thread(c, caller, thread)
         .await
         .map_err(|_| ChatError::TaskNotFound)?;
     access.place.actor.require(Scope::ChatWrite)?;

@@ -320,7 +320,9 @@ pub(super) async fn with_details(
     let (mut roots, mut lasts) = (by_thread(roots), by_thread(lasts));
     let mut tasks: HashMap<ThreadId, Vec<Task>> = HashMap::new();
     for task in queue::active_in_threads(c, channel, low, high).await? {
-        tasks.entry(task.thread_id).or_default().push(task);
+        if let Some(thread) = task.thread_id {
+            tasks.entry(thread).or_default().push(task);
+        }
     }
     let counts = reads::of_threads(c, user, channel, (low, high)).await?;
     Ok(threads

@@ -26,6 +26,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "extend_agents",
         include_str!("../../migrations/20261120150000_extend_agents.sql"),
     ),
+    (
+        20_261_120_160_000,
+        "create_responses",
+        include_str!("../../migrations/20261120160000_create_responses.sql"),
+    ),
 ];
 
 fn migrator() -> Migrator {

@@ -100,13 +100,12 @@ impl Calls<'_> {
                 model: self.model.clone(),
                 system: brief.system.clone(),
                 turns: brief.turns(),
-                max_output_tokens: OUTPUT_TOKENS_MAX,
-                temperature: None,
-                top_p: None,
+                max_output_tokens: Some(OUTPUT_TOKENS_MAX),
                 json_schema: Some(JsonSchema {
                     name: "resolution",
                     schema: Arc::clone(&SCHEMA),
                 }),
+                ..ChatRequest::default()
             };
             let call = async move {
                 let answer = crate::model::collect(provider.as_ref(), request, limits).await;

@@ -74,7 +74,7 @@ impl Resolver {
                     return Ok(Drafted {
                         outline,
                         usage: calls.spent.unwrap_or_else(|| nothing_spent(&calls.model)),
-                        by: Some(task.agent_id),
+                        by: Some(lease.seat.agent),
                     });
                 }
                 Err(Failed::Abort(e)) => return Err(e),

@@ -138,7 +138,8 @@ impl Resolver {
         stop: CancellationToken,
     ) -> Result<(), Abort> {
         let mut c = self.db.snapshot().await?;
-        let agent = profiles::get_resolved(&mut c, task.agent_id, task.agent_version).await?;
+        let agent =
+            profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         drop(c);
         let counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
@@ -208,8 +209,8 @@ impl Resolver {
                 manifest::end_attempt(c, task.id, "completed", None, 0, now()).await?;
                 let card = if options.publish && draft.is_new {
                     let author = Author::Agent {
-                        agent: task.agent_id,
-                        version: task.agent_version,
+                        agent: lease.seat.agent,
+                        version: lease.seat.agent_version,
                         task: task.id,
                     };
                     publish_if_open(c, &draft.resolution, author, lease, &hub).await?
@@ -220,6 +221,7 @@ impl Resolver {
                     message_id: card,
                     resolution_id: Some(draft.resolution.id),
                     response_length,
+                    ..TaskOutput::default()
                 };
                 let end = End::Completed {
                     output,
@@ -237,10 +239,10 @@ impl Resolver {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
-                let name = profiles::shown_name(c, task.agent_id).await?;
+                let name = profiles::shown_name(c, lease.seat.agent).await?;
                 let message = notice_text(&name, FailCode::WorkerLost);
                 let notice =
-                    post::insert_notice(c, (&task).into(), lease.audience, None, message.clone())
+                    post::insert_notice(c, (&lease).into(), lease.audience, None, message.clone())
                         .await?;
                 manifest::end_attempt(c, task.id, "failed", None, 0, now()).await?;
                 let error = TaskError {

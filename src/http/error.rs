@@ -2,15 +2,20 @@
 
 use axum::{
     Json,
+    extract::Request,
     http::{HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 
-use crate::{agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, forks::ForkError};
+use crate::{
+    agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, forks::ForkError,
+    model::ModelError, responses::ResponseError,
+};
 
 /// A refusal as clients see it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ApiError {
     status: StatusCode,
     kind: &'static str,
@@ -170,9 +175,49 @@ impl ApiError {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, Json(json!({"error": self.body()}))).into_response();
+/// The shape of errors of `/v1/responses` and `/v1/models`, which clients of `OpenAI`'s API know.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub struct OpenAiErrorBody {
+    pub error: OpenAiErrorDetail,
+}
+
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub struct OpenAiErrorDetail {
+    /// What was wrong and what to do, for people.
+    pub message: String,
+    /// One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
+    /// `rate_limit_error`, `server_error`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The field that is meant.
+    pub param: Option<String>,
+    /// What exactly, for programs.
+    pub code: &'static str,
+}
+
+impl ApiError {
+    /// The same in the shape of `OpenAI`'s API.
+    fn into_openai(self) -> Response {
+        let kind = match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::NOT_FOUND => "not_found_error",
+            StatusCode::CONFLICT => "conflict_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        let error = OpenAiErrorDetail {
+            message: self.message.clone(),
+            kind,
+            param: self.param.clone(),
+            code: self.code,
+        };
+        self.with_body(&OpenAiErrorBody { error })
+    }
+
+    fn with_body(self, body: &impl serde::Serialize) -> Response {
+        let mut response = (self.status, Json(body)).into_response();
         if let Some(seconds) = self.retry_after_s {
             response
                 .headers_mut()
@@ -183,7 +228,33 @@ impl IntoResponse for ApiError {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// Whether clients of `OpenAI`'s API use the address.
+pub fn is_openai(path: &str) -> bool {
+    ["/v1/responses", "/v1/models"].iter().any(|begin| {
+        path.strip_prefix(begin)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// Gives refusals, whoever made them, the shape that clients of `OpenAI`'s API know, where those come.
+pub async fn speak_openai(request: Request, next: Next) -> Response {
+    let is_openai = is_openai(request.uri().path());
+    let mut response = next.run(request).await;
+    if is_openai && let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        return error.into_openai();
+    }
+    response
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({"error": self.body()});
+        self.with_body(&body)
     }
 }
 
@@ -417,6 +488,45 @@ impl From<ForkError> for ApiError {
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }
+    }
+}
+
+impl From<ResponseError> for ApiError {
+    fn from(e: ResponseError) -> Self {
+        use ResponseError as E;
+        let retry_after_s = e.retry_after().map(|wait| wait.as_secs().max(1));
+        let text = e.public_text();
+        let make = |status, code| Self::new(status, code, text);
+        let mut error = match e {
+            E::Invalid(_, param) => make(StatusCode::BAD_REQUEST, "invalid_value").param(param),
+            E::Unsupported(_, param) => {
+                make(StatusCode::BAD_REQUEST, "unsupported_value").param(param)
+            }
+            E::NotFound(_) => make(StatusCode::NOT_FOUND, "response_not_found"),
+            E::PreviousNotFound(_) => make(StatusCode::NOT_FOUND, "previous_response_not_found")
+                .param("previous_response_id"),
+            E::AgentNotFound { param, .. } => {
+                make(StatusCode::NOT_FOUND, "agent_not_found").param(param)
+            }
+            E::ModelNotFound(_) => make(StatusCode::NOT_FOUND, "model_not_found").param("model"),
+            E::ContextTooLarge { .. } | E::Model(ModelError::ContextTooLarge) => {
+                make(StatusCode::BAD_REQUEST, "context_length_exceeded").param("input")
+            }
+            E::StoreRequired(_) => make(StatusCode::BAD_REQUEST, "store_required").param("store"),
+            E::Refused(_, param) => make(StatusCode::BAD_REQUEST, "model_refused").param(param),
+            E::Busy => make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
+            E::Model(ModelError::RateLimited { .. }) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
+            }
+            E::Model(_) => make(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable"),
+            E::Timeout => make(StatusCode::SERVICE_UNAVAILABLE, "model_timeout"),
+            E::Stopping | E::Gone => make(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            E::Broken => Self::internal(),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        };
+        error.retry_after_s = retry_after_s.or(error.retry_after_s);
+        error
     }
 }
 

@@ -10,7 +10,7 @@ use utoipa::openapi::{
 
 use super::{
     State,
-    error::{ErrorBody, ErrorDetail},
+    error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai},
 };
 
 /// The whole document.
@@ -58,6 +58,14 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
         (
             "ErrorDetail",
             <ErrorDetail as utoipa::PartialSchema>::schema(),
+        ),
+        (
+            "OpenAiErrorBody",
+            <OpenAiErrorBody as utoipa::PartialSchema>::schema(),
+        ),
+        (
+            "OpenAiErrorDetail",
+            <OpenAiErrorDetail as utoipa::PartialSchema>::schema(),
         ),
     ] {
         components.schemas.insert(name.to_owned(), schema);
@@ -113,12 +121,17 @@ fn add_errors(path: &str, operation: &mut Operation, changes: bool) {
         .as_ref()
         .is_some_and(|list| !list.is_empty());
     let has_body = operation.request_body.is_some();
+    let schema = if is_openai(path) {
+        "OpenAiErrorBody"
+    } else {
+        "ErrorBody"
+    };
     let mut add = |status: &str, what: &str| {
         operation
             .responses
             .responses
             .entry(status.to_owned())
-            .or_insert_with(|| RefOr::T(error_response(what)));
+            .or_insert_with(|| RefOr::T(error_response(what, schema)));
     };
     if path.starts_with("/v1") {
         add("400", "The request is malformed, or no workspace is named");
@@ -146,14 +159,14 @@ fn add_errors(path: &str, operation: &mut Operation, changes: bool) {
     add("503", "The server starts, stops, or has no database");
 }
 
-fn error_response(what: &str) -> Response {
+fn error_response(what: &str, schema: &str) -> Response {
     ResponseBuilder::new()
         .description(what)
         .content(
             "application/json",
             ContentBuilder::new()
                 .schema(Some(RefOr::<utoipa::openapi::Schema>::Ref(
-                    Ref::from_schema_name("ErrorBody"),
+                    Ref::from_schema_name(schema),
                 )))
                 .build(),
         )

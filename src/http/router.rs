@@ -21,8 +21,8 @@ use tower_http::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, State, assets, health, openapi, origin};
-use crate::{agents, auth, auth::Caller, chat, forks, realtime::socket};
+use super::{ApiError, State, assets, error, health, openapi, origin};
+use crate::{agents, auth, auth::Caller, chat, forks, realtime::socket, responses};
 
 /// A request's body (PROTOCOL §1).
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -38,6 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .merge(chat::routes::router())
         .merge(forks::routes::router())
         .merge(agents::routes::router())
+        .merge(responses::routes::router())
         .routes(routes!(open_socket))
 }
 
@@ -86,6 +87,7 @@ pub fn build(state: State) -> Router {
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
         ))
+        .layer(middleware::from_fn(error::speak_openai))
         .layer(header("x-content-type-options", "nosniff"))
         .layer(header("referrer-policy", "same-origin"))
         .layer(option_layer(opener_policy))

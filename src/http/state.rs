@@ -11,6 +11,7 @@ use crate::{
     db::Db,
     model::Provider,
     realtime::Hub,
+    responses::Desk,
     tasks::Queue,
 };
 
@@ -26,6 +27,7 @@ pub struct Inner {
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
+    pub responses: Arc<Desk>,
     pub hasher: Hasher,
     pub login_limits: Arc<LoginLimits>,
     pub metrics: PrometheusHandle,

@@ -67,6 +67,11 @@ impl Provider for Builtin {
         CONTEXT_WINDOW_DEFAULT
     }
 
+    /// It is offered tools like any model, and calls none.
+    fn takes_tools(&self, _model: &str) -> bool {
+        true
+    }
+
     fn cost_usd(&self, _model: &str, _usage: Usage) -> Option<f64> {
         None
     }
@@ -361,10 +366,7 @@ mod tests {
     use super::*;
 
     fn turn(role: Role, content: &str) -> Turn {
-        Turn {
-            role,
-            content: content.to_owned(),
-        }
+        Turn::new(role, content)
     }
 
     fn asked(history: &str, question: &str) -> String {
@@ -507,12 +509,8 @@ mod tests {
         let turns = vec![turn(Role::User, &content)];
         let request = ChatRequest {
             model: NAME.to_owned(),
-            system: String::new(),
             turns: turns.clone(),
-            max_output_tokens: 100,
-            temperature: None,
-            top_p: None,
-            json_schema: None,
+            ..ChatRequest::default()
         };
         let deltas: Vec<_> = Builtin::default()
             .stream(request)

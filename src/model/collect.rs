@@ -74,7 +74,8 @@ async fn read(
             }
             Delta::Usage(counted) => usage = Some(counted),
             Delta::Stop(reason) => stopped = Some(reason),
-            Delta::Alive => {}
+            // Nothing that is collected offers tools.
+            Delta::Alive | Delta::ToolCall(_) => {}
         }
     }
     drop(stream);

@@ -33,20 +33,87 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Turn {
     pub role: Role,
+    /// May be empty beside calls or results.
+    pub content: String,
+    /// Of the assistant: the tools that it calls after what it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// Of the user: what the called tools gave; it comes before what the user says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ToolResult>,
+}
+
+impl Turn {
+    /// What someone says.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            calls: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+}
+
+/// A call of a tool that the assistant made.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ToolCall {
+    /// The model's own id of the call; its result names it.
+    pub id: String,
+    pub name: String,
+    /// JSON as the model wrote it, which need not be valid.
+    pub arguments: String,
+}
+
+/// What a called tool gave.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ToolResult {
+    pub call_id: String,
     pub content: String,
 }
 
+/// A function that whoever asks can run; the model may call it.
 #[derive(Debug, Clone, PartialEq)]
+pub struct FunctionTool {
+    /// Letters, digits, `_` and `-`.
+    pub name: String,
+    pub description: Option<String>,
+    /// A JSON schema of the arguments.
+    pub parameters: Option<serde_json::Value>,
+    /// Whether the arguments have to keep to the schema exactly; `None` leaves it to the server.
+    pub strict: Option<bool>,
+}
+
+/// Whether the model may, must or must not call a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    None,
+    /// Any of them.
+    Required,
+    /// The one of this name.
+    Function(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChatRequest {
     pub model: String,
     pub system: String,
     pub turns: Vec<Turn>,
-    pub max_output_tokens: u32,
+    /// `None` leaves it to the server.
+    pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     /// The form that the answer should have; a model that cannot promise one gets the request without it, so the answer has to
     /// be read leniently all the same.
     pub json_schema: Option<JsonSchema>,
+    /// `Provider::takes_tools` says whether the model knows what to do with them.
+    pub tools: Vec<FunctionTool>,
+    /// Counts only beside tools.
+    pub tool_choice: ToolChoice,
+    /// False: at most one call in an answer. `None` leaves it to the server.
+    pub parallel_tool_calls: Option<bool>,
 }
 
 /// A JSON schema with the name that servers want for it.
@@ -61,6 +128,12 @@ pub struct JsonSchema {
 pub struct Usage {
     pub input_tokens: i64,
     pub output_tokens: i64,
+    /// Of the input: read from the provider's cache. 0 where it does not say.
+    pub cached_tokens: i64,
+    /// Of the input: written to the provider's cache. 0 where it does not say.
+    pub cache_write_tokens: i64,
+    /// Of the output: spent on thinking. 0 where it does not say.
+    pub reasoning_tokens: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +148,31 @@ pub enum StopReason {
 pub enum Delta {
     /// A piece of the answer; never empty.
     Text(String),
+    /// A piece of a call of a tool; only after a request with tools, and only as many as `openai::CALLS_MAX` calls.
+    ToolCall(ToolCallPiece),
     /// Something that shows the model is alive but is no answer (reasoning, a comment).
     Alive,
     Usage(Usage),
     /// Comes once, last but for `Usage`. A stream that ends without it is broken.
     Stop(StopReason),
+}
+
+/// The first piece of a call begins it; further ones only add to its arguments. Pieces of several
+/// calls may be mixed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallPiece {
+    /// Which call of the answer, from 0, without gaps.
+    pub index: usize,
+    /// Of the first piece: the call's id and the function's name; neither is empty.
+    pub begins: Option<CallHead>,
+    /// What comes next in the arguments; may be empty.
+    pub arguments: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallHead {
+    pub id: String,
+    pub name: String,
 }
 
 /// What went wrong with one call.
@@ -101,7 +194,7 @@ pub enum ModelError {
     /// The stream broke, ended without a finish reason, or carried an error object.
     #[error("the stream broke: {0}")]
     Broken(String),
-    /// A whole answer without text.
+    /// A whole answer with neither text nor a call of a tool.
     #[error("the model answered with nothing")]
     Empty,
 }
@@ -127,6 +220,9 @@ pub trait Provider: Send + Sync {
 
     /// Context window of `model` in tokens.
     fn context_window(&self, model: &str) -> u64;
+
+    /// Whether `model` may be offered tools; true for one that nothing is known about.
+    fn takes_tools(&self, model: &str) -> bool;
 
     /// US dollars for a call, where the model table knows prices.
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;

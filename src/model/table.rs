@@ -260,6 +260,7 @@ mod tests {
         let usage = Usage {
             input_tokens: 1_000_000,
             output_tokens: 100_000,
+            ..Usage::default()
         };
         let cost = |maker, model| table.cost_usd(maker, model, usage);
         assert_eq!(cost(Some("anthropic"), "claude-sonnet-4-5"), Some(4.5));

@@ -8,4 +8,4 @@ mod task;
 pub mod worker;
 
 pub use queue::{Lease, LeaseLost, NewTask, Queue};
-pub use task::{Task, TaskError, TaskEvent, TaskInput, TaskOutput, TokenUsage};
+pub use task::{Seat, Task, TaskError, TaskEvent, TaskInput, TaskOutput, TokenUsage};

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     db::Json,
     ids::{
-        AgentId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId, UserId, WorkspaceId,
+        AgentId, ChannelId, ForkId, MessageId, ResolutionId, ResponseId, TaskId, ThreadId, UserId,
+        WorkspaceId,
     },
     realtime::hub::Spot,
 };
@@ -21,7 +22,7 @@ pub struct TaskInput {
     pub options: Option<serde_json::Value>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskOutput {
     /// The reply; of a `resolve` the card, if it was published at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,6 +30,9 @@ pub struct TaskOutput {
     /// Of a `resolve`: the draft that there is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<ResolutionId>,
+    /// Of a `response`: the answer of `/v1/responses`, which need not be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<ResponseId>,
     /// In UTF-16 code units.
     pub response_length: i64,
 }
@@ -54,19 +58,39 @@ pub struct TaskError {
     pub message: String,
 }
 
-/// Work that an agent was asked to do.
+/// Who works on a task of the queue, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Seat {
+    pub agent: AgentId,
+    pub agent_version: i64,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+}
+
+impl Seat {
+    /// The thread's main line, or the dive.
+    pub fn place(&self) -> Spot {
+        self.fork.map_or(Spot::Thread(self.thread), Spot::Fork)
+    }
+}
+
+/// Work that an agent, or only a model, was asked to do.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large.
+    /// `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
+    /// `/v1/responses`, recorded once it has ended.
     pub kind: String,
     /// One of `queued`, `running`, `completed`, `failed`, `cancelled`.
     pub status: String,
-    pub agent_id: AgentId,
-    pub agent_version: i64,
-    pub channel_id: ChannelId,
-    pub thread_id: ThreadId,
+    /// Null only for a `response` that asked no agent.
+    pub agent_id: Option<AgentId>,
+    pub agent_version: Option<i64>,
+    /// Null for a `response`, which belongs to no place.
+    pub channel_id: Option<ChannelId>,
+    pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
     /// The reply, as soon as it has text.
@@ -93,10 +117,15 @@ pub struct Task {
 }
 
 impl Task {
-    /// Where it runs: the thread's main line or a dive.
-    pub fn place(&self) -> Spot {
-        self.fork_id
-            .map_or(Spot::Thread(self.thread_id), Spot::Fork)
+    /// `None` for a `response`, which never is in the queue.
+    pub fn seat(&self) -> Option<Seat> {
+        Some(Seat {
+            agent: self.agent_id?,
+            agent_version: self.agent_version?,
+            channel: self.channel_id?,
+            thread: self.thread_id?,
+            fork: self.fork_id,
+        })
     }
 
     pub fn is_active(&self) -> bool {

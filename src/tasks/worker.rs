@@ -223,6 +223,7 @@ impl Worker {
                 task: lost.id,
                 token: lost.lease_token,
                 audience,
+                seat: lost.seat(),
             };
             leases.push((lease, lost.kind.as_str()));
         }

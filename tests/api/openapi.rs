@@ -54,6 +54,10 @@ async fn the_document_is_served_and_names_every_route_with_its_errors() {
         "/v1/agents/{id}/rollback",
         "/v1/agents/{id}/files/{path}",
         "/v1/rpc/{method}",
+        "/v1/responses",
+        "/v1/responses/{id}",
+        "/v1/models",
+        "/v1/models/{id}",
         "/v1/events",
         "/v1/ws",
     ] {

@@ -299,8 +299,10 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
         .all()
         .await?;
     for (id,) in ids {
-        if let Some(task) = queue::find_task(c, id).await? {
-            let audience = queue::audience_of(c, task.channel_id).await?;
+        if let Some(task) = queue::find_task(c, id).await?
+            && let Some(channel) = task.channel_id
+        {
+            let audience = queue::audience_of(c, channel).await?;
             remove::stop(c, &task, hub, audience).await?;
         }
     }

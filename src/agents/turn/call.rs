@@ -87,10 +87,8 @@ impl Turns {
                 model: utility.clone(),
                 system: plan.system.clone(),
                 turns: plan.turns.clone(),
-                max_output_tokens: SUMMARY_TOKENS_MAX,
-                temperature: None,
-                top_p: None,
-                json_schema: None,
+                max_output_tokens: Some(SUMMARY_TOKENS_MAX),
+                ..ChatRequest::default()
             };
             let started_at = now();
             let asked = estimate_tokens(&plan.system)
@@ -132,7 +130,7 @@ impl Turns {
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
                     queue::hold(c, &lease).await?;
-                    Ok::<_, LeaseLost>(queue::record(c, &parent, lease.audience, &done).await?)
+                    Ok::<_, LeaseLost>(queue::record(c, &parent, &lease, &done).await?)
                 })
                 .await?;
             let Some(summary) = summary else {
@@ -163,10 +161,10 @@ impl Turns {
             model: manifest.model.clone(),
             system: manifest.prompt.system.clone(),
             turns: manifest.prompt.turns(),
-            max_output_tokens: agent.profile.output_tokens_max(),
+            max_output_tokens: Some(agent.profile.output_tokens_max()),
             temperature: agent.profile.temperature,
             top_p: agent.profile.top_p,
-            json_schema: None,
+            ..ChatRequest::default()
         };
         let record = AttemptRecord {
             attempt: task.attempt,
@@ -232,7 +230,8 @@ impl Turns {
                     }
                     reply.push(&piece).await?;
                 }
-                Ok(Some(Ok(Delta::Alive))) => {}
+                // A reply in a thread is offered no tools.
+                Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {}
                 Ok(Some(Ok(Delta::Usage(counted)))) => {
                     failpoint!("model_usage");
                     usage = Some(counted);

@@ -85,7 +85,8 @@ impl Turns {
         stop: CancellationToken,
     ) -> Result<(), Abort> {
         let mut c = self.db.snapshot().await?;
-        let agent = profiles::get_resolved(&mut c, task.agent_id, task.agent_version).await?;
+        let agent =
+            profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
         let counts = queue::counts_of(&mut c, task.id).await?;
         let loaded = context::load(&mut c, &task, &agent).await?;
         drop(c);
@@ -230,8 +231,8 @@ impl Turns {
                 manifest::end_attempt(c, lease.task, "completed", None, 0, now()).await?;
                 let output = TaskOutput {
                     message_id: Some(reply),
-                    resolution_id: None,
                     response_length,
+                    ..TaskOutput::default()
                 };
                 queue::finish(
                     c,
@@ -303,11 +304,11 @@ impl Turns {
                 if let Some(reply) = task.reply_message_id {
                     remove::interrupt_reply(c, reply, text.as_deref(), lease.audience).await?;
                 }
-                let name = profiles::shown_name(c, task.agent_id).await?;
+                let name = profiles::shown_name(c, lease.seat.agent).await?;
                 let message = notice_text(&name, code);
                 let notice = post::insert_notice(
                     c,
-                    (&task).into(),
+                    (&lease).into(),
                     lease.audience,
                     task.trigger_message_id,
                     message.clone(),

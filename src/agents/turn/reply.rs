@@ -94,7 +94,13 @@ impl<'a> Reply<'a> {
             self.has_unsent = true;
         } else {
             let message = self.open().await?;
-            hub.open_stream(workspace, id, self.task.place(), message, self.task.attempt);
+            hub.open_stream(
+                workspace,
+                id,
+                self.lease.seat.place(),
+                message,
+                self.task.attempt,
+            );
             self.opened = true;
             hub.push_stream(workspace, id, fresh);
             self.flush();
@@ -130,8 +136,8 @@ impl<'a> Reply<'a> {
                 let new = post::NewMessage {
                     id,
                     workspace: task.workspace_id,
-                    channel: task.channel_id,
-                    thread: task.thread_id,
+                    channel: lease.seat.channel,
+                    thread: lease.seat.thread,
                     fork: task.fork_id,
                     parent: task.trigger_message_id,
                     author_type: "agent",

@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, WhichObject, write_for};
 use crate::{
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, Caller, Role, Scope},
     chat::{
         ChatError, access,
         post::{self},
@@ -45,7 +45,7 @@ struct TasksQuery {
     agent_id: Option<String>,
 }
 
-/// Tasks in places that one may see, oldest first
+/// Tasks in places that one may see, and one's own of `/v1/responses`, oldest first
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TasksQuery), responses((status = 200, body = List<Task>)))]
 async fn list_tasks(
     axum::extract::State(state): St,
@@ -88,7 +88,10 @@ async fn list_tasks(
     let rows = queue::list(
         &mut c,
         actor.workspace,
-        actor.user,
+        queue::Reader {
+            user: actor.user,
+            is_admin: actor.role == Role::Admin,
+        },
         &filter,
         (page.after, page.before),
         page.limit + 1,
@@ -110,7 +113,13 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    access::thread(c, caller, task.thread_id)
+    let Some(thread) = task.thread_id else {
+        access::placeless(c, caller, &task)
+            .await?
+            .require(Scope::ChatRead)?;
+        return Ok(task);
+    };
+    access::thread(c, caller, thread)
         .await
         .map_err(|_| ChatError::TaskNotFound)?
         .reading()?;

@@ -122,10 +122,7 @@ impl Brief {
                     turn.content.push_str("\n\n");
                     turn.content.push_str(&piece.text);
                 }
-                _ => turns.push(Turn {
-                    role: piece.role,
-                    content: piece.text.clone(),
-                }),
+                _ => turns.push(Turn::new(piece.role, piece.text.clone())),
             }
         }
         turns

@@ -7,13 +7,14 @@ use futures::{Stream, StreamExt};
 use serde_json::Value;
 
 use super::{
-    super::{Delta, DeltaStream, ModelError, StopReason, Usage},
+    super::{Delta, DeltaStream, ModelError, StopReason, ToolCallPiece, Usage},
+    calls::{Calls, TooMany},
     refusal::{Complaint, clean, root_cause},
 };
 
 /// How long the usage may take after the answer has ended.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
-/// An answer above this is cut, as by the model's own limit.
+/// An answer above this, arguments of calls included, is cut, as by the model's own limit.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Also of an event of several lines.
 pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
@@ -133,7 +134,8 @@ pub(super) struct Answer {
     api_key: Option<String>,
     reader: EventReader,
     ready: VecDeque<Result<Delta, ModelError>>,
-    text_bytes: usize,
+    answer_bytes: usize,
+    calls: Calls,
     /// Some of the text is not white space.
     has_words: bool,
     /// An event that was not `[DONE]` came.
@@ -148,7 +150,8 @@ impl Answer {
             api_key,
             reader: EventReader::default(),
             ready: VecDeque::new(),
-            text_bytes: 0,
+            answer_bytes: 0,
+            calls: Calls::default(),
             has_words: false,
             has_events: false,
             phase: Phase::Open,
@@ -247,7 +250,16 @@ impl Answer {
             .find(|choice| choice["index"].as_u64().unwrap_or(0) == 0);
         if let Some(choice) = choice.filter(|_| self.phase == Phase::Open) {
             let said = choice.get("delta").filter(|delta| !delta.is_null());
-            self.text(&text_of(&said.unwrap_or(&choice["message"])["content"]));
+            let said = said.unwrap_or(&choice["message"]);
+            let text = text_of(&said["content"]);
+            let calls = said["tool_calls"].as_array().map(Vec::as_slice);
+            if text.is_empty() && calls.is_none_or(<[Value]>::is_empty) {
+                self.alive();
+            }
+            self.text(&text);
+            for call in calls.unwrap_or_default() {
+                self.call(call);
+            }
             if let Some(reason) = choice["finish_reason"].as_str().filter(|r| !r.is_empty()) {
                 self.finish_reason(reason);
             }
@@ -262,18 +274,49 @@ impl Answer {
     }
 
     fn text(&mut self, text: &str) {
-        if text.is_empty() {
-            return self.alive();
-        }
-        let kept = &text[..text.floor_char_boundary(ANSWER_BYTES_MAX - self.text_bytes)];
-        self.text_bytes += kept.len();
+        let kept = self.kept(text);
         self.has_words |= kept.contains(|c: char| !c.is_whitespace());
         if !kept.is_empty() {
             self.ready.push_back(Ok(Delta::Text(kept.to_owned())));
         }
         if kept.len() < text.len() {
-            self.stop(StopReason::Length);
-            self.phase = Phase::Ended;
+            self.cut();
+        }
+    }
+
+    /// As much of a text as still fits.
+    fn kept<'t>(&mut self, text: &'t str) -> &'t str {
+        let room = ANSWER_BYTES_MAX - self.answer_bytes;
+        let kept = &text[..text.floor_char_boundary(room)];
+        self.answer_bytes += kept.len();
+        kept
+    }
+
+    /// Ends an answer that is larger than what is taken.
+    fn cut(&mut self) {
+        self.stop(StopReason::Length);
+        self.phase = Phase::Ended;
+    }
+
+    /// A piece of a call, or a whole one.
+    fn call(&mut self, value: &Value) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        match self.calls.take(value) {
+            Ok(Some(piece)) => {
+                let kept = self.kept(&piece.arguments).to_owned();
+                let is_cut = kept.len() < piece.arguments.len();
+                self.ready.push_back(Ok(Delta::ToolCall(ToolCallPiece {
+                    arguments: kept,
+                    ..piece
+                })));
+                if is_cut {
+                    self.cut();
+                }
+            }
+            Ok(None) => self.alive(),
+            Err(TooMany) => self.cut(),
         }
     }
 
@@ -291,7 +334,7 @@ impl Answer {
         if self.phase != Phase::Open {
             return;
         }
-        if self.has_words {
+        if self.has_words || !self.calls.is_empty() {
             self.ready.push_back(Ok(Delta::Stop(reason)));
             self.phase = Phase::Stopped;
         } else {
@@ -332,9 +375,25 @@ fn text_of(content: &Value) -> String {
 /// `None` where the server does not say, or says nothing but zeros.
 fn usage_of(usage: &Value) -> Option<Usage> {
     let count = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_i64());
+    let part = |names: [&str; 2], of: &str| {
+        let found = names.iter().find_map(|name| usage[name][of].as_i64());
+        found.unwrap_or(0)
+    };
     let usage = Usage {
         input_tokens: count(["prompt_tokens", "input_tokens"])?,
         output_tokens: count(["completion_tokens", "output_tokens"]).unwrap_or(0),
+        cached_tokens: part(
+            ["prompt_tokens_details", "input_tokens_details"],
+            "cached_tokens",
+        ),
+        cache_write_tokens: part(
+            ["prompt_tokens_details", "input_tokens_details"],
+            "cache_write_tokens",
+        ),
+        reasoning_tokens: part(
+            ["completion_tokens_details", "output_tokens_details"],
+            "reasoning_tokens",
+        ),
     };
     (usage != Usage::default()).then_some(usage)
 }

@@ -11,6 +11,7 @@
 //! Waits are the caller's to limit; only connecting has a time limit of its own.
 
 mod answer;
+mod calls;
 mod refusal;
 mod request;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
+pub use self::calls::CALLS_MAX;
 use self::{
     answer::{Answer, LINE_BYTES_MAX},
     refusal::{Refusal, clean, read_capped, root_cause},
@@ -309,6 +311,10 @@ impl Provider for OpenAi {
         served
             .or(self.entry(model).map(|entry| entry.context_window))
             .unwrap_or(CONTEXT_WINDOW_DEFAULT)
+    }
+
+    fn takes_tools(&self, model: &str) -> bool {
+        self.entry(model).is_none_or(|entry| entry.tools)
     }
 
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::{
-    ChatRequest, Role,
+    ChatRequest, FunctionTool, Role, ToolCall, ToolChoice, Turn,
     table::{Model, TokenLimitField},
 };
 
@@ -55,12 +55,119 @@ pub(super) struct Body<'a> {
     pub(super) top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
 }
 
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: &'a str,
+    /// Null beside calls without a word.
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+impl<'a> Message<'a> {
+    fn text(role: &'static str, content: &'a str) -> Self {
+        Self {
+            role,
+            content: Some(content),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
+    }
+}
+
+/// A call that the assistant made.
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+impl<'a> From<&'a FunctionTool> for Tool<'a> {
+    fn from(tool: &'a FunctionTool) -> Self {
+        Self {
+            r#type: "function",
+            function: Function {
+                name: &tool.name,
+                description: tool.description.as_deref(),
+                parameters: tool.parameters.as_ref(),
+                strict: tool.strict,
+            },
+        }
+    }
+}
+
+/// A turn as messages: results of tools are one each, before what the user says.
+fn messages<'t>(turn: &'t Turn) -> Vec<Message<'t>> {
+    if turn.role == Role::Assistant {
+        let call = |call: &'t ToolCall| Call {
+            id: &call.id,
+            r#type: "function",
+            function: Called {
+                name: &call.name,
+                arguments: &call.arguments,
+            },
+        };
+        let has_words = !turn.content.is_empty() || turn.calls.is_empty();
+        return vec![Message {
+            role: "assistant",
+            content: has_words.then_some(turn.content.as_str()),
+            tool_calls: turn.calls.iter().map(call).collect(),
+            tool_call_id: None,
+        }];
+    }
+    let results = turn.results.iter().map(|result| Message {
+        tool_call_id: Some(&result.call_id),
+        ..Message::text("tool", &result.content)
+    });
+    let has_words = !turn.content.is_empty() || turn.results.is_empty();
+    let said = has_words.then(|| Message::text("user", &turn.content));
+    results.chain(said).collect()
+}
+
+/// Nothing for `Auto`, which every server takes it for.
+fn choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some("none".into()),
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::Function(name) => {
+            Some(serde_json::json!({"type": "function", "function": {"name": name}}))
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -83,21 +190,17 @@ struct Schema<'a> {
 
 impl<'a> Body<'a> {
     pub(super) fn new(request: &'a ChatRequest, entry: Option<&Model>, quirks: Quirks) -> Self {
-        let system = Message {
-            role: "system",
-            content: &request.system,
-        };
-        let turns = request.turns.iter().map(|turn| Message {
-            role: match turn.role {
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            },
-            content: &turn.content,
-        });
+        let system = Message::text("system", &request.system);
+        let turns = request.turns.iter().flat_map(messages);
+        let has_tools = !request.tools.is_empty();
         let has_system = !request.system.is_empty();
         let by_table = Limit::As(entry.map(|entry| entry.token_limit).unwrap_or_default());
         let limit = quirks.limit.unwrap_or(by_table);
-        let limit_as = |field| (limit == Limit::As(field)).then_some(request.max_output_tokens);
+        let limit_as = |field| {
+            request
+                .max_output_tokens
+                .filter(|_| limit == Limit::As(field))
+        };
         let has_schemas = entry.is_none_or(|entry| entry.json_schema);
         let samples = entry.is_none_or(|entry| entry.temperature);
         Self {
@@ -129,6 +232,9 @@ impl<'a> Body<'a> {
                         schema: &wanted.schema,
                     },
                 }),
+            tools: request.tools.iter().map(Tool::from).collect(),
+            tool_choice: choice(&request.tool_choice).filter(|_| has_tools),
+            parallel_tool_calls: request.parallel_tool_calls.filter(|_| has_tools),
         }
     }
 }

@@ -4,10 +4,10 @@ use crate::time::Timestamp;
 use uuid::Uuid;
 
 use super::{LEASE, LOST_MAX, Lease, LeaseLost, Wake, announce};
-use crate::tasks::Task;
+use crate::tasks::{Seat, Task};
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{ChannelId, TaskId, WorkspaceId},
+    ids::{AgentId, ChannelId, ForkId, TaskId, ThreadId, WorkspaceId},
     realtime::Audience,
 };
 
@@ -82,18 +82,22 @@ pub async fn claim(
         .bind(at)
         .opt()
         .await?;
-    let Some(task) = task else { return Ok(None) };
+    let found = task.and_then(|task| task.seat().map(|seat| (task, seat)));
+    let Some((task, seat)) = found else {
+        return Ok(None);
+    };
     c.q("update workspaces set task_turn = (select max(task_turn) from workspaces) + 1 where id = $1")
         .bind(due.workspace_id)
         .run()
         .await?;
-    let audience = audience_of(c, task.channel_id).await?;
+    let audience = audience_of(c, seat.channel).await?;
     announce(c, &task, audience).await?;
     let lease = Lease {
         workspace: task.workspace_id,
         task: task.id,
         token,
         audience,
+        seat,
     };
     Ok(Some((task, lease)))
 }
@@ -104,12 +108,28 @@ pub struct Lost {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
     pub lease_token: Uuid,
-    pub channel_id: ChannelId,
     pub kind: String,
+    pub agent_id: AgentId,
+    pub agent_version: i64,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub fork_id: Option<ForkId>,
+}
+
+impl Lost {
+    pub fn seat(&self) -> Seat {
+        Seat {
+            agent: self.agent_id,
+            agent_version: self.agent_version,
+            channel: self.channel_id,
+            thread: self.thread_id,
+            fork: self.fork_id,
+        }
+    }
 }
 
 pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
-    c.q("select id, workspace_id, lease_token, channel_id, kind from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
+    c.q("select id, workspace_id, lease_token, kind, agent_id, agent_version, channel_id, thread_id, fork_id from tasks where status = 'running' and lease_until < $1 order by lease_until limit 100")
         .bind(now())
         .all()
         .await

@@ -34,11 +34,20 @@ pub struct Filter {
     pub agent: Option<AgentId>,
 }
 
-/// Tasks in places that `user` may see, oldest first; the last ones before `before` when that is given.
+/// Who looks at tasks.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    pub user: UserId,
+    /// An admin sees what anyone asked for outside of places.
+    pub is_admin: bool,
+}
+
+/// Tasks in places that the reader may see, and those without a place that are the reader's, oldest first; the last ones
+/// before `before` when that is given.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
-    user: UserId,
+    reader: Reader,
     filter: &Filter,
     (after, before): (Option<TaskId>, Option<TaskId>),
     limit: i64,
@@ -49,8 +58,9 @@ pub async fn list(
             "select",
             "from tasks where workspace_id = $1 and id > $2 and id < $3 \
              and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
-             and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+             and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
                or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
+               or (channel_id is null and (requested_by = $7 or $9))) \
              order by id desc limit $8"
         ))
     } else {
@@ -58,8 +68,9 @@ pub async fn list(
             "select",
             "from tasks where workspace_id = $1 and id > $2 and id < $3 \
              and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
-             and exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+             and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
                or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
+               or (channel_id is null and (requested_by = $7 or $9))) \
              order by id limit $8"
         ))
     };
@@ -70,8 +81,9 @@ pub async fn list(
         .bind(filter.status.clone())
         .bind(filter.thread)
         .bind(filter.agent)
-        .bind(user)
+        .bind(reader.user)
         .bind(limit)
+        .bind(reader.is_admin)
         .all()
         .await?;
     if backwards {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Task, TaskError, TaskEvent, TaskInput};
+use super::{Seat, Task, TaskError, TaskEvent, TaskInput};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
@@ -59,12 +59,12 @@ mod run;
 
 pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
 pub use find::{
-    Filter, active, active_in_fork, active_in_threads, active_of_reply, active_of_trigger,
+    Filter, Reader, active, active_in_fork, active_in_threads, active_of_reply, active_of_trigger,
     find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
-    Done, End, blank_prompt, cancel, counts_of, finish, hand_over, hold, next_attempt, put_back,
-    record, renew, set_notice, set_reply,
+    Call, Done, End, blank_prompt, cancel, counts_of, finish, hand_over, hold, next_attempt,
+    put_back, record, record_call, renew, set_notice, set_reply,
 };
 
 /// A task was cancelled; a notice for after the commit, so that its model call ends whoever cancelled it.
@@ -97,6 +97,7 @@ pub struct Lease {
     pub task: TaskId,
     pub token: Uuid,
     pub audience: Audience,
+    pub seat: Seat,
 }
 
 /// The task was cancelled, or given to another worker.
@@ -166,9 +167,11 @@ pub async fn announce_as(
     task: &Task,
     audience: Audience,
 ) -> Result<(), DbError> {
-    let event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
-        .in_place(task.thread_id, task.fork_id)
+    let mut event = NewEvent::new(seq, "task.status_changed", audience, &TaskEvent { task })?
         .about(task.trigger_message_id);
+    if let Some(thread) = task.thread_id {
+        event = event.in_place(thread, task.fork_id);
+    }
     log::append(c, task.workspace_id, event).await
 }
 

@@ -6,7 +6,7 @@ use super::{LEASE, Lease, LeaseLost, Stopped, Wake, announce};
 use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage};
 use crate::{
     db::{Conn, DbError, Json, now},
-    ids::{MessageId, TaskId},
+    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
     realtime::Audience,
 };
 
@@ -236,7 +236,7 @@ pub struct Done {
 pub async fn record(
     c: &mut Conn,
     parent: &Task,
-    audience: Audience,
+    lease: &Lease,
     done: &Done,
 ) -> Result<(), DbError> {
     let task: Task = c
@@ -256,7 +256,7 @@ pub async fn record(
         .bind(parent.channel_id)
         .bind(parent.thread_id)
         .bind(parent.fork_id)
-        .bind(parent.place().id())
+        .bind(lease.seat.place().id())
         .bind(parent.requested_by)
         .bind(parent.id)
         .bind(Json(serde_json::json!({})))
@@ -267,5 +267,48 @@ pub async fn record(
         .bind(now())
         .one()
         .await?;
-    announce(c, &task, audience).await
+    announce(c, &task, lease.audience).await
+}
+
+/// A call of a model that was in no queue and is over: who asked waited for it.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub id: TaskId,
+    pub workspace: WorkspaceId,
+    pub kind: &'static str,
+    /// `completed`, `failed` or `cancelled`.
+    pub status: &'static str,
+    pub agent: Option<(AgentId, i64)>,
+    pub requested_by: UserId,
+    /// How often the model was called.
+    pub attempt: i64,
+    pub output: Option<TaskOutput>,
+    pub usage: Option<TokenUsage>,
+    pub error: Option<TaskError>,
+    pub started_at: Timestamp,
+}
+
+/// Records a call as a task that has ended. It has no place, so no event tells of it.
+pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
+    c.q("insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, requested_by, root_task_id, depth, attempt, \
+         counts, holds_place, input, output, token_usage, error, queued_at, started_at, completed_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $1, 0, $8, $9, FALSE, $10, $11, $12, $13, $14, $14, $15)")
+        .bind(call.id)
+        .bind(call.workspace)
+        .bind(call.kind)
+        .bind(call.status)
+        .bind(call.agent.map(|(agent, _)| agent))
+        .bind(call.agent.map(|(_, version)| version))
+        .bind(call.requested_by)
+        .bind(call.attempt)
+        .bind(Json(serde_json::json!({})))
+        .bind(Json(TaskInput { prompt: String::new(), options: None }))
+        .bind(call.output.clone().map(Json))
+        .bind(call.usage.clone().map(Json))
+        .bind(call.error.clone().map(Json))
+        .bind(call.started_at)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(())
 }

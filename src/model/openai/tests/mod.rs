@@ -1,5 +1,7 @@
 //! A scripted server replays, byte for byte, what servers were seen to send.
 
+mod tools;
+
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -97,14 +99,10 @@ fn request() -> ChatRequest {
     ChatRequest {
         model: "m".to_owned(),
         system: "Be brief.".to_owned(),
-        turns: vec![Turn {
-            role: Role::User,
-            content: "Hello".to_owned(),
-        }],
-        max_output_tokens: 100,
+        turns: vec![Turn::new(Role::User, "Hello")],
+        max_output_tokens: Some(100),
         temperature: Some(0.2),
-        top_p: None,
-        json_schema: None,
+        ..ChatRequest::default()
     }
 }
 
@@ -165,6 +163,7 @@ async fn an_answer_comes_piece_by_piece_with_its_usage() {
     let usage = Usage {
         input_tokens: 7,
         output_tokens: 2,
+        ..Usage::default()
     };
     assert_eq!(
         deltas,
@@ -269,6 +268,7 @@ async fn servers_that_differ_from_the_standard_are_understood() {
                 Delta::Usage(Usage {
                     input_tokens: 3,
                     output_tokens: 1,
+                    ..Usage::default()
                 }),
             ],
         ),
@@ -711,7 +711,7 @@ async fn a_maker_is_asked_only_for_models_that_the_table_does_not_know() {
     );
     let usage = Usage {
         input_tokens: 1_000_000,
-        output_tokens: 0,
+        ..Usage::default()
     };
     assert_eq!(maker.cost_usd("claude-haiku-4-5", usage), Some(1.0));
 }

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the official OpenAI libraries for Python and Node against target/debug/openvibe (or OPENVIBE_BIN), beside a scripted
+# model server. Installs both, in the versions of tests/clients, when those have changed: Python's into target/clients.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+clients=tests/clients
+venv=target/clients/python
+stamp() { cmp -s "$1" "$2"; }
+
+if ! stamp $clients/requirements.txt $venv/requirements.txt; then
+  rm -rf $venv
+  python3 -m venv $venv ||
+    die "Python makes no virtual environment. Install the packages python3 and python3-venv."
+  $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $clients/requirements.txt ||
+    die "the Python packages of $clients/requirements.txt could not be installed."
+  cp $clients/requirements.txt $venv/requirements.txt
+fi
+if ! stamp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile; then
+  (cd $clients && npm ci --no-audit --no-fund --prefer-offline --loglevel=error) ||
+    die "the Node packages of $clients/package-lock.json could not be installed."
+  cp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile
+fi
+node $clients/run.mjs "$PWD/$venv/bin/python"

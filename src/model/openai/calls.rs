@@ -1,0 +1,153 @@
+//! Calls of tools in an answer, put in order: servers number, name and repeat them each in their own way.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::{CallHead, ToolCallPiece};
+
+/// Calls in one answer; at a further one the answer is cut.
+pub const CALLS_MAX: usize = 64;
+
+/// More than `CALLS_MAX` calls.
+#[derive(Debug, PartialEq)]
+pub(super) struct TooMany;
+
+/// The calls that an answer has begun.
+#[derive(Default)]
+pub(super) struct Calls(Vec<Begun>);
+
+struct Begun {
+    /// The number that the server gives it.
+    number: Option<u64>,
+    /// The id that the server gave it, if any.
+    id: Option<String>,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One entry of `tool_calls`: the beginning of a call, more of its arguments, or a whole call. `None` for one that
+    /// says nothing.
+    ///
+    /// Some servers number no calls, or all of them 0, and tell them apart by id; some repeat id and name in every piece;
+    /// some give no id, so one is made; some send arguments as an object.
+    pub(super) fn take(&mut self, value: &Value) -> Result<Option<ToolCallPiece>, TooMany> {
+        let text = |value: &Value| {
+            let text = value.as_str().filter(|text| !text.is_empty());
+            text.map(str::to_owned)
+        };
+        let number = value["index"].as_u64();
+        let id = text(&value["id"]);
+        let name = text(&value["function"]["name"]);
+        let arguments = match &value["function"]["arguments"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let is_same = |begun: &Begun| {
+            let ids_differ = id.is_some() && begun.id.is_some() && id != begun.id;
+            !ids_differ && (number.is_none() || number == begun.number)
+        };
+        // Without a number, a name that comes again begins the next call.
+        let begins_next = name.is_some() && number.is_none() && id.is_none();
+        let known = self.0.iter().rposition(is_same).filter(|_| !begins_next);
+        if let Some(index) = known {
+            let piece = ToolCallPiece {
+                index,
+                begins: None,
+                arguments,
+            };
+            return Ok(Some(piece).filter(|piece| !piece.arguments.is_empty()));
+        }
+        // Arguments of a call that never began can be given to no function.
+        let Some(name) = name else { return Ok(None) };
+        if self.0.len() == CALLS_MAX {
+            return Err(TooMany);
+        }
+        let given = id.clone();
+        self.0.push(Begun { number, id });
+        Ok(Some(ToolCallPiece {
+            index: self.0.len() - 1,
+            begins: Some(CallHead {
+                id: given.unwrap_or_else(|| format!("call_{}", Uuid::now_v7().simple())),
+                name,
+            }),
+            arguments,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The calls that pieces make, as `id name arguments`; ids that were made are `-`.
+    fn calls(pieces: &[Value]) -> Vec<String> {
+        let (mut calls, mut found) = (Calls::default(), Vec::<String>::new());
+        for piece in pieces {
+            let Some(piece) = calls.take(piece).unwrap() else {
+                continue;
+            };
+            if let Some(head) = piece.begins {
+                assert_eq!(piece.index, found.len());
+                let id = if head.id.starts_with("call_0") {
+                    "-"
+                } else {
+                    &head.id
+                };
+                found.push(format!("{id} {} ", head.name));
+            }
+            found[piece.index].push_str(&piece.arguments);
+        }
+        found
+    }
+
+    #[test]
+    fn pieces_with_numbers_are_put_together() {
+        let pieces = [
+            json!({"index": 0, "id": "a", "type": "function", "function": {"name": "add", "arguments": ""}}),
+            json!({"index": 0, "function": {"arguments": "{\"x\":"}}),
+            json!({"index": 1, "id": "b", "function": {"name": "sub", "arguments": "{}"}}),
+            json!({"index": 0, "id": "", "function": {"name": null, "arguments": "1}"}}),
+        ];
+        assert_eq!(calls(&pieces), ["a add {\"x\":1}", "b sub {}"]);
+    }
+
+    #[test]
+    fn calls_without_numbers_or_with_the_same_are_told_apart_by_id_and_name() {
+        let whole = |index: Value, id: &str, name: &str| {
+            let mut call = json!({"id": id, "function": {"name": name, "arguments": {"n": 1}}});
+            if !index.is_null() {
+                call["index"] = index;
+            }
+            call
+        };
+        for index in [Value::Null, json!(0)] {
+            let pieces = [whole(index.clone(), "a", "add"), whole(index, "b", "add")];
+            assert_eq!(calls(&pieces), ["a add {\"n\":1}", "b add {\"n\":1}"]);
+        }
+        let nameless = [
+            json!({"function": {"name": "add", "arguments": "{}"}}),
+            json!({"function": {"name": "sub", "arguments": "{"}}),
+            json!({"function": {"arguments": "}"}}),
+        ];
+        assert_eq!(calls(&nameless), ["- add {}", "- sub {}"]);
+    }
+
+    #[test]
+    fn what_begins_no_call_counts_for_nothing_and_too_many_end_the_answer() {
+        let mut calls = Calls::default();
+        let stray = json!({"index": 3, "function": {"arguments": "{}"}});
+        assert_eq!(calls.take(&stray), Ok(None));
+        for n in 0..CALLS_MAX {
+            let call = json!({"index": n, "id": format!("c{n}"), "function": {"name": "f"}});
+            assert!(calls.take(&call).unwrap().is_some());
+        }
+        let further = json!({"index": CALLS_MAX, "id": "z", "function": {"name": "f"}});
+        assert_eq!(calls.take(&further), Err(TooMany));
+    }
+}

@@ -1,0 +1,428 @@
+//! One call from start to end: the model, what who asked is told meanwhile, and what is written down.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Desk, Plan, ResponseError,
+    conversation::Conversation,
+    draft::{Draft, Event},
+    object::{Fault, IncompleteDetails, Response, ResponseUsage, Status},
+    store::{self, NewRow},
+};
+use crate::{
+    agents::usage::usage_of,
+    db::{Conn, DbError, now},
+    failpoint,
+    ids::TaskId,
+    model::{Delta, ModelError, StopReason, Usage},
+    tasks::{TaskError, TaskOutput, TokenUsage, queue},
+    time::Timestamp,
+};
+
+/// What waits for a client that reads slowly; then the model waits too.
+const PROGRESS_MAX: usize = 64;
+/// Waits for an unavailable model within one call, together: who asked has limits of their own.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
+/// How long a call may go on when the server shuts down.
+const DRAIN: Duration = Duration::from_secs(4);
+
+/// How who asked wants the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// At its end.
+    Whole,
+    /// Event by event.
+    Stream,
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub enum Progress {
+    /// The model has taken the request; at most once.
+    Connected,
+    /// Only of a stream.
+    Event(Event),
+    /// Comes last.
+    Ended(Box<Ended>),
+}
+
+/// The end of a call, once it is written down.
+#[derive(Debug)]
+pub struct Ended {
+    /// Of a failed one: as far as it came.
+    pub response: Response,
+    pub error: Option<ResponseError>,
+}
+
+/// A call on its way. Dropping it ends the model's answer.
+pub struct Call {
+    /// The answer as it begins.
+    pub begun: Response,
+    progress: mpsc::Receiver<Progress>,
+    _open: DropGuard,
+}
+
+impl Call {
+    /// `None` after the end.
+    pub async fn next(&mut self) -> Option<Progress> {
+        self.progress.recv().await
+    }
+}
+
+impl Response {
+    /// The answer that a call which broke off leaves.
+    #[must_use]
+    pub fn failed(self, error: &ResponseError) -> Self {
+        Self {
+            status: Status::Failed,
+            error: Some(Fault {
+                code: match error {
+                    ResponseError::Model(ModelError::RateLimited { .. }) => "rate_limit_exceeded",
+                    ResponseError::Refused(..) | ResponseError::ContextTooLarge { .. } => {
+                        "invalid_prompt"
+                    }
+                    _ => "server_error",
+                },
+                message: error.public_text(),
+            }),
+            ..self
+        }
+    }
+}
+
+/// How a model's answer ended.
+struct Answered {
+    reason: StopReason,
+    usage: Option<Usage>,
+}
+
+/// A call that is being worked on.
+struct Job {
+    desk: Arc<Desk>,
+    plan: Plan,
+    delivery: Delivery,
+    progress: mpsc::Sender<Progress>,
+    draft: Draft,
+    attempt: i64,
+    is_connected: bool,
+    started_at: Timestamp,
+}
+
+impl Desk {
+    /// Begins a call.
+    ///
+    /// # Errors
+    /// `Busy` when as many run as may.
+    pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| ResponseError::Busy)?;
+        let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
+        let open = CancellationToken::new();
+        let begun = plan.response.clone();
+        let job = Job {
+            desk: Arc::clone(self),
+            plan,
+            delivery,
+            progress,
+            draft: Draft::default(),
+            attempt: 0,
+            is_connected: false,
+            started_at: now(),
+        };
+        let gone = open.clone();
+        self.tracker.spawn(async move {
+            job.work(gone).await;
+            drop(place);
+        });
+        Ok(Call {
+            begun,
+            progress: receiver,
+            _open: open.drop_guard(),
+        })
+    }
+}
+
+impl Job {
+    async fn work(mut self, gone: CancellationToken) {
+        let shutdown = self.desk.shutdown.clone();
+        let stopping = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(DRAIN).await;
+        };
+        let answered = tokio::select! {
+            biased;
+            () = gone.cancelled() => Err(ResponseError::Gone),
+            () = stopping => Err(ResponseError::Stopping),
+            answered = self.answer() => answered,
+        };
+        let usage = self.usage(answered.as_ref().ok().and_then(|answered| answered.usage));
+        let (response, error) = match answered {
+            Ok(answered) => self.complete(&answered, &usage).await,
+            Err(error) => self.give_up(error, usage).await,
+        };
+        let ended = Ended { response, error };
+        // Nobody may be there any more to be told.
+        drop(self.tell(Progress::Ended(Box::new(ended))).await);
+    }
+
+    /// Tells who asked; a client that reads nothing for as long as a model may be silent counts as gone.
+    async fn tell(&self, progress: Progress) -> Result<(), ResponseError> {
+        let sent = tokio::time::timeout(self.desk.task_timeout, self.progress.send(progress)).await;
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(ResponseError::Gone),
+        }
+    }
+
+    async fn tell_all(&self, events: Vec<Event>) -> Result<(), ResponseError> {
+        if self.delivery == Delivery::Stream {
+            for event in events {
+                self.tell(Progress::Event(event)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls the model until it answers, again after short waits while it has said nothing.
+    async fn answer(&mut self) -> Result<Answered, ResponseError> {
+        let mut delays = self.desk.retry_delays.clone().into_iter();
+        let mut waited = Duration::ZERO;
+        let mut shortened = false;
+        loop {
+            self.attempt += 1;
+            let error = match self.call().await {
+                Ok(answered) => return Ok(answered),
+                Err(error) => error,
+            };
+            metrics::counter!("openvibe_model_errors_total").increment(1);
+            tracing::info!(response.id = %self.plan.response.id, attempt = self.attempt, error = ?error, "a model call failed");
+            let ResponseError::Model(failed) = error else {
+                return Err(error);
+            };
+            let may_retry = self.draft.is_empty();
+            match failed {
+                ModelError::Unavailable(_) | ModelError::Broken(_) if may_retry => {
+                    let delay = delays
+                        .next()
+                        .filter(|delay| waited + *delay <= RETRY_WAIT_MAX);
+                    let Some(delay) = delay else {
+                        return Err(ResponseError::Model(failed));
+                    };
+                    tokio::time::sleep(delay).await;
+                    waited += delay;
+                }
+                ModelError::ContextTooLarge if may_retry => {
+                    if shortened || self.plan.response.truncation != "auto" || !self.shorten() {
+                        return Err(self.too_large());
+                    }
+                    shortened = true;
+                }
+                ModelError::ContextTooLarge => return Err(self.too_large()),
+                ModelError::BadRequest(detail) => return Err(self.refused(&detail)),
+                other => return Err(ResponseError::Model(other)),
+            }
+        }
+    }
+
+    fn too_large(&self) -> ResponseError {
+        ResponseError::ContextTooLarge {
+            tokens: self.plan.prompt_tokens,
+            window: self.desk.provider.context_window(&self.plan.request.model),
+        }
+    }
+
+    fn refused(&self, detail: &str) -> ResponseError {
+        let is_about_tools =
+            !self.plan.request.tools.is_empty() && detail.to_lowercase().contains("tool");
+        let text = format!(
+            "the model `{}` refused the request: {detail}",
+            self.plan.request.model
+        );
+        ResponseError::Refused(text, if is_about_tools { "tools" } else { "" })
+    }
+
+    /// Leaves out the older half of the conversation; whether there was anything to leave out.
+    fn shorten(&mut self) -> bool {
+        let mut conversation = Conversation {
+            system: Vec::new(),
+            turns: std::mem::take(&mut self.plan.request.turns),
+        };
+        let before = (conversation.turns.len(), conversation.tokens());
+        conversation.shorten(before.1 / 2);
+        let is_shorter = conversation.tokens() < before.1;
+        self.plan.request.turns = conversation.turns;
+        is_shorter
+    }
+
+    /// One call of the model, and what comes of it.
+    async fn call(&mut self) -> Result<Answered, ResponseError> {
+        let desk = Arc::clone(&self.desk);
+        let started = Instant::now();
+        let deadline = started + desk.attempt_max;
+        let silent = |_| ResponseError::Timeout;
+        let patience = deadline.min(started + desk.task_timeout);
+        let connecting = desk.provider.stream(self.plan.request.clone());
+        let connected = tokio::time::timeout_at(patience, connecting).await;
+        let mut stream = connected.map_err(silent)?.map_err(ResponseError::Model)?;
+        if !std::mem::replace(&mut self.is_connected, true) {
+            self.tell(Progress::Connected).await?;
+        }
+        let (mut stopped, mut usage) = (None, None);
+        let mut patience = patience;
+        while let Some(delta) = tokio::time::timeout_at(patience, stream.next())
+            .await
+            .map_err(silent)?
+        {
+            let events = match delta.map_err(ResponseError::Model)? {
+                Delta::Text(piece) => self.draft.say(&piece),
+                Delta::ToolCall(piece) => self.draft.call(piece),
+                Delta::Usage(counted) => {
+                    usage = Some(counted);
+                    continue;
+                }
+                Delta::Stop(reason) => {
+                    stopped = Some(reason);
+                    continue;
+                }
+                Delta::Alive => continue,
+            };
+            failpoint!("response_piece");
+            self.tell_all(events).await?;
+            patience = deadline.min(Instant::now() + desk.task_timeout);
+        }
+        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
+        let reason = stopped.ok_or_else(|| {
+            ResponseError::Model(ModelError::Broken("it ended in the middle".to_owned()))
+        })?;
+        if self.draft.is_empty() {
+            return Err(ResponseError::Model(ModelError::Empty));
+        }
+        Ok(Answered { reason, usage })
+    }
+
+    fn usage(&self, counted: Option<Usage>) -> (TokenUsage, Option<Usage>) {
+        let usage = usage_of(
+            self.desk.provider.as_ref(),
+            &self.plan.request.model,
+            counted,
+            self.plan.prompt_tokens,
+            &self.draft.text(),
+        );
+        (usage, counted)
+    }
+
+    /// Ends the items, and writes down answer and task before who asked is told, so that it can be continued at once.
+    async fn complete(
+        &mut self,
+        answered: &Answered,
+        (usage, counted): &(TokenUsage, Option<Usage>),
+    ) -> (Response, Option<ResponseError>) {
+        let is_cut = answered.reason == StopReason::Length;
+        let status = if is_cut {
+            Status::Incomplete
+        } else {
+            Status::Completed
+        };
+        let events = self.draft.end(status);
+        let response = Response {
+            status,
+            completed_at: (!is_cut).then(|| now().unix_s()),
+            incomplete_details: is_cut.then_some(IncompleteDetails {
+                reason: "max_output_tokens",
+            }),
+            output: self.draft.items().to_vec(),
+            usage: Some(ResponseUsage::new(usage, *counted)),
+            ..self.plan.response.clone()
+        };
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
+            .increment(usage.input_tokens.unsigned_abs());
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
+            .increment(usage.output_tokens.unsigned_abs());
+        // Who went away meanwhile has been answered as far as the model is concerned.
+        drop(self.tell_all(events).await);
+        failpoint!("response_answered");
+        let output = TaskOutput {
+            response_id: Some(response.id),
+            response_length: i64::try_from(self.draft.text().encode_utf16().count())
+                .unwrap_or(i64::MAX),
+            ..TaskOutput::default()
+        };
+        let task = queue::Call {
+            output: Some(output),
+            usage: Some(usage.clone()),
+            ..self.task("completed")
+        };
+        let row = self.plan.kept.and_then(|kept| {
+            Some(NewRow {
+                id: response.id,
+                previous: response.previous_response_id,
+                input: self.plan.input.clone(),
+                response: serde_json::to_value(&response).ok()?,
+                kept,
+            })
+        });
+        match self.record(task, row).await {
+            Ok(()) => (response, None),
+            Err(e) => {
+                let error = ResponseError::Db(e);
+                (response.failed(&error), Some(error))
+            }
+        }
+    }
+
+    /// Writes down what was used for nothing.
+    async fn give_up(
+        &mut self,
+        error: ResponseError,
+        (usage, _): (TokenUsage, Option<Usage>),
+    ) -> (Response, Option<ResponseError>) {
+        let is_gone = matches!(error, ResponseError::Gone);
+        let has_used = is_gone || !self.draft.is_empty();
+        let task = queue::Call {
+            usage: has_used.then_some(usage),
+            error: (!is_gone).then(|| TaskError {
+                code: error.task_code().to_owned(),
+                message: error.public_text(),
+            }),
+            ..self.task(if is_gone { "cancelled" } else { "failed" })
+        };
+        if let Err(e) = self.record(task, None).await {
+            tracing::error!(error = %e, "the usage of a call could not be recorded");
+        }
+        self.draft.end(Status::Incomplete);
+        let response = Response {
+            output: self.draft.items().to_vec(),
+            ..self.plan.response.clone()
+        };
+        (response.failed(&error), Some(error))
+    }
+
+    fn task(&self, status: &'static str) -> queue::Call {
+        queue::Call {
+            id: TaskId::new(),
+            workspace: self.plan.workspace,
+            kind: "response",
+            status,
+            agent: self.plan.agent,
+            requested_by: self.plan.user,
+            attempt: self.attempt.max(1),
+            output: None,
+            usage: None,
+            error: None,
+            started_at: self.started_at,
+        }
+    }
+
+    async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), DbError> {
+        self.desk
+            .db
+            .write(self.plan.workspace.0, async move |c: &mut Conn| {
+                store::record(c, &task, row.as_ref()).await
+            })
+            .await
+    }
+}

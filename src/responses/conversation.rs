@@ -1,0 +1,304 @@
+//! A conversation as the model is sent it: items become turns that alternate, from `User` to `User`, and fit its window.
+
+use std::collections::BTreeSet;
+
+use super::{
+    ResponseError,
+    items::{Item, Speaker},
+};
+use crate::{
+    agents::prompt::estimate_tokens,
+    model::{FunctionTool, Role, ToolCall, ToolResult, Turn},
+};
+
+/// Before a conversation that would begin with the assistant (PROTOCOL §5).
+const LEFT_OUT: &str = "(Earlier messages are left out.)";
+/// Tokens that a call and a result take beside their texts (AGENT-PLATFORM §4).
+const CALL_TOKENS: u64 = 50;
+const RESULT_TOKENS: u64 = 30;
+/// Kept free for the answer where the request sets no limit: a quarter of the window, at most this.
+const RESERVE_TOKENS_MAX: u64 = 4_000;
+
+/// What the model is sent of items.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Conversation {
+    /// What the system or a developer says, wherever it stood: chat templates take it at the beginning only.
+    pub system: Vec<String>,
+    pub turns: Vec<Turn>,
+}
+
+/// The conversation that stored items (`before`) and new ones make.
+///
+/// # Errors
+/// `Invalid` for calls without a result, results without a call, and when nobody says anything.
+pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, ResponseError> {
+    let all = || before.iter().chain(new);
+    let mut open = BTreeSet::new();
+    for item in all() {
+        match item {
+            Item::FunctionCall { call_id, .. } if !open.insert(call_id.as_str()) => {
+                let text = format!("two calls have the call_id `{call_id}`");
+                return Err(ResponseError::invalid("input", text));
+            }
+            _ => {}
+        }
+    }
+    for item in all() {
+        if let Item::FunctionCallOutput { call_id, .. } = item
+            && !open.remove(call_id.as_str())
+        {
+            let text = format!(
+                "there is no function call `{call_id}` for this output, or it has one already"
+            );
+            return Err(ResponseError::invalid("input", text));
+        }
+    }
+    if let Some(call_id) = open.first() {
+        let text = format!("the function call `{call_id}` has no function_call_output");
+        return Err(ResponseError::invalid("input", text));
+    }
+    let mut conversation = Conversation {
+        system: Vec::new(),
+        turns: Vec::new(),
+    };
+    for item in all() {
+        conversation.add(item);
+    }
+    conversation.begin_with_user();
+    if conversation.turns.is_empty() {
+        return Err(ResponseError::invalid(
+            "input",
+            "input has no message of the user to answer",
+        ));
+    }
+    Ok(conversation)
+}
+
+impl Conversation {
+    fn turn(&mut self, role: Role) -> &mut Turn {
+        if self.turns.last().is_none_or(|turn| turn.role != role) {
+            self.turns.push(Turn::new(role, ""));
+        }
+        let last = self.turns.len() - 1;
+        &mut self.turns[last]
+    }
+
+    fn add(&mut self, item: &Item) {
+        match item {
+            Item::Message { text, .. } if text.trim().is_empty() => {}
+            Item::Message {
+                role: Speaker::System,
+                text,
+            } => self.system.push(text.clone()),
+            Item::Message { role, text } => {
+                let role = match role {
+                    Speaker::Assistant => Role::Assistant,
+                    _ => Role::User,
+                };
+                let turn = self.turn(role);
+                if !turn.content.is_empty() {
+                    turn.content.push_str("\n\n");
+                }
+                turn.content.push_str(text);
+            }
+            Item::FunctionCall {
+                call_id,
+                name,
+                arguments,
+            } => self.turn(Role::Assistant).calls.push(ToolCall {
+                id: call_id.clone(),
+                name: name.clone(),
+                arguments: arguments.clone(),
+            }),
+            Item::FunctionCallOutput { call_id, output } => {
+                self.turn(Role::User).results.push(ToolResult {
+                    call_id: call_id.clone(),
+                    content: output.clone(),
+                });
+            }
+        }
+    }
+
+    fn begin_with_user(&mut self) {
+        if self
+            .turns
+            .first()
+            .is_some_and(|turn| turn.role == Role::Assistant)
+        {
+            self.turns.insert(0, Turn::new(Role::User, LEFT_OUT));
+        }
+    }
+
+    /// Estimated.
+    pub(super) fn tokens(&self) -> u64 {
+        self.turns.iter().map(turn_tokens).sum()
+    }
+
+    /// Leaves out the oldest turns until at most `tokens_max` are left; the last turn always stays. Calls go with their
+    /// results.
+    pub(super) fn shorten(&mut self, tokens_max: u64) {
+        let mut tokens = self.tokens();
+        let mut from = 0;
+        while tokens > tokens_max && from + 1 < self.turns.len() {
+            tokens -= turn_tokens(&self.turns[from]);
+            from += 1;
+            // What is left must not begin with results whose calls are gone.
+            while from + 1 < self.turns.len() && !self.turns[from].results.is_empty() {
+                tokens -= turn_tokens(&self.turns[from]);
+                from += 1;
+            }
+        }
+        // The last turn answers calls: they have to stay before it.
+        if from + 1 == self.turns.len() && from > 0 && !self.turns[from].results.is_empty() {
+            from -= 1;
+        }
+        self.turns.drain(..from);
+        self.begin_with_user();
+    }
+}
+
+fn turn_tokens(turn: &Turn) -> u64 {
+    let calls = turn
+        .calls
+        .iter()
+        .map(|call| CALL_TOKENS + estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
+    let results = turn
+        .results
+        .iter()
+        .map(|result| RESULT_TOKENS + estimate_tokens(&result.content));
+    estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
+}
+
+/// Estimated, of what the model is told about functions.
+pub(super) fn tool_tokens(functions: &[FunctionTool]) -> u64 {
+    functions
+        .iter()
+        .map(|tool| {
+            let parameters = tool.parameters.as_ref().map(ToString::to_string);
+            CALL_TOKENS
+                + estimate_tokens(tool.description.as_deref().unwrap_or_default())
+                + estimate_tokens(parameters.as_deref().unwrap_or_default())
+        })
+        .sum()
+}
+
+/// Tokens of a window that a prompt may take; the rest is kept for the answer.
+pub(super) fn prompt_tokens_max(window: u64, output_tokens_max: Option<u32>) -> u64 {
+    let quarter = (window / 4).min(RESERVE_TOKENS_MAX);
+    let reserve = output_tokens_max.map_or(quarter, u64::from).max(quarter);
+    // A limit as large as the window leaves half of it.
+    window - reserve.min(window / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(role: Speaker, text: &str) -> Item {
+        Item::Message {
+            role,
+            text: text.to_owned(),
+        }
+    }
+
+    fn call(id: &str) -> Item {
+        Item::FunctionCall {
+            call_id: id.to_owned(),
+            name: "f".to_owned(),
+            arguments: "{}".to_owned(),
+        }
+    }
+
+    fn output(id: &str) -> Item {
+        Item::FunctionCallOutput {
+            call_id: id.to_owned(),
+            output: format!("of {id}"),
+        }
+    }
+
+    /// Each turn as `u` or `a`, the ids of its results, its text, and the ids of its calls.
+    fn shown(conversation: &Conversation) -> Vec<String> {
+        let turn = |turn: &Turn| {
+            let role = if turn.role == Role::User { "u" } else { "a" };
+            let calls: Vec<&str> = turn.calls.iter().map(|call| call.id.as_str()).collect();
+            let results: Vec<&str> = turn.results.iter().map(|r| r.call_id.as_str()).collect();
+            let (calls, results) = (calls.join(""), results.join(""));
+            [role, &results, &turn.content, &calls].join("|")
+        };
+        conversation.turns.iter().map(turn).collect()
+    }
+
+    #[test]
+    fn items_become_turns_that_alternate() {
+        let before = [
+            says(Speaker::System, "Be brief."),
+            says(Speaker::User, "One"),
+            says(Speaker::User, "Two"),
+            says(Speaker::Assistant, "Wait"),
+            call("a"),
+            call("b"),
+        ];
+        let new = [output("a"), output("b"), says(Speaker::User, "Well?")];
+        let conversation = converse(&before, &new).unwrap();
+        assert_eq!(
+            shown(&conversation),
+            ["u||One\n\nTwo|", "a||Wait|ab", "u|ab|Well?|"]
+        );
+        assert_eq!(conversation.system, ["Be brief."]);
+        let answered = [says(Speaker::Assistant, "Hi"), says(Speaker::User, "Yes?")];
+        assert_eq!(
+            shown(&converse(&[], &answered).unwrap()),
+            ["u||(Earlier messages are left out.)|", "a||Hi|", "u||Yes?|"]
+        );
+    }
+
+    #[test]
+    fn calls_and_outputs_belong_together() {
+        for items in [
+            vec![output("a")],
+            vec![call("a")],
+            vec![call("a"), call("a"), output("a")],
+            vec![call("a"), output("a"), output("a")],
+            vec![says(Speaker::System, "Only this.")],
+        ] {
+            assert!(converse(&[], &items).is_err(), "{items:?}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_turns_go_first_and_calls_with_their_outputs() {
+        let long = "x".repeat(400);
+        let items = [
+            says(Speaker::User, &long),
+            call("a"),
+            output("a"),
+            says(Speaker::Assistant, "Done"),
+            says(Speaker::User, "Next"),
+        ];
+        let mut conversation = converse(&[], &items).unwrap();
+        conversation.shorten(60);
+        assert_eq!(
+            shown(&conversation),
+            [
+                "u||(Earlier messages are left out.)|",
+                "a||Done|",
+                "u||Next|"
+            ]
+        );
+        let open = [says(Speaker::User, &long), call("a"), output("a")];
+        let mut conversation = converse(&[], &open).unwrap();
+        conversation.shorten(10);
+        assert_eq!(
+            shown(&conversation),
+            ["u||(Earlier messages are left out.)|", "a|||a", "u|a||"]
+        );
+    }
+
+    #[test]
+    fn a_part_of_the_window_is_kept_for_the_answer() {
+        assert_eq!(prompt_tokens_max(100_000, None), 96_000);
+        assert_eq!(prompt_tokens_max(8_000, None), 6_000);
+        assert_eq!(prompt_tokens_max(100_000, Some(8_000)), 92_000);
+        assert_eq!(prompt_tokens_max(8_000, Some(8_000)), 4_000);
+    }
+}

@@ -1,0 +1,327 @@
+//! The body of `POST /v1/responses`, and which values of it are understood.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ResponseError;
+
+/// In the units of the metadata of agents: UTF-16.
+const METADATA_PAIRS_MAX: usize = 16;
+const METADATA_UNITS_MAX: usize = 512;
+const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
+/// UTF-8 bytes, as of an agent's.
+const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
+const LABEL_UNITS_MAX: usize = 512;
+/// What may be asked to be included without effect: it belongs to items that never come.
+const INCLUDES: [&str; 7] = [
+    "reasoning.encrypted_content",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+];
+
+/// A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateResponse {
+    /// A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is
+    /// read over. Images and files are refused.
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Value>,
+    /// A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs.
+    pub model: Option<String>,
+    /// `agent_…`, an agent's name, or `main`.
+    pub agent_id: Option<String>,
+    /// Takes the place of the agent's own instructions. What the workspace requires always comes first.
+    pub instructions: Option<String>,
+    /// Tool objects of the Responses API. Only functions are told to the model.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub tools: Option<Vec<Value>>,
+    /// `none`, `auto`, `required`, or `{"type":"function","name":…}`.
+    #[schema(value_type = Option<Object>)]
+    pub tool_choice: Option<Value>,
+    pub parallel_tool_calls: Option<bool>,
+    /// 0 to 2.
+    pub temperature: Option<f64>,
+    /// 0 to 1.
+    pub top_p: Option<f64>,
+    /// 1 to 1,000,000.
+    pub max_output_tokens: Option<u32>,
+    pub stream: Option<bool>,
+    /// Accepted.
+    #[schema(value_type = Option<Object>)]
+    pub stream_options: Option<Value>,
+    /// Whether the answer is kept, so that it can be read and continued; yes unless the agent says otherwise.
+    pub store: Option<bool>,
+    /// The answer that this continues: its conversation comes first, and its agent and version answer again unless the
+    /// request names another agent.
+    pub previous_response_id: Option<String>,
+    /// At most 16 pairs; keys and values of at most 512 characters.
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused.
+    pub truncation: Option<String>,
+    /// `{"format":{"type":"text"}}`.
+    #[schema(value_type = Option<Object>)]
+    pub text: Option<Value>,
+    /// Given back.
+    pub user: Option<String>,
+    /// False.
+    pub background: Option<bool>,
+    /// Accepted.
+    pub include: Option<Vec<String>>,
+    /// Accepted without values.
+    #[schema(value_type = Option<Object>)]
+    pub reasoning: Option<Value>,
+    /// `auto` or `default`.
+    pub service_tier: Option<String>,
+    /// Accepted.
+    pub safety_identifier: Option<String>,
+    /// Accepted.
+    pub prompt_cache_key: Option<String>,
+    /// Accepted.
+    pub prompt_cache_retention: Option<String>,
+    /// Accepted: it limits tools that the server runs, and it runs none.
+    pub max_tool_calls: Option<u32>,
+    /// 0.
+    pub top_logprobs: Option<u32>,
+    /// Null.
+    #[schema(value_type = Option<Object>)]
+    pub conversation: Option<Value>,
+    /// Null.
+    #[schema(value_type = Option<Object>)]
+    pub prompt: Option<Value>,
+}
+
+fn units(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+/// Whether it holds nothing but these fields, and no other field than null ones.
+fn has_only(value: &Value, fields: &[&str]) -> bool {
+    value.as_object().is_some_and(|object| {
+        object
+            .iter()
+            .all(|(field, value)| value.is_null() || fields.contains(&field.as_str()))
+    })
+}
+
+impl CreateResponse {
+    pub fn wants_stream(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+
+    /// `auto` or `disabled`.
+    pub(super) fn truncation(&self) -> &'static str {
+        if self.truncation.as_deref() == Some("auto") {
+            "auto"
+        } else {
+            "disabled"
+        }
+    }
+
+    /// Checks each value by itself; `input` and `tools` are read later.
+    ///
+    /// # Errors
+    /// `Invalid` or `Unsupported` with the field.
+    pub(super) fn check(&self) -> Result<(), ResponseError> {
+        self.check_values()?;
+        self.check_support()
+    }
+
+    fn check_values(&self) -> Result<(), ResponseError> {
+        let invalid = |param: &str, text: String| Err(ResponseError::invalid(param, text));
+        let within = |value: Option<f64>, max: f64| value.is_none_or(|v| (0.0..=max).contains(&v));
+        if !within(self.temperature, 2.0) {
+            return invalid("temperature", "temperature is from 0 to 2".to_owned());
+        }
+        if !within(self.top_p, 1.0) {
+            return invalid("top_p", "top_p is from 0 to 1".to_owned());
+        }
+        if self
+            .max_output_tokens
+            .is_some_and(|n| !(1..=OUTPUT_TOKENS_MAX).contains(&n))
+        {
+            let text = format!("max_output_tokens is from 1 to {OUTPUT_TOKENS_MAX}");
+            return invalid("max_output_tokens", text);
+        }
+        if let Some(text) = &self.instructions
+            && text.len() > INSTRUCTIONS_BYTES_MAX
+        {
+            let text = format!(
+                "the instructions are {} bytes; the limit is {INSTRUCTIONS_BYTES_MAX}",
+                text.len()
+            );
+            return invalid("instructions", text);
+        }
+        let metadata = self.metadata.as_ref();
+        if metadata.is_some_and(|pairs| pairs.len() > METADATA_PAIRS_MAX) {
+            let text = format!("metadata has at most {METADATA_PAIRS_MAX} pairs");
+            return invalid("metadata", text);
+        }
+        if metadata.into_iter().flatten().any(|(key, value)| {
+            key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX
+        }) {
+            let text =
+                format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters");
+            return invalid("metadata", text);
+        }
+        for (param, value) in [
+            ("model", &self.model),
+            ("agent_id", &self.agent_id),
+            ("user", &self.user),
+            ("safety_identifier", &self.safety_identifier),
+            ("prompt_cache_key", &self.prompt_cache_key),
+        ] {
+            let fits = |text: &String| !text.trim().is_empty() && units(text) <= LABEL_UNITS_MAX;
+            if !value.as_ref().is_none_or(fits) {
+                let text = format!("`{param}` has 1 to {LABEL_UNITS_MAX} characters");
+                return invalid(param, text);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_support(&self) -> Result<(), ResponseError> {
+        let refuse = |param: &str, text: &str| Err(ResponseError::unsupported(param, text));
+        let is_one = |value: &Option<String>, known: &[&str]| {
+            value.as_deref().is_none_or(|value| known.contains(&value))
+        };
+        if self.background == Some(true) {
+            return refuse(
+                "background",
+                "background responses are not supported: wait for the answer, or stream it",
+            );
+        }
+        if !is_one(&self.truncation, &["auto", "disabled"]) {
+            return refuse("truncation", "truncation is auto or disabled");
+        }
+        if !is_one(&self.service_tier, &["auto", "default"]) {
+            return refuse("service_tier", "service_tier is auto or default");
+        }
+        if !is_one(
+            &self.prompt_cache_retention,
+            &["in_memory", "in-memory", "24h"],
+        ) {
+            return refuse(
+                "prompt_cache_retention",
+                "prompt_cache_retention is in_memory or 24h",
+            );
+        }
+        if self.top_logprobs.unwrap_or(0) > 0 {
+            return refuse("top_logprobs", "log probabilities are not supported");
+        }
+        if self.conversation.is_some() {
+            return refuse(
+                "conversation",
+                "conversations are not supported: use previous_response_id",
+            );
+        }
+        if self.prompt.is_some() {
+            return refuse("prompt", "stored prompts are not supported: use an agent");
+        }
+        let includes = self.include.iter().flatten();
+        if let Some(other) = includes
+            .into_iter()
+            .find(|name| !INCLUDES.contains(&name.as_str()))
+        {
+            return refuse("include", &format!("`{other}` cannot be included"));
+        }
+        if self
+            .reasoning
+            .as_ref()
+            .is_some_and(|value| !has_only(value, &[]))
+        {
+            return refuse(
+                "reasoning",
+                "reasoning cannot be set here: the model's own default counts",
+            );
+        }
+        if self
+            .stream_options
+            .as_ref()
+            .is_some_and(|value| !has_only(value, &["include_obfuscation"]))
+        {
+            return refuse(
+                "stream_options",
+                "stream_options takes include_obfuscation only",
+            );
+        }
+        if let Some(text) = &self.text {
+            if !has_only(text, &["format", "verbosity"]) {
+                return refuse("text", "text takes a format");
+            }
+            if !matches!(text["verbosity"].as_str(), None | Some("medium")) {
+                return refuse("text.verbosity", "text.verbosity is medium");
+            }
+            let kind = &text["format"]["type"];
+            if !(text["format"].is_null() || kind == "text") {
+                return refuse(
+                    "text.format",
+                    "only text.format {\"type\":\"text\"} is supported: ask for JSON in the instructions, or use a function",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(body: Value) -> Result<(), String> {
+        let form: CreateResponse = serde_json::from_value(body).unwrap();
+        form.check().map_err(|e| match e {
+            ResponseError::Invalid(_, param) | ResponseError::Unsupported(_, param) => param,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn what_libraries_send_by_default_is_accepted() {
+        let all = json!({"truncation": "auto", "text": {"format": {"type": "text"}, "verbosity": null}, "include": [],
+            "reasoning": {"effort": null, "summary": null}, "service_tier": "auto", "background": false, "prompt": null,
+            "conversation": null, "top_logprobs": 0, "stream_options": {"include_obfuscation": false}, "max_tool_calls": 3,
+            "prompt_cache_key": "k", "safety_identifier": "s", "user": "u", "metadata": {}});
+        assert_eq!(check(all), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_is_not_understood_is_named() {
+        for (body, param) in [
+            (json!({"temperature": 2.1}), "temperature"),
+            (json!({"top_p": -0.1}), "top_p"),
+            (json!({"max_output_tokens": 0}), "max_output_tokens"),
+            (json!({"metadata": {"": "x"}}), "metadata"),
+            (json!({"metadata": {"k": "x".repeat(513)}}), "metadata"),
+            (json!({"background": true}), "background"),
+            (json!({"truncation": "sometimes"}), "truncation"),
+            (json!({"service_tier": "flex"}), "service_tier"),
+            (json!({"top_logprobs": 1}), "top_logprobs"),
+            (json!({"conversation": "conv_1"}), "conversation"),
+            (json!({"prompt": {"id": "p"}}), "prompt"),
+            (
+                json!({"include": ["message.output_text.logprobs"]}),
+                "include",
+            ),
+            (json!({"reasoning": {"effort": "high"}}), "reasoning"),
+            (json!({"stream_options": {"x": 1}}), "stream_options"),
+            (
+                json!({"text": {"format": {"type": "json_schema"}}}),
+                "text.format",
+            ),
+            (json!({"text": {"verbosity": "low"}}), "text.verbosity"),
+            (json!({"model": ""}), "model"),
+            (json!({"agent_id": " "}), "agent_id"),
+        ] {
+            assert_eq!(check(body), Err(param.to_owned()));
+        }
+    }
+}

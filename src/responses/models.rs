@@ -1,0 +1,104 @@
+//! The models that a client may name: agents, and the one that runs by default.
+
+use serde::Serialize;
+
+use super::{Desk, ResponseError, plan::AGENT_PREFIX};
+use crate::{
+    agents::profiles::{self, AccessControl},
+    auth::{Actor, Scope},
+    db::{Conn, Json},
+    time::Timestamp,
+};
+
+/// Agents that one list shows.
+const AGENTS_MAX: i64 = 1_000;
+
+/// A model of the Models API.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct Model {
+    /// `agent:NAME`, or the provider's name of a model.
+    pub id: String,
+    /// Always `model`.
+    pub object: &'static str,
+    /// Seconds since 1970; 0 for a model of the provider.
+    pub created: i64,
+    /// `openvibe` for an agent, else the provider.
+    pub owned_by: String,
+}
+
+fn of_agent(name: &str, created_at: Timestamp) -> Model {
+    Model {
+        id: format!("{AGENT_PREFIX}{name}"),
+        object: "model",
+        created: created_at.unix_s(),
+        owned_by: "openvibe".to_owned(),
+    }
+}
+
+impl Desk {
+    async fn default_model(&self) -> Model {
+        Model {
+            id: self.provider.choose_model(None).await,
+            object: "model",
+            created: 0,
+            owned_by: self.provider.name().to_owned(),
+        }
+    }
+}
+
+/// The agents that the actor may use and that can be mentioned, oldest first, then the model that runs by default.
+///
+/// # Errors
+/// What `Actor::require` says.
+pub async fn list_models(desk: &Desk, actor: &Actor) -> Result<Vec<Model>, ResponseError> {
+    actor.require(Scope::AgentsUse)?;
+    let mut c = desk.db.read().await?;
+    let agents: Vec<(String, Timestamp, Option<Json<AccessControl>>)> = c
+        .q("select name, created_at, access from agents where workspace_id = $1 and status = 'active' and mentionable and not is_system \
+            order by id limit $2")
+        .bind(actor.workspace)
+        .bind(AGENTS_MAX)
+        .all()
+        .await?;
+    let mut models: Vec<Model> = agents
+        .iter()
+        .filter(|(_, _, access)| profiles::may_use(access.as_ref().map(|lists| &lists.0), actor))
+        .map(|(name, created_at, _)| of_agent(name, *created_at))
+        .collect();
+    drop(c);
+    models.push(desk.default_model().await);
+    Ok(models)
+}
+
+/// One of the list.
+///
+/// # Errors
+/// `ModelNotFound`, or what `Actor::require` says.
+pub async fn find_model(desk: &Desk, actor: &Actor, id: &str) -> Result<Model, ResponseError> {
+    actor.require(Scope::AgentsUse)?;
+    let absent = || ResponseError::ModelNotFound(id.to_owned());
+    if let Some(name) = id.strip_prefix(AGENT_PREFIX) {
+        let mut c = desk.db.read().await?;
+        let found = find_agent(&mut c, actor, name).await?;
+        return found.ok_or_else(absent);
+    }
+    Some(desk.default_model().await)
+        .filter(|model| model.id == id)
+        .ok_or_else(absent)
+}
+
+async fn find_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    name: &str,
+) -> Result<Option<Model>, ResponseError> {
+    let Some(agent) = profiles::find_usable(c, actor, name).await? else {
+        return Ok(None);
+    };
+    let row: Option<(String, Timestamp)> = c
+        .q("select name, created_at from agents where id = $1 and mentionable")
+        .bind(agent.id)
+        .opt()
+        .await?;
+    Ok(row.map(|(name, created_at)| of_agent(&name, created_at)))
+}

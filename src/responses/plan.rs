@@ -1,0 +1,304 @@
+//! What a request comes to: who answers, with which model, tools and conversation, and whether the answer is kept.
+
+use std::time::Duration;
+
+use super::{
+    CreateResponse, Desk, ResponseError,
+    agent::{self, Asked},
+    chain::{self, Before, Previous},
+    conversation::{Conversation, converse, prompt_tokens_max, tool_tokens},
+    items::{Item, read_input},
+    object::{Response, Status, TextConfig, TextFormat},
+    tools::{self, Tool, offer, read_tools},
+};
+use crate::{
+    agents::{profiles, prompt::estimate_tokens},
+    auth::{Actor, Scope},
+    db::{Conn, now},
+    ids::{AgentId, ResponseId, UserId, WorkspaceId},
+    model::ChatRequest,
+};
+
+/// How long answers are kept where no agent says otherwise.
+const KEPT_DAYS: u32 = 30;
+/// Longer is no different from for ever.
+const KEPT_DAYS_MAX: u32 = 36_500;
+const DAY: Duration = Duration::from_hours(24);
+/// Begins the name of a model that is an agent.
+pub(super) const AGENT_PREFIX: &str = "agent:";
+
+/// A call that is ready to be made.
+pub struct Plan {
+    pub(super) workspace: WorkspaceId,
+    pub(super) user: UserId,
+    pub(super) agent: Option<(AgentId, i64)>,
+    pub(super) request: ChatRequest,
+    /// Estimated.
+    pub(super) prompt_tokens: u64,
+    /// What the request brought.
+    pub(super) input: Vec<Item>,
+    /// For how long the answer is kept; `None`: not at all.
+    pub(super) kept: Option<Duration>,
+    /// The answer as it begins.
+    pub(super) response: Response,
+}
+
+/// The agent that a request names, and in which field.
+fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, ResponseError> {
+    let by_model = form
+        .model
+        .as_deref()
+        .and_then(|model| model.strip_prefix(AGENT_PREFIX));
+    match (form.agent_id.as_deref(), by_model) {
+        (Some(id), Some(name)) if id != name => Err(ResponseError::invalid(
+            "model",
+            "agent_id and model name two agents: leave one out",
+        )),
+        (Some(id), _) => Ok(Some((id, "agent_id"))),
+        (None, Some(name)) => Ok(Some((name, "model"))),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The agent and the version that answer: the one that is named, else that of the answer before; the version of the answer
+/// before where it is the same agent.
+async fn choose_agent(
+    c: &mut Conn,
+    actor: &Actor,
+    form: &CreateResponse,
+    previous: Option<&Previous>,
+) -> Result<Option<Asked>, ResponseError> {
+    let pinned =
+        previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
+    let (name, param) = match (named_agent(form)?, pinned) {
+        (Some((name, param)), _) => (name.to_owned(), param),
+        (None, Some((agent, _))) => (agent.to_string(), "previous_response_id"),
+        (None, None) => return Ok(None),
+    };
+    let found = profiles::find_usable(c, actor, &name).await?;
+    let found = found.ok_or(ResponseError::AgentNotFound { name, param })?;
+    let version = pinned
+        .filter(|(earlier, _)| *earlier == found.id)
+        .map_or(found.version, |(_, version)| version);
+    Ok(Some(
+        agent::load(c, actor.workspace, found.id, version).await?,
+    ))
+}
+
+/// For how long the answer is kept; `None`: not at all.
+fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>, ResponseError> {
+    let days = asked
+        .and_then(|asked| asked.retention_days)
+        .unwrap_or(KEPT_DAYS)
+        .min(KEPT_DAYS_MAX);
+    if asked.is_some_and(|asked| asked.store_required) {
+        if form.store == Some(false) {
+            let text = "the agent's answers have to be kept: leave `store` out, or set it to true";
+            return Err(ResponseError::StoreRequired(text.to_owned()));
+        }
+        if days == 0 {
+            let text = "the agent's answers have to be kept, and it keeps none (store_required, and conversation_retention_days is 0): change the agent";
+            return Err(ResponseError::StoreRequired(text.to_owned()));
+        }
+        return Ok(Some(DAY * days));
+    }
+    let wanted = form
+        .store
+        .or(asked.and_then(|asked| asked.store))
+        .unwrap_or(true);
+    Ok((wanted && days > 0).then(|| DAY * days))
+}
+
+/// What the model is told first: what the workspace requires, the agent's or the request's instructions, and what the
+/// system says in the conversation.
+fn system(form: &CreateResponse, asked: Option<&Asked>, conversation: &Conversation) -> String {
+    let own = form
+        .instructions
+        .as_deref()
+        .filter(|text| !text.trim().is_empty());
+    let mut parts = match (own, asked) {
+        (None, Some(asked)) => vec![asked.system.as_str()],
+        (Some(own), Some(asked)) => vec![asked.required.as_str(), own],
+        (own, None) => vec![own.unwrap_or_default()],
+    };
+    parts.extend(conversation.system.iter().map(String::as_str));
+    parts.retain(|part| !part.trim().is_empty());
+    parts.join("\n\n")
+}
+
+impl Desk {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`, `ContextTooLarge`, or
+    /// what `Actor::require` says.
+    pub async fn plan(&self, actor: &Actor, form: &CreateResponse) -> Result<Plan, ResponseError> {
+        actor.require(Scope::AgentsUse)?;
+        form.check()?;
+        let input = form.input.as_ref();
+        let input = read_input(input.ok_or_else(|| {
+            ResponseError::invalid("input", "input is missing: send a text or a list of items")
+        })?)?;
+        let own_tools = read_tools(form.tools.as_deref().unwrap_or_default())?;
+
+        let mut c = self.db.snapshot().await?;
+        let previous = match &form.previous_response_id {
+            Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
+            None => None,
+        };
+        let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
+        // The provider may have to be asked which models it has.
+        drop(c);
+        let kept = kept(form, asked.as_ref())?;
+        let own_model = form
+            .model
+            .as_deref()
+            .filter(|model| !model.starts_with(AGENT_PREFIX));
+        let agents_model = asked.as_ref().and_then(|asked| asked.model.as_deref());
+        let model = self.provider.choose_model(own_model.or(agents_model)).await;
+
+        let previous_id = previous.as_ref().map(|previous| previous.id);
+        let before = self.before(actor, previous, &model).await?;
+        let conversation = converse(&before.items, &input)?;
+        let mut request = ChatRequest {
+            system: system(form, asked.as_ref(), &conversation),
+            max_output_tokens: form
+                .max_output_tokens
+                .or(asked.as_ref().map(|asked| asked.max_output_tokens)),
+            temperature: form
+                .temperature
+                .or(asked.as_ref().and_then(|asked| asked.temperature)),
+            top_p: form.top_p.or(asked.as_ref().and_then(|asked| asked.top_p)),
+            model,
+            ..ChatRequest::default()
+        };
+        let response = self.offer_tools(&mut request, form, asked.as_ref(), &own_tools)?;
+        let prompt_tokens = self.fit(&mut request, conversation, before.is_cut, form)?;
+        let agent = asked.map(|asked| (asked.agent, asked.version));
+        Ok(Plan {
+            workspace: actor.workspace,
+            user: actor.user,
+            agent,
+            prompt_tokens,
+            input,
+            kept,
+            response: Response {
+                previous_response_id: previous_id,
+                store: kept.is_some(),
+                agent_id: agent.map(|(agent, _)| agent),
+                agent_version: agent.map(|(_, version)| version),
+                ..response
+            },
+            request,
+        })
+    }
+
+    async fn before(
+        &self,
+        actor: &Actor,
+        previous: Option<Previous>,
+        model: &str,
+    ) -> Result<Before, ResponseError> {
+        let Some(previous) = previous else {
+            return Ok(Before {
+                items: Vec::new(),
+                is_cut: false,
+            });
+        };
+        // A token is 4 characters of at most 4 bytes: what is longer does not fit.
+        let window = self.provider.context_window(model);
+        let bytes_max = usize::try_from(window.saturating_mul(16)).unwrap_or(usize::MAX);
+        let mut c = self.db.snapshot().await?;
+        chain::read_before(&mut c, actor, previous, bytes_max).await
+    }
+
+    /// Puts the tools into the request; the answer as it begins.
+    fn offer_tools(
+        &self,
+        request: &mut ChatRequest,
+        form: &CreateResponse,
+        asked: Option<&Asked>,
+        own: &[Tool],
+    ) -> Result<Response, ResponseError> {
+        let agents = asked
+            .map(|asked| asked.tools.as_slice())
+            .unwrap_or_default();
+        let may_call = asked.is_none_or(|asked| asked.may_call_functions);
+        let mut offered = offer(agents, own, may_call);
+        if !offered.functions.is_empty() && !self.provider.takes_tools(&request.model) {
+            if own.iter().any(Tool::is_function) {
+                let text = format!(
+                    "the model `{}` takes no tools: choose another model, or leave `tools` out",
+                    request.model
+                );
+                return Err(ResponseError::unsupported("tools", text));
+            }
+            // The agent's own functions are not worth refusing a question for.
+            offered = offer(&[], own, may_call);
+        }
+        let (choice, shown_choice) =
+            tools::read_choice(form.tool_choice.as_ref(), &offered.functions)?;
+        request.tool_choice = choice;
+        request.parallel_tool_calls = form.parallel_tool_calls.filter(|parallel| !parallel);
+        request.tools = offered.functions;
+        Ok(Response {
+            id: ResponseId::new(),
+            object: "response",
+            created_at: now().unix_s(),
+            completed_at: None,
+            status: Status::InProgress,
+            background: false,
+            error: None,
+            incomplete_details: None,
+            instructions: form.instructions.clone(),
+            max_output_tokens: request.max_output_tokens,
+            metadata: form.metadata.clone().unwrap_or_default(),
+            model: request.model.clone(),
+            output: Vec::new(),
+            parallel_tool_calls: form.parallel_tool_calls.unwrap_or(true),
+            previous_response_id: None,
+            store: false,
+            temperature: request.temperature,
+            text: TextConfig {
+                format: TextFormat { kind: "text" },
+            },
+            tool_choice: shown_choice,
+            tools: offered.shown,
+            top_p: request.top_p,
+            truncation: form.truncation(),
+            usage: None,
+            user: form.user.clone(),
+            agent_id: None,
+            agent_version: None,
+        })
+    }
+
+    /// Puts as much of the conversation into the request as the model takes; the estimated tokens of the whole prompt.
+    fn fit(
+        &self,
+        request: &mut ChatRequest,
+        mut conversation: Conversation,
+        is_cut: bool,
+        form: &CreateResponse,
+    ) -> Result<u64, ResponseError> {
+        let window = self.provider.context_window(&request.model);
+        let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
+        let mut tokens = fixed + conversation.tokens();
+        // Estimates are rough: only what is larger than the whole window is refused before the model says so itself.
+        let is_too_large = is_cut || tokens > window;
+        if form.truncation() == "auto" {
+            let room = prompt_tokens_max(window, request.max_output_tokens).saturating_sub(fixed);
+            if is_cut || conversation.tokens() > room {
+                conversation.shorten(room);
+                tokens = fixed + conversation.tokens();
+            }
+        } else if is_too_large {
+            return Err(ResponseError::ContextTooLarge { tokens, window });
+        }
+        if tokens > window {
+            return Err(ResponseError::ContextTooLarge { tokens, window });
+        }
+        request.turns = conversation.turns;
+        Ok(tokens)
+    }
+}

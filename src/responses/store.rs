@@ -1,0 +1,181 @@
+//! Answers that are kept, and the tasks that record what calls took.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ResponseError, items::Item};
+use crate::{
+    auth::{Actor, Caller, Scope},
+    db::{Conn, Db, DbError, Json, now},
+    ids::{AgentId, ResponseId, UserId, WorkspaceId},
+    tasks::queue::{self, Call},
+    time::Timestamp,
+};
+
+/// Answers that one round of tidying removes.
+const TIDY_ROWS_MAX: i64 = 500;
+
+/// A row of an answer.
+pub(super) struct NewRow {
+    pub id: ResponseId,
+    pub previous: Option<ResponseId>,
+    pub input: Vec<Item>,
+    pub response: Value,
+    /// For how long it is kept.
+    pub kept: Duration,
+}
+
+/// Records a call that has ended, and keeps its answer if there is one to keep.
+pub(super) async fn record(c: &mut Conn, call: &Call, row: Option<&NewRow>) -> Result<(), DbError> {
+    queue::record_call(c, call).await?;
+    let Some(row) = row else { return Ok(()) };
+    let at = now();
+    c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+        .bind(row.id)
+        .bind(call.workspace)
+        .bind(call.requested_by)
+        .bind(row.previous)
+        .bind(call.agent.map(|(agent, _)| agent))
+        .bind(call.agent.map(|(_, version)| version))
+        .bind(call.id)
+        .bind(Json(row.input.clone()))
+        .bind(Json(row.response.clone()))
+        .bind(at)
+        .bind(at + row.kept)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// A kept answer as a link of a conversation.
+#[derive(sqlx::FromRow)]
+pub(super) struct Link {
+    pub previous_id: Option<ResponseId>,
+    pub agent_id: Option<AgentId>,
+    pub agent_version: Option<i64>,
+    pub input: Json<Vec<Item>>,
+    pub response: Json<Value>,
+}
+
+/// The actor's own answer in the actor's workspace; `None` also for one that has run out.
+pub(super) async fn find_link(
+    c: &mut Conn,
+    actor: &Actor,
+    id: ResponseId,
+) -> Result<Option<Link>, DbError> {
+    c.q(
+        "select previous_id, agent_id, agent_version, input, response from responses \
+         where id = $1 and workspace_id = $2 and user_id = $3 and expires_at > $4",
+    )
+    .bind(id)
+    .bind(actor.workspace)
+    .bind(actor.user)
+    .bind(now())
+    .opt()
+    .await
+}
+
+#[derive(sqlx::FromRow)]
+struct Kept {
+    workspace_id: WorkspaceId,
+    user_id: UserId,
+    response: Json<Value>,
+    expires_at: Timestamp,
+}
+
+/// An answer that the caller made.
+async fn find_own(
+    c: &mut Conn,
+    caller: &Caller,
+    reference: &str,
+) -> Result<(ResponseId, Kept), ResponseError> {
+    let absent = || ResponseError::NotFound(reference.to_owned());
+    let id: ResponseId = reference.parse().map_err(|_| {
+        let text = format!("`{reference}` is no id of a response: those begin with resp_");
+        ResponseError::invalid("response_id", text)
+    })?;
+    let row: Option<Kept> = c
+        .q("select workspace_id, user_id, response, expires_at from responses where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    let row = row
+        .filter(|row| row.user_id == caller.user && row.expires_at > now())
+        .ok_or_else(absent)?;
+    let actor = caller.enter(c, row.workspace_id).await;
+    actor.map_err(|_| absent())?.require(Scope::AgentsUse)?;
+    Ok((id, row))
+}
+
+/// A kept answer, as it was given.
+///
+/// # Errors
+/// `NotFound` also for someone else's and for one that has run out, `Invalid` for what is no id, or what
+/// `Actor::require` says.
+pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value, ResponseError> {
+    Ok(find_own(c, caller, reference).await?.1.response.0)
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct DeletedResponse {
+    pub id: ResponseId,
+    /// Always `response`.
+    pub object: &'static str,
+    pub deleted: bool,
+}
+
+/// Removes a kept answer with what was asked. Answers that continue it stay, and their conversation then begins after it.
+///
+/// # Errors
+/// As `get`.
+pub async fn delete(
+    db: &Db,
+    caller: &Caller,
+    reference: &str,
+) -> Result<DeletedResponse, ResponseError> {
+    let (id, row) = find_own(&mut db.read().await?, caller, reference).await?;
+    let removed = db
+        .write(row.workspace_id.0, async move |c: &mut Conn| {
+            c.q("delete from responses where id = $1")
+                .bind(id)
+                .run()
+                .await
+        })
+        .await;
+    if removed.map_err(|e: DbError| e)? == 0 {
+        return Err(ResponseError::NotFound(reference.to_owned()));
+    }
+    if let Err(e) = db.scrub().await {
+        tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
+    }
+    Ok(DeletedResponse {
+        id,
+        object: "response",
+        deleted: true,
+    })
+}
+
+/// Removes answers that have run out, a limited number at a time; they look absent already.
+pub async fn tidy(db: &Db) -> Result<(), DbError> {
+    let due: Vec<(ResponseId, WorkspaceId)> = db
+        .read()
+        .await?
+        .q("select id, workspace_id from responses where expires_at <= $1 order by expires_at, id limit $2")
+        .bind(now())
+        .bind(TIDY_ROWS_MAX)
+        .all()
+        .await?;
+    for (id, workspace) in due {
+        db.write(workspace.0, async move |c: &mut Conn| {
+            c.q("delete from responses where id = $1")
+                .bind(id)
+                .run()
+                .await
+        })
+        .await?;
+    }
+    Ok(())
+}

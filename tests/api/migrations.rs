@@ -1,0 +1,145 @@
+//! Databases of earlier versions of the program.
+
+use std::{borrow::Cow, path::Path};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqlSafeStr,
+    migrate::{Migration, MigrationType, Migrator},
+    sqlite::SqliteConnectOptions,
+};
+
+use crate::support::{ModelServer, Place, TestProcess};
+
+/// The migrations before the one of this version.
+fn before(version: i64) -> Migrator {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut names: Vec<String> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let read = |name: &String| {
+        let (number, title) = name.trim_end_matches(".sql").split_once('_').unwrap();
+        let sql = std::fs::read_to_string(dir.join(name)).unwrap();
+        Migration::new(
+            number.parse().unwrap(),
+            Cow::Owned(title.to_owned()),
+            MigrationType::Simple,
+            AssertSqlSafe(sql).into_sql_str(),
+            false,
+        )
+    };
+    let old = names.iter().map(read).filter(|m| m.version < version);
+    Migrator::with_migrations(old.collect())
+}
+
+const ID: &str = "01890000-0000-7000-8000-00000000000";
+const AT: &str = "'2026-01-02 03:04:05+00:00'";
+
+/// A workspace with a thread and two tasks, one of them with its context, as they were stored before.
+fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
+    let (workspace, user, channel, thread, agent) = (uuid(1), uuid(2), uuid(3), uuid(4), uuid(5));
+    let task = |id: u8, status: &str, kind: &str| {
+        format!(
+            "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
+             requested_by, root_task_id, depth, attempt, counts, holds_place, input, queued_at) \
+             values ({0}, {workspace}, '{kind}', '{status}', {agent}, 3, {channel}, {thread}, {thread}, {thread}, {user}, {0}, 0, 2, '{{}}', false, \
+             '{{\"prompt\":\"old\"}}', {AT})",
+            uuid(id)
+        )
+    };
+    vec![
+        format!(
+            "insert into workspaces (id, name, slug, seq, pruned_seq, task_turn, settings, created_at) values ({workspace}, 'W', 'w', 0, 0, 0, '{{}}', {AT})"
+        ),
+        format!(
+            "insert into users (id, email, name, password_hash, created_at) values ({user}, 'a@example.org', 'Ada', 'x', {AT})"
+        ),
+        format!(
+            "insert into channels (id, workspace_id, kind, name, joined_by_all, created_at) values ({channel}, {workspace}, 'public', 'c', false, {AT})"
+        ),
+        format!(
+            "insert into threads (id, workspace_id, channel_id, root_message_id, status, reply_count, participants, last_seq, last_activity_at, created_by, created_at) \
+                 values ({thread}, {workspace}, {channel}, {thread}, 'open', 0, '[]', 0, {AT}, {user}, {AT})"
+        ),
+        task(6, "completed", "reply"),
+        task(7, "failed", "resolve"),
+        format!(
+            "insert into task_contexts (task_id, manifest, attempts) values ({}, '{{}}', '[]')",
+            uuid(6)
+        ),
+    ]
+}
+
+const KEPT: &str = "select count(*) from tasks t left join task_contexts c on c.task_id = t.id \
+                    where t.agent_version = 3 and t.thread_id is not null and t.attempt = 2 and t.queued_at is not null";
+const CONTEXTS: &str =
+    "select count(*) from task_contexts c join tasks t on t.id = c.task_id where t.kind = 'reply'";
+
+#[tokio::test]
+async fn tasks_of_an_earlier_version_are_kept_with_their_contexts_and_indexes() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let old = before(20_261_120_160_000);
+    let wanted = [
+        "tasks_agent",
+        "tasks_place",
+        "tasks_queue",
+        "tasks_resolve",
+        "tasks_retry_of",
+        "tasks_running",
+        "tasks_thread",
+        "tasks_trigger",
+        "tasks_workspace",
+    ];
+    if let Some(url) = &place.postgres {
+        let mut c = PgConnection::connect(url).await.unwrap();
+        old.run_direct(None, &mut c, false).await.unwrap();
+        for sql in rows(|n| format!("'{ID}{n}'")) {
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut c)
+                .await
+                .unwrap();
+        }
+        TestProcess::start(&place, &model, &[]).await.kill().await;
+        let count = |sql: &'static str| sqlx::query_scalar::<_, i64>(sql);
+        assert_eq!(count(KEPT).fetch_one(&mut c).await.unwrap(), 2);
+        assert_eq!(count(CONTEXTS).fetch_one(&mut c).await.unwrap(), 1);
+        let indexes: Vec<String> = sqlx::query_scalar("select indexname::text from pg_indexes where tablename = 'tasks' and indexname like 'tasks\\_%' \
+                                                       and indexname not like '%pkey%' order by 1")
+            .fetch_all(&mut c)
+            .await
+            .unwrap();
+        assert_eq!(indexes, wanted);
+        return;
+    }
+    let dir = place.dir.join("data");
+    std::fs::create_dir_all(&dir).unwrap();
+    let options = SqliteConnectOptions::new()
+        .filename(dir.join("openvibe.db"))
+        .foreign_keys(true)
+        .create_if_missing(true);
+    let mut c = options.connect().await.unwrap();
+    old.run_direct(None, &mut c, false).await.unwrap();
+    for sql in rows(|n| format!("x'{}{n}'", ID.replace('-', ""))) {
+        sqlx::raw_sql(AssertSqlSafe(sql))
+            .execute(&mut c)
+            .await
+            .unwrap();
+    }
+    c.close().await.unwrap();
+    TestProcess::start(&place, &model, &[]).await.kill().await;
+    let mut c = options.connect().await.unwrap();
+    let count = |sql: &'static str| sqlx::query_scalar::<_, i64>(sql);
+    assert_eq!(count(KEPT).fetch_one(&mut c).await.unwrap(), 2);
+    assert_eq!(count(CONTEXTS).fetch_one(&mut c).await.unwrap(), 1);
+    let indexes: Vec<String> = sqlx::query_scalar("select name from sqlite_master where type = 'index' and tbl_name = 'tasks' and name like 'tasks_%' order by 1")
+        .fetch_all(&mut c)
+        .await
+        .unwrap();
+    assert_eq!(indexes, wanted);
+    let broken: Vec<(String,)> = sqlx::query_as("select \"table\" from pragma_foreign_key_check")
+        .fetch_all(&mut c)
+        .await
+        .unwrap();
+    assert_eq!(broken, Vec::new());
+}

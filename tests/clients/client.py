@@ -1,0 +1,136 @@
+"""The official library for Python against OpenVibe. Its address and key come from the environment, as its users set them."""
+
+import json
+import os
+
+import openai
+from openai.types import Model
+from openai.types.responses import Response
+
+client = openai.OpenAI(max_retries=0)
+MODEL = "scripted-1"
+TOOLS = [
+    {
+        "type": "function",
+        "name": "weather",
+        "description": "How it is outside.",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    }
+]
+
+
+def rejects(kind, call, **fields):
+    """The call fails with this class and these fields of the error."""
+    try:
+        call()
+    except kind as error:
+        for name, value in fields.items():
+            assert getattr(error, name) == value, (name, getattr(error, name))
+    else:
+        raise AssertionError(f"{kind.__name__} was to be raised")
+
+
+def plain():
+    raw = client.responses.with_raw_response.create(
+        model=MODEL, input="One", instructions="You are terse."
+    )
+    # The library itself is lenient; its types say what other clients may rely on.
+    response = Response.model_validate(json.loads(raw.text))
+    assert response.output_text == "You are terse: answer 1 to One"
+    assert (response.status, response.model) == ("completed", MODEL)
+    assert response.usage.total_tokens == 17
+
+
+def streams():
+    events = list(client.responses.create(model="agent:vibe", input="Two", stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    for event in events:
+        type(event).model_validate(event.to_dict())
+    assert events[0].type == "response.created"
+    assert events[-1].type == "response.completed"
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    assert text.startswith("You are Vibe"), text
+    assert events[-1].response.output_text == text
+    with client.responses.stream(model="agent:vibe", input="Two") as stream:
+        assert stream.get_final_response().output_text == text
+
+
+def agents():
+    by_id = client.responses.create(input="Three", extra_body={"agent_id": "main"})
+    assert by_id.output_text.startswith("You are Vibe")
+    assert by_id.agent_version == 1
+    by_model = client.responses.create(model="agent:coder", input="Three")
+    assert by_model.output_text.startswith("You are Coder")
+    following = client.responses.create(previous_response_id=by_id.id, input="Four")
+    assert following.output_text.endswith("answer 2 to Four")
+    assert following.agent_id == by_id.agent_id
+
+
+def functions():
+    question = [{"role": "user", "content": "How is the weather?"}]
+    first = client.responses.create(model=MODEL, input=question, tools=TOOLS)
+    call = first.output[0]
+    assert call.type == "function_call"
+    assert json.loads(call.arguments) == {"city": "Bonn"}
+    output = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+    kept = client.responses.create(
+        model=MODEL, input=[output], tools=TOOLS, previous_response_id=first.id
+    )
+    assert kept.output_text == "It is rain."
+    whole = [*question, *first.output, output]
+    assert client.responses.create(model=MODEL, input=whole, tools=TOOLS).output_text == "It is rain."
+    events = list(client.responses.create(model=MODEL, input=question, tools=TOOLS, stream=True))
+    for event in events:
+        type(event).model_validate(event.to_dict())
+    pieces = [e.delta for e in events if e.type == "response.function_call_arguments.delta"]
+    assert "".join(pieces) == call.arguments
+    with client.responses.stream(model=MODEL, input=question, tools=TOOLS) as stream:
+        assert stream.get_final_response().output[0].arguments == call.arguments
+
+
+def kept():
+    made = client.responses.create(model=MODEL, input="Five", metadata={"n": "5"})
+    assert client.responses.retrieve(made.id) == made
+    client.responses.delete(made.id)
+    rejects(openai.NotFoundError, lambda: client.responses.retrieve(made.id))
+
+
+def models():
+    found = list(client.models.list())
+    assert [model.id for model in found] == ["agent:vibe", "agent:coder", MODEL]
+    for model in found:
+        Model.model_validate(model.to_dict())
+    assert client.models.retrieve("agent:vibe").owned_by == "openvibe"
+    rejects(openai.NotFoundError, lambda: client.models.retrieve("agent:nobody"))
+
+
+def errors():
+    def ask(text, **more):
+        return lambda: client.responses.create(model=MODEL, input=text, **more)
+
+    def other(key):
+        return openai.OpenAI(api_key=key, max_retries=0).models.list
+
+    rejects(openai.AuthenticationError, other("ov_wrong"))
+    rejects(openai.PermissionDeniedError, other(os.environ["OTHER_API_KEY"]))
+    rejects(openai.NotFoundError, ask("x", extra_body={"agent_id": "nobody"}), code="agent_not_found")
+    rejects(
+        openai.BadRequestError,
+        ask("x", temperature=9),
+        type="invalid_request_error",
+        param="temperature",
+    )
+    rejects(openai.BadRequestError, ask("x", extra_body={"nonsense": True}))
+    rejects(openai.RateLimitError, ask("be refused"), code="rate_limit_exceeded")
+    rejects(openai.RateLimitError, ask("be refused", stream=True))
+    rejects(openai.InternalServerError, ask("be away"))
+
+
+for part in (plain, streams, agents, functions, kept, models, errors):
+    part()

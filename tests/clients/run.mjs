@@ -1,0 +1,64 @@
+// Runs the two programs with the official OpenAI libraries, unchanged, against the real server beside a scripted model.
+// Usage: node tests/clients/run.mjs PYTHON, where PYTHON has the packages of requirements.txt.
+import { spawn } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { Server } from '../../web/e2e/lib/server.mjs';
+import { startModel } from './model.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const python = process.argv[2];
+if (!python) throw new Error('usage: node tests/clients/run.mjs PYTHON');
+
+const model = await startModel();
+const server = new Server({
+  OPENVIBE_MODEL_BASE_URL: model.base,
+  OPENVIBE_MODEL_API_KEY: 'unused',
+  OPENVIBE_RETRY_DELAYS: '10ms',
+});
+
+/** A request of the person who sets the workspace up. */
+async function post(path, body, cookie = '') {
+  const headers = { 'content-type': 'application/json', origin: server.base, cookie };
+  const reply = await fetch(server.base + path, { method: 'POST', headers, body: JSON.stringify(body) });
+  if (!reply.ok) throw new Error(`POST ${path}: ${reply.status} ${await reply.text()}`);
+  return { json: await reply.json(), cookie: reply.headers.get('set-cookie')?.split(';')[0] };
+}
+
+/** Ends well when the program does. */
+function run(program, args, env) {
+  return new Promise((done, fail) => {
+    const child = spawn(program, args, {
+      cwd: here,
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+      stdio: 'inherit',
+    });
+    child.once('error', fail);
+    child.once('exit', (code) =>
+      code === 0 ? done() : fail(new Error(`${program} ${args.join(' ')} ended with ${code}`)),
+    );
+  });
+}
+
+try {
+  await server.start();
+  const account = { email: 'ada@example.org', password: 'correct horse', name: 'Ada' };
+  const { cookie } = await post('/v1/auth/signup', account);
+  await post('/v1/workspaces', { name: 'Northwind' }, cookie);
+  const key = async (...scopes) =>
+    (await post('/v1/api-keys', { name: scopes.join(), scopes }, cookie)).json.key;
+  const env = {
+    OPENAI_BASE_URL: `${server.base}/v1`,
+    OPENAI_API_KEY: await key('agents:use'),
+    OTHER_API_KEY: await key('chat:read'),
+  };
+  await Promise.all([run(python, ['client.py'], env), run('node', ['client.mjs'], env)]);
+} catch (e) {
+  console.error(e.message);
+  if (server.log) console.error(server.log);
+  process.exitCode = 1;
+} finally {
+  await server.close();
+  await model.close();
+}
