@@ -168,6 +168,9 @@ pub async fn tidy(db: &Db) -> Result<(), DbError> {
         .bind(TIDY_ROWS_MAX)
         .all()
         .await?;
+    if due.is_empty() {
+        return Ok(());
+    }
     for (id, workspace) in due {
         db.write(workspace.0, async move |c: &mut Conn| {
             c.q("delete from responses where id = $1")
@@ -177,5 +180,6 @@ pub async fn tidy(db: &Db) -> Result<(), DbError> {
         })
         .await?;
     }
-    Ok(())
+    // Their texts are in the write-ahead log too.
+    db.scrub().await
 }
