@@ -350,8 +350,10 @@ export class Api {
   agent(id: string): Promise<AgentProfile> {
     return this.#take(this.#http.GET('/v1/agents/{id}', at({ id })));
   }
-  tasks(of: { thread_id?: string; agent_id?: string }): Promise<List<Task>> {
-    return this.#take(this.#http.GET('/v1/tasks', { params: { query: { limit: 100, ...of } } }));
+  async tasks(of: { thread_id?: string; agent_id?: string }): Promise<List<Task>> {
+    const params = { query: { limit: 100, ...of } };
+    const list: List<Task> = await this.#take(this.#http.GET('/v1/tasks', { params }));
+    return { ...list, data: list.data.filter((t) => t.kind !== 'response') };
   }
   task(id: string): Promise<Task> {
     return this.#take(this.#http.GET('/v1/tasks/{id}', at({ id })));

@@ -1011,6 +1011,80 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Agents as `agent:NAME`, and the model that runs by default */
+        get: operations["list_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One of them */
+        get: operations["get_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask an agent, or the model, as any client of the `OpenAI` Responses API does
+         * @description With `stream` the answer is an event stream: `response.created`, `response.in_progress`, then items and their pieces, and
+         *     `response.completed`, `response.incomplete` or `response.failed` at the end; each with a rising `sequence_number`. The model
+         *     is stopped when the client goes away. Nothing is kept of an answer that failed.
+         */
+        post: operations["create_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** An answer that is kept; one's own only */
+        get: operations["get_response"];
+        put?: never;
+        post?: never;
+        /** Remove an answer that is kept, with what was asked */
+        delete: operations["delete_response"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rpc/{method}": {
         parameters: {
             query?: never;
@@ -1095,7 +1169,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tasks in places that one may see, oldest first */
+        /** Tasks in places that one may see, and one's own of `/v1/responses`, oldest first */
         get: operations["list_tasks"];
         put?: never;
         post?: never;
@@ -1688,6 +1762,88 @@ export interface components {
             name?: string | null;
             display_name?: string | null;
         };
+        /** @description A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused. */
+        CreateResponse: {
+            /**
+             * @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is
+             *     read over. Images and files are refused.
+             */
+            input?: Record<string, never> | null;
+            /** @description A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs. */
+            model?: string | null;
+            /** @description `agent_…`, an agent's name, or `main`. */
+            agent_id?: string | null;
+            /** @description Takes the place of the agent's own instructions. What the workspace requires always comes first. */
+            instructions?: string | null;
+            /** @description Tool objects of the Responses API. Only functions are told to the model. */
+            tools?: Record<string, never>[] | null;
+            /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
+            tool_choice?: Record<string, never> | null;
+            parallel_tool_calls?: boolean | null;
+            /**
+             * Format: double
+             * @description 0 to 2.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1.
+             */
+            top_p?: number | null;
+            /**
+             * Format: int32
+             * @description 1 to 1,000,000.
+             */
+            max_output_tokens?: number | null;
+            stream?: boolean | null;
+            /** @description Accepted. */
+            stream_options?: Record<string, never> | null;
+            /** @description Whether the answer is kept, so that it can be read and continued; yes unless the agent says otherwise. */
+            store?: boolean | null;
+            /**
+             * @description The answer that this continues: its conversation comes first, and its agent and version answer again unless the
+             *     request names another agent.
+             */
+            previous_response_id?: string | null;
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused. */
+            truncation?: string | null;
+            /** @description `{"format":{"type":"text"}}`. */
+            text?: Record<string, never> | null;
+            /** @description Given back. */
+            user?: string | null;
+            /** @description False. */
+            background?: boolean | null;
+            /** @description Accepted. */
+            include?: string[] | null;
+            /** @description Accepted without values. */
+            reasoning?: Record<string, never> | null;
+            /** @description `auto` or `default`. */
+            service_tier?: string | null;
+            /** @description Accepted. */
+            safety_identifier?: string | null;
+            /** @description Accepted. */
+            prompt_cache_key?: string | null;
+            /** @description Accepted. */
+            prompt_cache_retention?: string | null;
+            /**
+             * Format: int32
+             * @description Accepted: it limits tools that the server runs, and it runs none.
+             */
+            max_tool_calls?: number | null;
+            /**
+             * Format: int32
+             * @description 0.
+             */
+            top_logprobs?: number | null;
+            /** @description Null. */
+            conversation?: Record<string, never> | null;
+            /** @description Null. */
+            prompt?: Record<string, never> | null;
+        };
         /** @description `YYYY-MM-DD` */
         Day: string;
         DelegateTool: {
@@ -1696,6 +1852,12 @@ export interface components {
             description?: string | null;
             /** @description A tool of the workspace that stands for this one. */
             registry_id?: string | null;
+        };
+        DeletedResponse: {
+            id: components["schemas"]["ResponseId"];
+            /** @description Always `response`. */
+            object: string;
+            deleted: boolean;
         };
         DirectForm: {
             /** @description With `agent_id` alone, or an empty list, only oneself. */
@@ -1754,6 +1916,12 @@ export interface components {
             files: {
                 [key: string]: string;
             };
+        };
+        /** @description Why there is no answer. */
+        Fault: {
+            /** @description `server_error`, `rate_limit_exceeded` or `invalid_prompt`. */
+            code: string;
+            message: string;
         };
         /** @description A field that two versions have different values of. */
         FieldChange: {
@@ -1891,6 +2059,16 @@ export interface components {
             files?: {
                 [key: string]: string;
             };
+        };
+        IncompleteDetails: {
+            /** @description Always `max_output_tokens`. */
+            reason: string;
+        };
+        InputTokensDetails: {
+            /** Format: int64 */
+            cached_tokens: number;
+            /** Format: int64 */
+            cache_write_tokens: number;
         };
         Invite: {
             id: components["schemas"]["InviteId"];
@@ -2401,15 +2579,18 @@ export interface components {
             data: {
                 id: components["schemas"]["TaskId"];
                 workspace_id: components["schemas"]["WorkspaceId"];
-                /** @description `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large. */
+                /**
+                 * @description `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
+                 *     `/v1/responses`, recorded once it has ended.
+                 */
                 kind: string;
                 /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
                 status: string;
-                agent_id: components["schemas"]["AgentId"];
+                agent_id?: components["schemas"]["AgentId"] | null;
                 /** Format: int64 */
-                agent_version: number;
-                channel_id: components["schemas"]["ChannelId"];
-                thread_id: components["schemas"]["ThreadId"];
+                agent_version?: number | null;
+                channel_id?: components["schemas"]["ChannelId"] | null;
+                thread_id?: components["schemas"]["ThreadId"] | null;
                 fork_id?: components["schemas"]["ForkId"] | null;
                 trigger_message_id?: components["schemas"]["MessageId"] | null;
                 reply_message_id?: components["schemas"]["MessageId"] | null;
@@ -2635,6 +2816,26 @@ export interface components {
             /** @description Deleted since; its text is no longer kept. */
             deleted: boolean;
         };
+        /** @description A model of the Models API. */
+        Model: {
+            /** @description `agent:NAME`, or the provider's name of a model. */
+            id: string;
+            /** @description Always `model`. */
+            object: string;
+            /**
+             * Format: int64
+             * @description Seconds since 1970; 0 for a model of the provider.
+             */
+            created: number;
+            /** @description `openvibe` for an agent, else the provider. */
+            owned_by: string;
+        };
+        /** @description What may be named as `model`. */
+        Models: {
+            /** @description Always `list`. */
+            object: string;
+            data: components["schemas"]["Model"][];
+        };
         /** @description A channel as one person sees it. */
         MyChannel: components["schemas"]["Channel"] & {
             is_member: boolean;
@@ -2747,6 +2948,59 @@ export interface components {
         /** @description What acting on a deep dive answers. */
         OneFork: {
             fork: components["schemas"]["Fork"];
+        };
+        /** @description The shape of errors of `/v1/responses` and `/v1/models`, which clients of `OpenAI`'s API know. */
+        OpenAiErrorBody: {
+            error: components["schemas"]["OpenAiErrorDetail"];
+        };
+        OpenAiErrorDetail: {
+            /** @description What was wrong and what to do, for people. */
+            message: string;
+            /**
+             * @description One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
+             *     `rate_limit_error`, `server_error`.
+             */
+            type: string;
+            /** @description The field that is meant. */
+            param?: string | null;
+            /** @description What exactly, for programs. */
+            code: string;
+        };
+        /** @description What the model said, or a function that it wants to be called. */
+        OutputItem: {
+            /** @description `msg_…`; no message of a thread. */
+            id: string;
+            /** @description Always `assistant`. */
+            role: string;
+            status: components["schemas"]["Status"];
+            content: components["schemas"]["OutputText"][];
+            /** @enum {string} */
+            type: "message";
+        } | {
+            /** @description `fc_…` */
+            id: string;
+            /** @description Give it back in a `function_call_output`. */
+            call_id: string;
+            name: string;
+            /** @description JSON as the model wrote it, which need not be valid. */
+            arguments: string;
+            status: components["schemas"]["Status"];
+            /** @enum {string} */
+            type: "function_call";
+        };
+        /** @description A piece of what a message says. */
+        OutputText: {
+            /** @description Always `output_text`. */
+            type: string;
+            text: string;
+            /** @description Always empty. */
+            annotations: Record<string, never>[];
+            /** @description Always empty. */
+            logprobs: Record<string, never>[];
+        };
+        OutputTokensDetails: {
+            /** Format: int64 */
+            reasoning_tokens: number;
         };
         Participant: {
             /** @description `human` or `agent`. */
@@ -2977,6 +3231,79 @@ export interface components {
             fork: components["schemas"]["Fork"];
             task: components["schemas"]["Task"];
         };
+        /** @description An answer of the Responses API. */
+        Response: {
+            id: components["schemas"]["ResponseId"];
+            /** @description Always `response`. */
+            object: string;
+            /**
+             * Format: int64
+             * @description Seconds since 1970.
+             */
+            created_at: number;
+            /**
+             * Format: int64
+             * @description Seconds since 1970; null unless it is completed.
+             */
+            completed_at?: number | null;
+            status: components["schemas"]["Status"];
+            /** @description Always false. */
+            background: boolean;
+            error?: components["schemas"]["Fault"] | null;
+            incomplete_details?: components["schemas"]["IncompleteDetails"] | null;
+            /** @description As the request had them; an agent's own are not shown here. */
+            instructions?: string | null;
+            /** Format: int32 */
+            max_output_tokens?: number | null;
+            metadata: {
+                [key: string]: string;
+            };
+            /** @description The model that ran, which need not be the one that was asked for. */
+            model: string;
+            /** @description In the order in which they began. */
+            output: components["schemas"]["OutputItem"][];
+            parallel_tool_calls: boolean;
+            previous_response_id?: components["schemas"]["ResponseId"] | null;
+            /** @description Whether it can be read again and continued. */
+            store: boolean;
+            /**
+             * Format: double
+             * @description Null: the provider's default.
+             */
+            temperature?: number | null;
+            text: components["schemas"]["TextConfig"];
+            tool_choice: Record<string, never>;
+            /** @description Functions that the model was offered, and what else the request named. */
+            tools: Record<string, never>[];
+            /**
+             * Format: double
+             * @description Null: the provider's default.
+             */
+            top_p?: number | null;
+            /** @description `auto` or `disabled`. */
+            truncation: string;
+            usage?: components["schemas"]["ResponseUsage"] | null;
+            user?: string | null;
+            agent_id?: components["schemas"]["AgentId"] | null;
+            /**
+             * Format: int64
+             * @description The version that answered; a continuation keeps it.
+             */
+            agent_version?: number | null;
+        };
+        /** @description `resp_` and 26 base-32 characters */
+        ResponseId: string;
+        /** @description In tokens; an estimate where the provider does not count. Details that it does not give are 0. */
+        ResponseUsage: {
+            /** Format: int64 */
+            input_tokens: number;
+            input_tokens_details: components["schemas"]["InputTokensDetails"];
+            /** Format: int64 */
+            output_tokens: number;
+            output_tokens_details: components["schemas"]["OutputTokensDetails"];
+            /** Format: int64 */
+            total_tokens: number;
+        };
         /**
          * @description What a member may do in a workspace.
          * @enum {string}
@@ -3162,6 +3489,8 @@ export interface components {
             /** @description Messages of the dive, or the forked one. Empty: nobody could say where it comes from. */
             sources: components["schemas"]["MessageId"][];
         };
+        /** @enum {string} */
+        Status: "in_progress" | "completed" | "incomplete" | "failed";
         /** @description One source of the system text. */
         SystemPart: {
             /** @description `required`, `base`, `instructions`, `identity`, `files` or `agency`. */
@@ -3183,19 +3512,22 @@ export interface components {
              */
             tokens: number;
         };
-        /** @description Work that an agent was asked to do. */
+        /** @description Work that an agent, or only a model, was asked to do. */
         Task: {
             id: components["schemas"]["TaskId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description `reply`, `resolve`, or `compact`: a summary for a reply whose context was too large. */
+            /**
+             * @description `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
+             *     `/v1/responses`, recorded once it has ended.
+             */
             kind: string;
             /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
             status: string;
-            agent_id: components["schemas"]["AgentId"];
+            agent_id?: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
-            agent_version: number;
-            channel_id: components["schemas"]["ChannelId"];
-            thread_id: components["schemas"]["ThreadId"];
+            agent_version?: number | null;
+            channel_id?: components["schemas"]["ChannelId"] | null;
+            thread_id?: components["schemas"]["ThreadId"] | null;
             fork_id?: components["schemas"]["ForkId"] | null;
             trigger_message_id?: components["schemas"]["MessageId"] | null;
             reply_message_id?: components["schemas"]["MessageId"] | null;
@@ -3254,6 +3586,7 @@ export interface components {
         TaskOutput: {
             message_id?: components["schemas"]["MessageId"] | null;
             resolution_id?: components["schemas"]["ResolutionId"] | null;
+            response_id?: components["schemas"]["ResponseId"] | null;
             /**
              * Format: int64
              * @description In UTF-16 code units.
@@ -3264,6 +3597,13 @@ export interface components {
         Template: components["schemas"]["NewAgent"] & {
             /** @description Always `agent_template`. */
             object: string;
+        };
+        TextConfig: {
+            format: components["schemas"]["TextFormat"];
+        };
+        TextFormat: {
+            /** @description Always `text`. */
+            type: string;
         };
         Thread: {
             id: components["schemas"]["ThreadId"];
@@ -11275,6 +11615,480 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Models"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+        };
+    };
+    get_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Model"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+        };
+    };
+    create_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateResponse"];
+            };
+        };
+        responses: {
+            /** @description The answer, or a stream of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+        };
+    };
+    get_response: {
+        parameters: {
+            query?: {
+                /** @description False: a kept answer is not streamed again. */
+                stream?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAiErrorBody"];
                 };
             };
         };

@@ -120,9 +120,14 @@ export interface ResolutionEdit {
 export type ActionItem = Narrow<Sent<S['ActionItem']>, { message_id: string }>;
 export type ActionItemPatch = Omit<S['ItemChange'], 'done'> & { done?: boolean };
 
+/** Of a place; calls over `/v1/responses` have none and are not shown. */
 export type Task = Narrow<
   Sent<S['Task']>,
   {
+    agent_id: string;
+    agent_version: number;
+    channel_id: string;
+    thread_id: string;
     status: TaskStatus;
     wait_reason: 'rate_limited' | 'unavailable' | 'budget' | 'approval' | null;
     requested_by: string | null;
