@@ -207,7 +207,9 @@ async fn get_task_context(
         )
     })?;
     let mut shown = show(id, manifest, attempts);
-    if profiles::is_hidden(&mut c, &actor, task.agent_id).await? {
+    if let Some(agent) = task.agent_id
+        && profiles::is_hidden(&mut c, &actor, agent).await?
+    {
         shown.system.text.clear();
         shown.system.hidden = true;
     }
