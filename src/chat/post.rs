@@ -871,8 +871,8 @@ pub async fn retry_task(
             .map_err(|_| ChatError::NotYoursToRetry)?;
     }
     actor.require(Scope::AgentsUse)?;
-    if profiles::is_barred(c, actor, task.agent_id).await? {
-        return Err(ChatError::NoSuchAgent(task.agent_id.to_string()));
+    if profiles::is_barred(c, actor, seat.agent).await? {
+        return Err(ChatError::NoSuchAgent(seat.agent.to_string()));
     }
     if !matches!(task.status.as_str(), "failed" | "cancelled") {
         return Err(ChatError::NotRetryable);
