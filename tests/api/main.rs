@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test helpers")]
 
 mod accounts;
+mod agent_access;
 mod agent_cli;
+mod agent_files;
 mod agent_inheritance;
 mod agent_profiles;
 mod agent_rpc;
