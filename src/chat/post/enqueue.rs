@@ -1,0 +1,116 @@
+//! Tasks of messages: asking for one, and trying a failed one again.
+
+use super::{NoticePlace, insert_notice};
+use crate::{
+    agents::{
+        profiles,
+        retry::{FailCode, notice_text},
+    },
+    auth::{Caller, Scope},
+    chat::{ChatError, access, messages},
+    db::{Conn, DbError},
+    ids::AgentId,
+    realtime::{Audience, log},
+    tasks::{NewTask, Task, TaskError, queue},
+};
+
+pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbError> {
+    let name = profiles::shown_name(c, agent).await?;
+    Ok(TaskError {
+        code: "queue_full".to_owned(),
+        message: notice_text(&name, FailCode::QueueFull),
+    })
+}
+
+/// Inserts a task, announces it under `seq`, and says in the thread when the queue is full. `None`: retried already.
+pub async fn enqueue(
+    c: &mut Conn,
+    seq: i64,
+    new: &NewTask,
+    full: Option<TaskError>,
+    audience: Audience,
+) -> Result<Option<Task>, DbError> {
+    let Some(task) = queue::insert(c, new, full.as_ref()).await? else {
+        return Ok(None);
+    };
+    queue::announce_as(c, seq, &task, audience).await?;
+    if let Some((error, place)) = full.zip(NoticePlace::of(&task)) {
+        let notice = insert_notice(c, place, audience, new.trigger, error.message).await?;
+        queue::set_notice(c, task.id, notice.id).await?;
+    }
+    Ok(Some(task))
+}
+
+/// Tries a failed or cancelled task again, on the agent's newest version.
+///
+/// # Errors
+/// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `TriggerDeleted`, or what `writing` says.
+pub async fn retry_task(
+    c: &mut Conn,
+    caller: &Caller,
+    id: crate::ids::TaskId,
+) -> Result<Task, ChatError> {
+    let task = queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)?;
+    // What has no place was asked over the API: whoever asked asks again there.
+    let seat = task.seat().ok_or(ChatError::NotRetryable)?;
+    let access = access::spot(c, caller, seat.place())
+        .await
+        .map_err(|_| ChatError::TaskNotFound)?
+        .writing()?;
+    let actor = &access.place.actor;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let task = queue::find_task(c, id)
+        .await?
+        .ok_or(ChatError::TaskNotFound)?;
+    if task.requested_by != actor.user {
+        actor
+            .require(Scope::WorkspaceAdmin)
+            .map_err(|_| ChatError::NotYoursToRetry)?;
+    }
+    actor.require(Scope::AgentsUse)?;
+    if profiles::is_barred(c, actor, seat.agent).await? {
+        return Err(ChatError::NoSuchAgent(seat.agent.to_string()));
+    }
+    if !matches!(task.status.as_str(), "failed" | "cancelled") {
+        return Err(ChatError::NotRetryable);
+    }
+    let kind = match (task.kind.as_str(), task.trigger_message_id) {
+        ("resolve", _) => "resolve",
+        (_, None) => return Err(ChatError::NotRetryable),
+        (_, Some(trigger)) => {
+            let trigger = messages::get_message(c, trigger).await?;
+            if trigger.deleted_at.is_some() {
+                return Err(ChatError::TriggerDeleted);
+            }
+            "reply"
+        }
+    };
+    let new = NewTask {
+        workspace: task.workspace_id,
+        kind,
+        agent: seat.agent,
+        agent_version: profiles::newest_version(c, seat.agent)
+            .await?
+            .ok_or(ChatError::NotRetryable)?,
+        channel: seat.channel,
+        thread: seat.thread,
+        fork: seat.fork,
+        trigger: task.trigger_message_id,
+        requested_by: task.requested_by,
+        retry_of: Some(task.id),
+        prompt: task.input.0.prompt.clone(),
+        options: task.input.0.options.clone(),
+    };
+    let audience = access.place.audience();
+    let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {
+        Some(queue_full(c, seat.agent).await?)
+    } else {
+        None
+    };
+    let seq = log::reserve(c, actor.workspace, 1).await?;
+    enqueue(c, seq, &new, full, audience)
+        .await?
+        .ok_or(ChatError::AlreadyRetried)
+}

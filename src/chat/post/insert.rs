@@ -1,0 +1,179 @@
+//! Messages and notices as rows and events.
+
+use uuid::Uuid;
+
+use crate::{
+    chat::{
+        event::MessageData,
+        forks,
+        messages::{self, Mention, Message, MessageMetadata},
+        threads,
+    },
+    db::{Conn, DbError, Json, now},
+    ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
+    realtime::{Audience, NewEvent, log},
+    tasks::{Lease, Seat, Task},
+};
+
+/// A message to insert under a number from the log.
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    pub id: MessageId,
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub parent: Option<MessageId>,
+    pub author_type: &'static str,
+    pub author: Option<Uuid>,
+    pub kind: &'static str,
+    pub state: &'static str,
+    pub content: String,
+    pub plain: String,
+    pub mentions: Vec<Mention>,
+    pub metadata: MessageMetadata,
+    pub client_id: Option<String>,
+}
+
+/// Inserts a message, appends `message.created` under `seq`, and moves the counters of its thread or dive.
+pub async fn insert_message(
+    c: &mut Conn,
+    seq: i64,
+    new: &NewMessage,
+    audience: Audience,
+) -> Result<Message, DbError> {
+    let at = now();
+    let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
+         content, content_plain, mentions, reactions, metadata, client_id, created_at) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+         returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
+           when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
+           (select u.avatar_url from users u where messages.author_type = 'human' and u.id = messages.author_id)")
+        .bind(new.id)
+        .bind(new.workspace)
+        .bind(new.channel)
+        .bind(new.thread)
+        .bind(new.fork)
+        .bind(new.parent)
+        .bind(seq)
+        .bind(new.author_type)
+        .bind(new.author)
+        .bind(new.kind)
+        .bind(new.state)
+        .bind(new.content.clone())
+        .bind(new.plain.clone())
+        .bind(Json(new.mentions.clone()))
+        .bind(Json(Vec::<messages::Reaction>::new()))
+        .bind(Json(new.metadata.clone()))
+        .bind(new.client_id.clone())
+        .bind(at)
+        .one()
+        .await?;
+    // As it would be read; reading it would take a statement more.
+    let message = Message::from(messages::Row {
+        id: new.id,
+        workspace_id: new.workspace,
+        channel_id: new.channel,
+        thread_id: new.thread,
+        fork_id: new.fork,
+        parent_id: new.parent,
+        seq,
+        author_type: new.author_type.to_owned(),
+        author_id: new.author,
+        author_name,
+        avatar_url,
+        kind: new.kind.to_owned(),
+        state: new.state.to_owned(),
+        content: new.content.clone(),
+        content_plain: new.plain.clone(),
+        mentions: Json(new.mentions.clone()),
+        reactions: Json(Vec::new()),
+        metadata: Json(new.metadata.clone()),
+        client_id: new.client_id.clone(),
+        created_at: at,
+        edited_at: None,
+        deleted_at: None,
+    });
+    match new.fork {
+        None => threads::count_message(c, &message).await?,
+        Some(fork) => forks::count_message(c, fork, &message).await?,
+    }
+    let event = NewEvent::new(
+        seq,
+        "message.created",
+        audience,
+        &MessageData { message: &message },
+    )?
+    .in_place(message.thread_id, message.fork_id)
+    .about(Some(message.id));
+    log::append(c, new.workspace, event).await?;
+    Ok(message)
+}
+
+/// Where a notice stands, and what it is about.
+#[derive(Debug, Clone, Copy)]
+pub struct NoticePlace {
+    pub workspace: WorkspaceId,
+    pub channel: ChannelId,
+    pub thread: ThreadId,
+    pub fork: Option<ForkId>,
+    pub agent: AgentId,
+    pub task: Option<TaskId>,
+}
+
+impl NoticePlace {
+    fn new(workspace: WorkspaceId, task: TaskId, seat: Seat) -> Self {
+        Self {
+            workspace,
+            channel: seat.channel,
+            thread: seat.thread,
+            fork: seat.fork,
+            agent: seat.agent,
+            task: Some(task),
+        }
+    }
+
+    /// Where a task was asked; `None` for one without a place.
+    pub(super) fn of(task: &Task) -> Option<Self> {
+        Some(Self::new(task.workspace_id, task.id, task.seat()?))
+    }
+}
+
+impl From<&Lease> for NoticePlace {
+    fn from(lease: &Lease) -> Self {
+        Self::new(lease.workspace, lease.task, lease.seat)
+    }
+}
+
+/// Says something in a thread or dive in the name of the system.
+pub async fn insert_notice(
+    c: &mut Conn,
+    place: NoticePlace,
+    audience: Audience,
+    parent: Option<MessageId>,
+    text: String,
+) -> Result<Message, DbError> {
+    let seq = log::reserve(c, place.workspace, 1).await?;
+    let new = NewMessage {
+        id: MessageId::new(),
+        workspace: place.workspace,
+        channel: place.channel,
+        thread: place.thread,
+        fork: place.fork,
+        parent,
+        author_type: "system",
+        author: None,
+        kind: "notice",
+        state: "complete",
+        plain: text.clone(),
+        content: text,
+        mentions: Vec::new(),
+        metadata: MessageMetadata {
+            agent_id: Some(place.agent),
+            task_id: place.task,
+            ..MessageMetadata::default()
+        },
+        client_id: None,
+    };
+    insert_message(c, seq, &new, audience).await
+}

@@ -1,0 +1,103 @@
+//! Whom a text names.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use crate::{
+    agents::profiles::{self, Askable, HandleOwner},
+    auth::Actor,
+    chat::{
+        ChatError,
+        messages::{Mention, Message, Text},
+    },
+    db::{Conn, DbError},
+    ids::UserId,
+};
+
+const GROUPS: &[&str] = &["everyone", "here", "channel"];
+
+/// The mentions of a text as they count in a workspace.
+#[derive(Debug, Default)]
+pub(in crate::chat) struct Found {
+    pub mentions: Vec<Mention>,
+    /// Each once, in the order in which they are named.
+    pub agents: Vec<Askable>,
+    pub people: Vec<UserId>,
+    pub everyone: bool,
+}
+
+/// Looks up whom the text names. Agents that the person may not use are plain text.
+pub(in crate::chat) async fn resolve_mentions(
+    c: &mut Conn,
+    actor: &Actor,
+    text: &Text,
+) -> Result<Found, ChatError> {
+    let mut found = Found::default();
+    for raw in &text.mentions {
+        for handle in &raw.candidates {
+            let (kind, id) = if GROUPS.contains(&handle.as_str()) {
+                found.everyone = true;
+                ("group", None)
+            } else {
+                match profiles::find_by_handle(c, actor.workspace, handle).await? {
+                    Some(HandleOwner::Person(user)) => {
+                        if !found.people.contains(&user) {
+                            found.people.push(user);
+                        }
+                        ("user", Some(user.to_string()))
+                    }
+                    Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => {
+                        let id = agent.id.to_string();
+                        if !found.agents.iter().any(|known| known.id == agent.id) {
+                            found.agents.push(agent);
+                        }
+                        ("agent", Some(id))
+                    }
+                    _ => continue,
+                }
+            };
+            let span = raw.span_of(handle);
+            found.mentions.push(Mention {
+                kind: kind.to_owned(),
+                id,
+                handle: handle.clone(),
+                start: span.start,
+                length: span.length,
+            });
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Rows for the counts of unread mentions.
+pub(in crate::chat) async fn insert_mention_targets(
+    c: &mut Conn,
+    message: &Message,
+    found: &Found,
+) -> Result<(), DbError> {
+    let everyone = found.everyone.then_some(message.channel_id.0);
+    let people = found.people.iter().map(|user| user.0);
+    count_as_mentioned(c, message, people.chain(everyone)).await
+}
+
+/// Lets a message count as an unread mention for people (or for a channel: for all of it).
+pub async fn count_as_mentioned(
+    c: &mut Conn,
+    message: &Message,
+    targets: impl Iterator<Item = Uuid>,
+) -> Result<(), DbError> {
+    let targets: HashSet<Uuid> = targets.collect();
+    for target in targets {
+        c.q("insert into message_mentions (channel_id, target_id, seq, thread_id, message_id) values ($1, $2, $3, $4, $5)")
+            .bind(message.channel_id)
+            .bind(target)
+            .bind(message.seq)
+            .bind(message.thread_id)
+            .bind(message.id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,424 @@
+//! Posting: one transaction stores the message, its tasks and their events.
+//!
+//! `mentioned` finds whom a text names, `insert` writes messages and notices, `opening` starts threads, `enqueue` makes tasks and
+//! tries failed ones again. Here is what they have in common: saying something in a place.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{
+    ChatError,
+    access::{self, ThreadAccess},
+    bindings, channels,
+    event::ThreadData,
+    forks, mentions,
+    messages::{self, Message, MessageMetadata, Text},
+    threads::{self, Thread},
+};
+use crate::{
+    agents::profiles::{self, Askable},
+    auth::{Actor, Caller, Scope},
+    db::{Conn, DbError, now},
+    ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
+    realtime::{NewEvent, hub::Spot, log},
+    tasks::{NewTask, Task, queue},
+};
+
+mod enqueue;
+mod insert;
+mod mentioned;
+mod opening;
+
+pub use enqueue::{enqueue, queue_full, retry_task};
+pub use insert::{NewMessage, NoticePlace, insert_message, insert_notice};
+pub use mentioned::count_as_mentioned;
+pub(super) use mentioned::{Found, insert_mention_targets, resolve_mentions};
+pub use opening::{NewThread, start_thread};
+
+/// Agents that one message may ask (PROTOCOL §1).
+const AGENTS_MAX: usize = 8;
+pub const CLIENT_ID_UNITS_MAX: usize = 64;
+const TITLE_UNITS_MAX: usize = 200;
+
+/// What a post led to. `created` is false for a resend, which changed nothing.
+#[derive(Debug)]
+pub struct Posted {
+    pub message: Message,
+    pub tasks: Vec<Task>,
+    /// Only of a post that starts a thread.
+    pub thread: Option<Thread>,
+    pub created: bool,
+}
+
+/// What `POST …/messages` answers.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct PostedMessage {
+    pub message: Message,
+    pub tasks: Vec<Task>,
+}
+
+/// What `POST …/threads` answers.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct PostedThread {
+    pub thread: Thread,
+    pub message: Message,
+    pub tasks: Vec<Task>,
+}
+
+/// # Errors
+/// `Invalid` when it is empty or too long.
+pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError> {
+    match text {
+        Some(id)
+            if id.is_empty()
+                || id.encode_utf16().count() > CLIENT_ID_UNITS_MAX
+                || id.contains('\0') =>
+        {
+            Err(ChatError::Invalid(
+                format!("a client_id has 1 to {CLIENT_ID_UNITS_MAX} characters"),
+                "client_id",
+            ))
+        }
+        other => Ok(other),
+    }
+}
+
+/// # Errors
+/// `Invalid` when it is too long or has line breaks.
+pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
+    let title = text.map(str::trim).filter(|t| !t.is_empty());
+    if title.is_some_and(|t| {
+        t.encode_utf16().count() > TITLE_UNITS_MAX || t.chars().any(char::is_control)
+    }) {
+        return Err(ChatError::Invalid(
+            format!("a title is one line of at most {TITLE_UNITS_MAX} characters"),
+            "title",
+        ));
+    }
+    Ok(title.map(str::to_owned))
+}
+
+/// What a client's id stands for; `None` when it is new and now taken for `object`.
+pub async fn claim_client_id(
+    c: &mut Conn,
+    actor: &Actor,
+    client_id: Option<&str>,
+    place: &str,
+    object: Uuid,
+) -> Result<Option<Uuid>, ChatError> {
+    let Some(client_id) = client_id else {
+        return Ok(None);
+    };
+    let taken = c
+        .q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6) \
+            on conflict (workspace_id, user_id, client_id) do nothing")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(client_id.to_owned())
+        .bind(place.to_owned())
+        .bind(object)
+        .bind(now())
+        .run()
+        .await?;
+    if taken == 1 {
+        return Ok(None);
+    }
+    let (known_place, object): (String, Uuid) = c
+        .q("select place, object_id from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
+        .bind(actor.workspace)
+        .bind(actor.user)
+        .bind(client_id.to_owned())
+        .one()
+        .await?;
+    if known_place == place {
+        Ok(Some(object))
+    } else {
+        Err(ChatError::ClientIdReused)
+    }
+}
+
+/// A resend: what was stored the first time.
+async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
+    let message = messages::get_message(c, MessageId(id)).await?;
+    let tasks = queue::tasks_of_message(c, message.id).await?;
+    let thread = if with_thread {
+        Some(threads::get_thread(c, message.thread_id).await?)
+    } else {
+        None
+    };
+    Ok(Posted {
+        message,
+        tasks,
+        thread,
+        created: false,
+    })
+}
+
+/// An agent that a message asks, with the version that runs.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    agent: AgentId,
+    version: i64,
+}
+
+/// Whom a message asks: those that it mentions, else the agent that the place is bound to. When that one is no longer
+/// active, the place moves on to the workspace's default agent, and the text of a notice says so.
+async fn asked(
+    c: &mut Conn,
+    said: &Said<'_>,
+    found: &Found,
+) -> Result<(Vec<Asked>, Option<String>), ChatError> {
+    let actor = &said.access.place.actor;
+    if found.agents.len() > AGENTS_MAX {
+        return Err(ChatError::TooManyAgents(found.agents.len()));
+    }
+    let bound = if said.access.bound {
+        bindings::find_binding(c, said.access.spot()).await?
+    } else {
+        None
+    };
+    if !found.agents.is_empty() {
+        let pinned = |agent: &Askable| {
+            bound
+                .as_ref()
+                .filter(|b| b.agent == agent.id)
+                .map(|b| b.version)
+        };
+        let ask = |agent: &Askable| Asked {
+            agent: agent.id,
+            version: pinned(agent).unwrap_or(agent.version),
+        };
+        return Ok((found.agents.iter().map(ask).collect(), None));
+    }
+    let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
+        return Ok((Vec::new(), None));
+    };
+    if bound.is_active && !bound.is_for(actor) {
+        return Ok((Vec::new(), None));
+    }
+    if bound.is_active {
+        return Ok((
+            vec![Asked {
+                agent: bound.agent,
+                version: bound.version,
+            }],
+            None,
+        ));
+    }
+    let default = profiles::find_default(c, actor.workspace).await?;
+    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
+        return Ok((Vec::new(), None));
+    };
+    let notice = stands_in(c, bound.agent, default.id).await?;
+    tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
+    bindings::move_on(c, said.access, &default).await?;
+    Ok((
+        vec![Asked {
+            agent: default.id,
+            version: default.version,
+        }],
+        Some(notice),
+    ))
+}
+
+/// What a notice says when an agent takes the place of one that is gone.
+async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, DbError> {
+    let gone = profiles::shown_name(c, gone).await?;
+    let now = profiles::shown_name(c, now).await?;
+    Ok(format!(
+        "{gone} is no longer available, so {now} answers here from now on."
+    ))
+}
+
+/// A text of a person, and where it goes.
+#[derive(Debug, Clone)]
+struct Said<'a> {
+    access: &'a ThreadAccess,
+    message: MessageId,
+    parent: Option<MessageId>,
+    text: &'a Text,
+    client_id: Option<&'a str>,
+}
+
+/// Inserts the message and a task for each agent asked, and appends their events; `new_thread` is announced before.
+async fn say(
+    c: &mut Conn,
+    said: Said<'_>,
+    new_thread: Option<Thread>,
+) -> Result<(Message, Vec<Task>), ChatError> {
+    let actor = &said.access.place.actor;
+    let audience = said.access.place.audience();
+    let found = resolve_mentions(c, actor, said.text).await?;
+    let (asked, moved_on) = asked(c, &said, &found).await?;
+    let queued = if asked.is_empty() {
+        0
+    } else {
+        queue::queued_count(c, actor.workspace).await?
+    };
+
+    let first = log::reserve(
+        c,
+        actor.workspace,
+        1 + asked.len() + usize::from(new_thread.is_some()),
+    )
+    .await?;
+    let mut seq = first;
+    if let Some(thread) = &new_thread {
+        let thread = Thread {
+            last_seq: first + 1,
+            ..thread.clone()
+        };
+        let event = NewEvent::new(
+            seq,
+            "thread.created",
+            audience,
+            &ThreadData { thread: &thread },
+        )?
+        .in_place(said.access.thread, None);
+        log::append(c, actor.workspace, event).await?;
+        seq += 1;
+    }
+    let new = NewMessage {
+        id: said.message,
+        workspace: actor.workspace,
+        channel: said.access.place.channel,
+        thread: said.access.thread,
+        fork: said.access.fork_id(),
+        parent: said.parent,
+        author_type: "human",
+        author: Some(actor.user.0),
+        kind: "text",
+        state: "complete",
+        content: said.text.content.clone(),
+        plain: said.text.plain.clone(),
+        mentions: found.mentions.clone(),
+        metadata: MessageMetadata {
+            api_key_id: actor.key,
+            ..MessageMetadata::default()
+        },
+        client_id: said.client_id.map(str::to_owned),
+    };
+    let message = insert_message(c, seq, &new, audience).await?;
+    // Dives do not count as unread.
+    if message.fork_id.is_none() {
+        insert_mention_targets(c, &message, &found).await?;
+    }
+
+    let mut tasks = Vec::with_capacity(asked.len());
+    for (n, asked) in asked.into_iter().enumerate() {
+        let spans: Vec<mentions::Span> = found
+            .mentions
+            .iter()
+            .filter(|m| m.id.as_deref() == Some(asked.agent.to_string().as_str()))
+            .map(|m| mentions::Span {
+                start: m.start,
+                length: m.length,
+            })
+            .collect();
+        let new = NewTask {
+            workspace: actor.workspace,
+            kind: "reply",
+            agent: asked.agent,
+            agent_version: asked.version,
+            channel: said.access.place.channel,
+            thread: said.access.thread,
+            fork: said.access.fork_id(),
+            trigger: Some(message.id),
+            requested_by: actor.user,
+            retry_of: None,
+            prompt: mentions::without(&said.text.content, &spans),
+            options: None,
+        };
+        let full = if queued + i64::try_from(n).unwrap_or(0) >= queue::QUEUED_MAX {
+            Some(queue_full(c, asked.agent).await?)
+        } else {
+            None
+        };
+        seq += 1;
+        tasks.push(
+            enqueue(c, seq, &new, full, audience)
+                .await?
+                .ok_or(ChatError::AlreadyRetried)?,
+        );
+    }
+    if let Some((text, place)) = moved_on.zip(tasks.first().and_then(NoticePlace::of)) {
+        insert_notice(c, place, audience, Some(message.id), text).await?;
+    }
+    forks::note_said(c, &message, audience).await?;
+    Ok((message, tasks))
+}
+
+/// Says something in a thread or a dive.
+///
+/// # Errors
+/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
+pub async fn post_message(
+    c: &mut Conn,
+    caller: &Caller,
+    place: Spot,
+    text: &Text,
+    parent: Option<MessageId>,
+    client_id: Option<&str>,
+) -> Result<Posted, ChatError> {
+    let access = access::spot(c, caller, place).await?;
+    access.place.actor.require(Scope::ChatWrite)?;
+    crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;
+    let id = MessageId::new();
+    let name = match place {
+        Spot::Thread(id) => id.to_string(),
+        Spot::Fork(id) => id.to_string(),
+    };
+    if let Some(known) = claim_client_id(c, &access.place.actor, client_id, &name, id.0).await? {
+        return stored(c, known, false).await;
+    }
+    let access = access.writing()?;
+    if let Some(parent) = parent {
+        parent_in(c, &access, parent).await?;
+    }
+    if !access.place.joined {
+        channels::join(
+            c,
+            access.place.actor.workspace,
+            access.place.channel,
+            caller.user,
+        )
+        .await?;
+    }
+    let said = Said {
+        access: &access,
+        message: id,
+        parent,
+        text,
+        client_id,
+    };
+    let (message, tasks) = say(c, said, None).await?;
+    Ok(Posted {
+        message,
+        tasks,
+        thread: None,
+        created: true,
+    })
+}
+
+/// A parent stands where its answer is said.
+async fn parent_in(
+    c: &mut Conn,
+    access: &ThreadAccess,
+    parent: MessageId,
+) -> Result<(), ChatError> {
+    let row: Option<(ThreadId, Option<ForkId>, WorkspaceId)> = c
+        .q("select thread_id, fork_id, workspace_id from messages where id = $1")
+        .bind(parent)
+        .opt()
+        .await?;
+    match row {
+        Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
+        Some((_, _, workspace)) if workspace == access.place.actor.workspace => {
+            Err(ChatError::Invalid(
+                "the parent stands in another place: reply there".to_owned(),
+                "parent_id",
+            ))
+        }
+        _ => Err(ChatError::MessageNotFound),
+    }
+}

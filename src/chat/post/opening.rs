@@ -1,0 +1,169 @@
+//! Starting threads, and who answers in one from the beginning.
+
+use super::{NoticePlace, Posted, Said, claim_client_id, insert_notice, say, stands_in, stored};
+use crate::{
+    agents::profiles::{self, Askable},
+    auth::{Caller, Scope},
+    chat::{
+        ChatError,
+        access::{self, ThreadAccess},
+        bindings, channels,
+        messages::Text,
+        threads,
+    },
+    db::Conn,
+    ids::{AgentId, ChannelId, MessageId, ThreadId},
+    realtime::hub::Spot,
+};
+
+/// What a thread begins with.
+#[derive(Debug, Clone)]
+pub struct NewThread {
+    pub title: Option<String>,
+    /// Who answers what mentions no agent: `Some(None)` is nobody; `None` is left to where the thread is opened.
+    pub agent: Option<Option<AgentId>>,
+    /// The thread from which it is opened, whose agent it begins with.
+    pub from: Option<ThreadId>,
+    pub client_id: Option<String>,
+}
+
+/// Who answers in a new thread.
+struct Opening {
+    agent: Option<Askable>,
+    /// Says that somebody else was to.
+    notice: Option<String>,
+}
+
+/// Whom the thread's maker chose; else the agent of the thread from which it is opened, else that of a direct channel. One that
+/// is no longer active gives way to the default agent, and a notice says so.
+async fn opening_agent(
+    c: &mut Conn,
+    caller: &Caller,
+    place: &access::ChannelAccess,
+    new: &NewThread,
+) -> Result<Opening, ChatError> {
+    let actor = &place.actor;
+    let of = |agent| Opening {
+        agent,
+        notice: None,
+    };
+    if let Some(chosen) = new.agent {
+        let Some(id) = chosen else {
+            return Ok(of(None));
+        };
+        actor.require(Scope::AgentsUse)?;
+        let found = profiles::find_askable(c, actor, id).await?;
+        let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
+        return Ok(of(Some(agent)));
+    }
+    let mut inherited = None;
+    if let Some(from) = new.from {
+        let source = access::thread(c, caller, from).await?;
+        if source.place.actor.workspace != actor.workspace {
+            return Err(ChatError::ThreadNotFound);
+        }
+        let bound = bindings::find_binding(c, Spot::Thread(from)).await?;
+        inherited = bound.map(|bound| bound.agent);
+    }
+    if inherited.is_none() {
+        inherited = c
+            .q("select agent_id from channels where id = $1")
+            .bind(place.channel)
+            .value()
+            .await?;
+    }
+    let Some(id) = inherited else {
+        return Ok(of(None));
+    };
+    let found = profiles::find_askable(c, actor, id).await?;
+    // One that is only not for this person stays unseen.
+    if found.is_some() || profiles::is_active(c, id).await? {
+        return Ok(of(found));
+    }
+    let default = profiles::find_default(c, actor.workspace).await?;
+    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
+        return Ok(of(None));
+    };
+    let notice = stands_in(c, id, default.id).await?;
+    tracing::warn!(channel.id = %place.channel, agent.id = %id, "the agent of a new thread is not active; the default agent takes its place");
+    Ok(Opening {
+        agent: Some(default),
+        notice: Some(notice),
+    })
+}
+
+/// Starts a thread with its first message.
+///
+/// # Errors
+/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
+pub async fn start_thread(
+    c: &mut Conn,
+    caller: &Caller,
+    channel: ChannelId,
+    text: &Text,
+    new: &NewThread,
+) -> Result<Posted, ChatError> {
+    let place = access::channel(c, caller, channel).await?;
+    place.actor.require(Scope::ChatWrite)?;
+    crate::db::dialect::lock_workspace(c, place.actor.workspace.0).await?;
+    let (message, thread) = (MessageId::new(), ThreadId::new());
+    if let Some(known) = claim_client_id(
+        c,
+        &place.actor,
+        new.client_id.as_deref(),
+        &channel.to_string(),
+        message.0,
+    )
+    .await?
+    {
+        return stored(c, known, true).await;
+    }
+    let place = place.writing()?;
+    if !place.joined {
+        channels::join(c, place.actor.workspace, channel, caller.user).await?;
+    }
+    let opening = opening_agent(c, caller, &place, new).await?;
+    let agent = opening.agent;
+    let row = threads::insert(
+        c,
+        &place,
+        thread,
+        message,
+        new.title.as_deref(),
+        agent.as_ref(),
+    )
+    .await?;
+    let access = ThreadAccess {
+        place,
+        thread,
+        archived: false,
+        bound: agent.is_some(),
+        fork: None,
+    };
+    let said = Said {
+        access: &access,
+        message,
+        parent: None,
+        text,
+        client_id: new.client_id.as_deref(),
+    };
+    let (message, tasks) = say(c, said, Some(row)).await?;
+    if let (Some(text), Some(agent)) = (opening.notice, &agent) {
+        let notice = NoticePlace {
+            workspace: access.place.actor.workspace,
+            channel,
+            thread,
+            fork: None,
+            agent: agent.id,
+            task: tasks.first().map(|task| task.id),
+        };
+        insert_notice(c, notice, access.place.audience(), Some(message.id), text).await?;
+    }
+    let thread = threads::get_thread(c, thread).await?;
+    Ok(Posted {
+        message,
+        tasks,
+        thread: Some(thread),
+        created: true,
+    })
+}
