@@ -1,14 +1,10 @@
 //! Files of agents, and a workspace's own for all its agents, over HTTP.
 
-use axum::{
-    Json,
-    http::{HeaderMap, StatusCode},
-    response::Response,
-};
+use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, actor_for, tagged};
+use super::{Named, St, tagged};
 use crate::{
     agents::files::{self, File, FilePath, FileSummary},
     auth::{Actor, Caller, Scope},
@@ -55,11 +51,8 @@ fn answer(file: &File) -> Response {
 #[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let mut c = state.db.read().await?;
     Ok(whole(files::list(&mut c, &actor, &reference).await?))
 }
@@ -77,12 +70,10 @@ struct FileQuery {
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path((reference, path)): Path<(String, String)>,
+    Named { actor, reference }: Named,
+    Path((_, path)): Path<(String, String)>,
     Query(query): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let path = FilePath::parse(&path)?;
     let mut c = state.db.read().await?;
     if let Some(version) = query.version {
@@ -100,13 +91,11 @@ async fn get_file(
     request_body = FileForm, responses((status = 200, body = File)))]
 async fn put_file(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path((reference, path)): Path<(String, String)>,
+    Named { actor, reference }: Named,
+    Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     Body(form): Body<FileForm>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsWrite)?;
     let path = FilePath::parse(&path)?;
     let key = actor.workspace.0;
@@ -124,12 +113,10 @@ async fn put_file(
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_file(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path((reference, path)): Path<(String, String)>,
+    Named { actor, reference }: Named,
+    Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
 ) -> Result<StatusCode, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsWrite)?;
     let path = FilePath::parse(&path)?;
     let key = actor.workspace.0;

@@ -2,7 +2,8 @@
 
 use axum::{
     Json,
-    http::{HeaderMap, StatusCode, header},
+    extract::{FromRequestParts, RawPathParams},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -45,30 +46,43 @@ fn answer(status: StatusCode, agent: &Agent) -> Response {
     tagged(status, agent.summary.version, agent)
 }
 
-/// The person in the workspace of an agent: that of the agent named by id; the request's for `main`.
-///
-/// # Errors
-/// `NotFound` for an agent of another workspace.
-pub async fn actor_for(
-    state: &State,
-    headers: &HeaderMap,
-    caller: &Caller,
-    reference: &str,
-) -> Result<Actor, ApiError> {
-    if reference == "main" {
-        let workspace = workspace_of(state, headers, caller).await?;
-        return Ok(caller.enter(&mut state.db.read().await?, workspace).await?);
+/// The agent that a route names as `{id}`: its id, or `main`; and who asks, in its workspace. Whether the person may see it is
+/// asked where it is read.
+struct Named {
+    actor: Actor,
+    reference: String,
+}
+
+impl FromRequestParts<State> for Named {
+    type Rejection = ApiError;
+
+    /// # Errors
+    /// `NotFound` for an agent of another workspace; 400 for what is no id.
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let reference = RawPathParams::from_request_parts(parts, state)
+            .await
+            .ok()
+            .and_then(|path| {
+                let named = |(name, value): (&str, &str)| (name == "id").then(|| value.to_owned());
+                path.iter().find_map(named)
+            })
+            .unwrap_or_default();
+        if reference == "main" {
+            let workspace = workspace_of(state, &parts.headers, &caller).await?;
+            let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
+            return Ok(Self { actor, reference });
+        }
+        let id: AgentId = reference.parse()?;
+        let mut c = state.db.read().await?;
+        let row: Option<(WorkspaceId,)> = c
+            .q("select workspace_id from agents where id = $1")
+            .bind(id)
+            .opt()
+            .await?;
+        let workspace = row.ok_or(AgentError::NotFound)?.0;
+        let entered = caller.enter(&mut c, workspace).await;
+        let actor = entered.map_err(|_| AgentError::NotFound)?;
+        Ok(Self { actor, reference })
     }
-    let id: AgentId = reference.parse()?;
-    let mut c = state.db.read().await?;
-    let row: Option<(WorkspaceId,)> = c
-        .q("select workspace_id from agents where id = $1")
-        .bind(id)
-        .opt()
-        .await?;
-    let workspace = row.ok_or(AgentError::NotFound)?.0;
-    Ok(caller
-        .enter(&mut c, workspace)
-        .await
-        .map_err(|_| AgentError::NotFound)?)
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use axum::{
     Json,
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, actor_for, answer, tagged};
+use super::{Named, St, answer, tagged};
 use crate::{
     agents::{
         AgentError, policy,
@@ -20,12 +20,12 @@ use crate::{
         templates::{self, Template},
         transfer::{self, Export, Import},
     },
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, Scope},
     chat::remove,
     db::{Conn, DbError},
     http::{
         ApiError, State,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, IfMatch, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, TaskId},
@@ -180,12 +180,9 @@ struct ResolvedAgent {
 #[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     Query(query): Query<AgentQuery>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
     if !query.resolve {
@@ -211,13 +208,10 @@ async fn get_agent(
     request_body = NewAgent, responses((status = 200, body = Agent)))]
 async fn put_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     IfMatch(expected): IfMatch,
     Body(form): Body<NewAgent>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsWrite)?;
     let parts = form.into_parts()?;
     let key = actor.workspace.0;
@@ -235,13 +229,10 @@ async fn put_agent(
     request_body = AgentPatch, responses((status = 200, body = Agent)))]
 async fn patch_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     IfMatch(expected): IfMatch,
     Body(patch): Body<AgentPatch>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let key = actor.workspace.0;
     let agent = state
         .db
@@ -266,13 +257,10 @@ struct DeleteQuery {
     params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     Query(query): Query<DeleteQuery>,
     IfMatch(expected): IfMatch,
 ) -> Result<Json<Archived>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let key = actor.workspace.0;
     let hub = state.hub.clone();
     let archived = state
@@ -314,12 +302,9 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
     request_body = CopyForm, responses((status = 201, body = Agent)))]
 async fn duplicate_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     Body(form): Body<CopyForm>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let key = actor.workspace.0;
     let agent = state
         .db
@@ -334,11 +319,8 @@ async fn duplicate_agent(
 #[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Agent)))]
 async fn make_default(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let key = actor.workspace.0;
     let agent = state
         .db
@@ -353,11 +335,8 @@ async fn make_default(
 #[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
 ) -> Result<Json<Export>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let mut c = state.db.snapshot().await?;
     Ok(Json(
         transfer::export_agent(&mut c, &actor, &reference).await?,

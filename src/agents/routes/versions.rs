@@ -1,17 +1,13 @@
 //! An agent's history over HTTP.
 
-use axum::{
-    Json,
-    http::{HeaderMap, StatusCode},
-    response::Response,
-};
+use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, actor_for, answer};
+use super::{Named, St, answer};
 use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
-    auth::{Caller, Scope},
+    auth::Scope,
     db::Conn,
     http::{
         ApiError, State,
@@ -44,12 +40,9 @@ struct VersionsQuery {
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<List<VersionSummary>>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsRead)?;
     let limit = parse_limit(query.limit.as_deref(), 20)?;
     let before = query
@@ -78,11 +71,9 @@ async fn list_versions(
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path((reference, version)): Path<(String, i64)>,
+    Named { actor, reference }: Named,
+    Path((_, version)): Path<(String, i64)>,
 ) -> Result<Json<AgentVersion>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
     Ok(Json(
@@ -103,12 +94,10 @@ struct DiffQuery {
     params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path((reference, version)): Path<(String, i64)>,
+    Named { actor, reference }: Named,
+    Path((_, version)): Path<(String, i64)>,
     Query(query): Query<DiffQuery>,
 ) -> Result<Json<AgentDiff>, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     actor.require(Scope::AgentsRead)?;
     let from = query
         .against
@@ -130,13 +119,10 @@ struct RollbackForm {
     request_body = RollbackForm, responses((status = 200, body = Agent)))]
 async fn roll_back(
     axum::extract::State(state): St,
-    headers: HeaderMap,
-    caller: Caller,
-    Path(reference): Path<String>,
+    Named { actor, reference }: Named,
     IfMatch(expected): IfMatch,
     Body(form): Body<RollbackForm>,
 ) -> Result<Response, ApiError> {
-    let actor = actor_for(&state, &headers, &caller, &reference).await?;
     let key = actor.workspace.0;
     let agent = state
         .db
