@@ -72,7 +72,17 @@ async fn choose_agent(
         previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
     let (name, param) = match (named_agent(form)?, pinned) {
         (Some((name, param)), _) => (name.to_owned(), param),
-        (None, Some((agent, _))) => (agent.to_string(), "previous_response_id"),
+        // What was begun goes on, also when the agent was archived since.
+        (None, Some((agent, version))) => {
+            let is_gone = profiles::newest_version(c, agent).await?.is_none();
+            if is_gone || profiles::is_barred(c, actor, agent).await? {
+                return Err(ResponseError::AgentNotFound {
+                    name: agent.to_string(),
+                    param: "previous_response_id",
+                });
+            }
+            return Ok(Some(agent::load(c, actor.workspace, agent, version).await?));
+        }
         (None, None) => return Ok(None),
     };
     let found = profiles::find_usable(c, actor, &name).await?;

@@ -531,7 +531,7 @@ async fn agents_that_are_absent_inactive_or_of_others_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_conversation_whose_agent_was_archived_is_not_continued() {
+async fn a_conversation_goes_on_when_its_agent_is_archived_but_no_new_one_begins() {
     let team = team().await;
     let program = program(&team).await;
     let poet = team.ada.make_agent("poet").await;
@@ -542,6 +542,16 @@ async fn a_conversation_whose_agent_was_archived_is_not_continued() {
         .await
         .is(200);
     let next = json!({"input": "Go on", "previous_response_id": first["id"]});
+    let second = ask(&program, next).await;
+    assert_eq!(second["agent_id"], poet["id"]);
+    assert_eq!(second["agent_version"], 1);
+    let named = json!({"input": "Begin again", "agent_id": poet["id"]});
+    assert_eq!(refused(&program, named, 404).await.1, "agent_not_found");
+    team.ada
+        .delete(&format!("{path}?permanent=true"))
+        .await
+        .is(200);
+    let next = json!({"input": "Go on", "previous_response_id": second["id"]});
     assert_eq!(refused(&program, next, 404).await.1, "agent_not_found");
 }
 
