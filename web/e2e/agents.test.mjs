@@ -450,3 +450,24 @@ test('what cannot be loaded says so and can be tried again; offline keeps what i
 test('no page logged an error', () => {
   assert.deepEqual([...ada.errors, ...bo.errors], []);
 });
+
+test('AGENTS.md of the workspace counts for every agent that has none of its own', async () => {
+  const { id } = await byName('coder');
+  await ada.page.goto('/northwind/settings/workspace');
+  await field(ada, 'AGENTS.md').fill('Answer in one line.');
+  await button(ada.page, 'Save AGENTS.md').click();
+  await ada.page
+    .getByText(/^Saved AGENTS\.md/)
+    .first()
+    .waitFor();
+  const file = await api(ada, 'GET', `agents/${id}/files/AGENTS.md`);
+  assert.deepEqual([file.source, file.content], ['workspace', 'Answer in one line.']);
+  await ada.page.reload();
+  await field(ada, 'AGENTS.md').waitFor();
+  assert.equal(await field(ada, 'AGENTS.md').inputValue(), 'Answer in one line.');
+  await look(ada, 'shared-files');
+  await bo.page.goto('/northwind/settings/workspace');
+  await field(bo, 'AGENTS.md').waitFor();
+  assert.equal(await field(bo, 'AGENTS.md').isEditable(), false);
+  assert.equal(await button(bo.page, 'Save AGENTS.md').count(), 0);
+});

@@ -136,6 +136,27 @@ export class AgentsApi {
   patchPolicy(workspace: string, body: Partial<WorkspacePolicy>): Promise<WorkspacePolicy> {
     return this.#send('PATCH', `workspaces/${workspace}/policy`, { body });
   }
+  /** A file for all agents that have none of their own; null when there is none. */
+  async sharedFile(workspace: string, path: string): Promise<WholeFile | null> {
+    const { data } = await this.#send<List<AgentFile>>('GET', `workspaces/${workspace}/files`);
+    return data.some((file) => file.path === path)
+      ? this.#send('GET', `workspaces/${workspace}/files/${place(path)}`)
+      : null;
+  }
+  putSharedFile(
+    workspace: string,
+    path: string,
+    content: string,
+    version: number | null,
+  ): Promise<WholeFile> {
+    return this.#send('PUT', `workspaces/${workspace}/files/${place(path)}`, {
+      body: { content },
+      version,
+    });
+  }
+  removeSharedFile(workspace: string, path: string): Promise<void> {
+    return this.#send('DELETE', `workspaces/${workspace}/files/${place(path)}`);
+  }
   async sandboxPolicies(): Promise<SandboxPolicy[]> {
     return (await this.#send<List<SandboxPolicy>>('GET', 'sandbox-policies')).data;
   }
