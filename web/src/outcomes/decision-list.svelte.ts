@@ -57,14 +57,17 @@ export class DecisionList {
       if (run === this.#run) this.busy = false;
     }
   }
-  /** A new one comes on top, in place of the version that it replaces. With words to look for the server decides. */
+  /**
+   * A new one comes on top, in place of the version that it replaces. With words to look for the server decides; so it does while
+   * an answer is on its way that may not know of it yet.
+   */
   hear(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated') return this.#tick(e.data.action_item.id, e.data.action_item.done);
     if (e.type !== 'resolution.published') return;
     const r = e.data.resolution;
     const others = this.results.filter((x) => x.fork_id !== r.fork_id);
     const { q, channel } = this.filter;
-    if (q) void this.load(this.filter);
+    if (q || this.busy) void this.load(this.filter);
     else this.results = channel && channel !== r.channel_id ? others : [r, ...others];
   }
   #tick(item: string, done: boolean): void {
