@@ -12,7 +12,8 @@ test('a result that is published while the list is on its way is not lost', asyn
       new Promise((done) => answers.push((ids) => done({ data: ids.map(result), has_more: false } as never))),
   });
   const first = list.load({ q: '', channel: '' });
-  list.hear({ type: 'resolution.published', data: { resolution: result('new') } } as OutcomeEvent);
+  const heard = { type: 'resolution.published', data: { resolution: result('new') } };
+  list.hear(heard as unknown as OutcomeEvent);
   answers[1]?.(['new', 'old']);
   answers[0]?.(['old']);
   await first;
