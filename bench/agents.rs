@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     ask::ask_for,
-    client::{Http, Team, Ws, text},
+    client::{Http, Team, text},
     model::Model,
     process::Server,
     report::{Table, float, median, ms, ratio, say},
@@ -28,7 +28,6 @@ struct Place {
     server: Server,
     team: Team,
     http: Http,
-    ws: Ws,
     model: Model,
     thread: String,
     last: String,
@@ -63,7 +62,6 @@ impl Place {
         let last = text(&list, "/data/0/id")?;
         Ok(Self {
             thread: team.thread().await?,
-            ws: team.socket(1).await?,
             http,
             team,
             server,
@@ -85,17 +83,10 @@ impl Place {
     /// From a mention to the request at the model, in ms: the median of some.
     async fn ask(&mut self, name: &str) -> anyhow::Result<f64> {
         let mut took = Vec::new();
+        // A socket of its own: one that reads nothing while lists are read would count as gone.
+        let mut ws = self.team.socket(1).await?;
         for _ in 0..ASKS {
-            took.push(
-                ask_for(
-                    &mut self.http,
-                    &self.thread,
-                    &mut self.model,
-                    &mut self.ws,
-                    name,
-                )
-                .await?,
-            );
+            took.push(ask_for(&mut self.http, &self.thread, &mut self.model, &mut ws, name).await?);
         }
         Ok(median(&took))
     }

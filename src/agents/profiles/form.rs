@@ -20,7 +20,7 @@ use crate::{
 pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const IDENTITY_BYTES_MAX: usize = 256 * 1024;
 const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
-const METADATA_KEYS_MAX: usize = 16;
+pub(super) const METADATA_KEYS_MAX: usize = 16;
 const METADATA_UNITS_MAX: usize = 512;
 const DESCRIPTION_UNITS_MAX: usize = 1024;
 const CAPABILITIES_MAX: usize = 32;

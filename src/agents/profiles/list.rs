@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{AccessControl, AgentSummary, Brief, parts, shown_role, store::pair};
+use super::{
+    AccessControl, AgentSummary, Brief, form::METADATA_KEYS_MAX, parts, shown_role, store::pair,
+};
 use crate::agents::AgentError;
 use crate::{
     auth::Actor,
@@ -91,6 +93,50 @@ macro_rules! summary_sql {
     };
 }
 
+/// Agents that have two pairs of metadata (the second may be absent), found by the first.
+macro_rules! pairs_sql {
+    ($order:literal) => {
+        concat!(
+            summary_sql!(
+                "agent_metadata m join agents a on a.id = m.agent_id",
+                "where m.workspace_id = $1 and m.agent_id > $2 and m.agent_id < $3 and m.pair = $5 \
+                 and (CAST($6 AS TEXT) is null or exists (select 1 from agent_metadata n \
+                   where n.workspace_id = m.workspace_id and n.pair = $6 and n.agent_id = m.agent_id)) "
+            ),
+            $order
+        )
+    };
+}
+
+/// How far the agents with a pair are counted to find the rarest.
+const PAIR_COUNT_MAX: i64 = 200;
+
+/// The two pairs of a filter that fewest agents have, the rarest first; `None` without metadata.
+async fn rarest_pairs(
+    c: &mut Conn,
+    actor: &Actor,
+    filter: &Filter,
+) -> Result<Option<(String, Option<String>)>, AgentError> {
+    let mut pairs = Vec::new();
+    for (key, value) in &filter.metadata {
+        let pair = pair(key, value);
+        let mut n = 0;
+        if filter.metadata.len() > 1 {
+            n = c
+                .q("select count(*) from (select m.agent_id from agent_metadata m where m.workspace_id = $1 and m.pair = $2 limit $3) few")
+                .bind(actor.workspace)
+                .bind(pair.clone())
+                .bind(PAIR_COUNT_MAX)
+                .value()
+                .await?;
+        }
+        pairs.push((n, pair));
+    }
+    pairs.sort_by_key(|(n, _): &(i64, String)| *n);
+    let mut pairs = pairs.into_iter().map(|(_, pair)| pair);
+    Ok(pairs.next().map(|rarest| (rarest, pairs.next())))
+}
+
 /// Agents that this person may see, in the order in which they were made, after or before an agent.
 ///
 /// # Errors
@@ -111,9 +157,23 @@ pub async fn list_agents(
     );
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found: Vec<AgentSummary> = Vec::new();
+    if filter.metadata.len() > METADATA_KEYS_MAX {
+        // No agent has so many.
+        return Ok(found);
+    }
+    let pairs = rarest_pairs(c, actor, filter).await?;
     // One round is enough unless some are not for this person, or several pairs of metadata are asked for.
     loop {
-        let rows = page(c, actor, filter, (low, high), before.is_some(), limit).await?;
+        let rows = page(
+            c,
+            actor,
+            filter,
+            pairs.as_ref(),
+            (low, high),
+            before.is_some(),
+            limit,
+        )
+        .await?;
         let Some(last) = rows.last().map(|row| row.id) else {
             break;
         };
@@ -144,6 +204,7 @@ async fn page(
     c: &mut Conn,
     actor: &Actor,
     filter: &Filter,
+    pairs: Option<&(String, Option<String>)>,
     (low, high): (AgentId, AgentId),
     backwards: bool,
     limit: i64,
@@ -154,19 +215,20 @@ async fn page(
             "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.name = $5 order by a.id limit $4"
         ));
         (q, Some(name.clone()))
-    } else if let Some((key, value)) = filter.metadata.first_key_value() {
+    } else if let Some((rarest, next)) = pairs {
         let q = if backwards {
-            c.q(summary_sql!(
-                "agent_metadata m join agents a on a.id = m.agent_id",
-                "where m.workspace_id = $1 and m.agent_id > $2 and m.agent_id < $3 and m.pair = $5 order by m.agent_id desc limit $4"
-            ))
+            c.q(pairs_sql!("order by m.agent_id desc limit $4"))
         } else {
-            c.q(summary_sql!(
-                "agent_metadata m join agents a on a.id = m.agent_id",
-                "where m.workspace_id = $1 and m.agent_id > $2 and m.agent_id < $3 and m.pair = $5 order by m.agent_id limit $4"
-            ))
+            c.q(pairs_sql!("order by m.agent_id limit $4"))
         };
-        (q, Some(pair(key, value)))
+        let rows = q
+            .bind(actor.workspace)
+            .bind(low)
+            .bind(high)
+            .bind(limit)
+            .bind(rarest.clone())
+            .bind(next.clone());
+        return Ok(rows.all().await?);
     } else if let Some(status) = &filter.status {
         let q = if backwards {
             c.q(summary_sql!(
