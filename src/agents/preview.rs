@@ -65,11 +65,7 @@ pub async fn preview(
     let parts = profiles::parse_form(Value::Object(fields))?.into_parts()?;
     profiles::check_names(c, actor.workspace, &parts.profile, None).await?;
     let own = parts.profile.instructions.clone();
-    if let Some(base) = parts.profile.base_profile_id {
-        profiles::get_visible(c, actor, base)
-            .await
-            .map_err(|_| AgentError::NoSuchBase)?;
-    }
+    profiles::see_base(c, actor, &parts.profile, None).await?;
     let (merged, resolved_from) =
         profiles::resolve_draft(c, actor.workspace, form.agent_id, &parts.profile).await?;
     let system = system::build(c, actor.workspace, form.agent_id, Some(&own), &merged).await?;

@@ -12,6 +12,9 @@ use crate::{
     ids::{AgentId, WorkspaceId},
 };
 
+/// The name of the part that the workspace requires.
+const REQUIRED: &str = "required";
+
 /// One source of the system text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SystemPart {
@@ -54,6 +57,12 @@ impl System {
         text
     }
 
+    /// What the workspace requires; empty where it requires nothing.
+    pub fn required(&self) -> &str {
+        let first = self.parts.first().filter(|part| part.name == REQUIRED);
+        first.map_or("", |part| part.text.as_str())
+    }
+
     pub fn tokens(&self) -> u64 {
         estimate_tokens(&self.text())
     }
@@ -72,7 +81,7 @@ pub async fn render(
 pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
     let mut system = System::default();
     let policy = policy::find(c, workspace).await?;
-    system.add("required", policy.required_text.as_deref().unwrap_or(""));
+    system.add(REQUIRED, policy.required_text.as_deref().unwrap_or(""));
     Ok(system)
 }
 

@@ -148,13 +148,6 @@ async fn find_base(c: &mut Conn, actor: &Actor, name: &str) -> Result<AgentId, A
             .summary
             .id);
     }
-    let filter = profiles::Filter {
-        name: Some(name.to_owned()),
-        ..profiles::Filter::default()
-    };
-    let found = profiles::list_agents(c, actor, &filter, (None, None), 1).await?;
-    found
-        .first()
-        .map(|agent| agent.id)
-        .ok_or_else(|| AgentError::NoBaseNamed(name.to_owned()))
+    let found = profiles::find_by_name(c, actor, name).await?;
+    found.ok_or_else(|| AgentError::NoBaseNamed(name.to_owned()))
 }

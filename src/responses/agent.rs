@@ -40,8 +40,7 @@ pub(super) async fn load(
     version: i64,
 ) -> Result<Asked, DbError> {
     let resolved = profiles::get_resolved(c, agent, version).await?;
-    let required = system::required(c, workspace).await?.text();
-    let system = system::render(c, workspace, &resolved).await?.text();
+    let system = system::render(c, workspace, &resolved).await?;
     let allowed = policy::find(c, workspace).await?.allowed_tools;
     let profile = resolved.profile;
     let tools = profile.tools.iter().filter_map(|tool| {
@@ -52,8 +51,8 @@ pub(super) async fn load(
     Ok(Asked {
         agent,
         version,
-        required,
-        system,
+        required: system.required().to_owned(),
+        system: system.text(),
         max_output_tokens: profile.output_tokens_max(),
         temperature: profile.temperature,
         top_p: profile.top_p,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     AgentError,
-    profiles::{self, Agent, Profile},
+    profiles::{self, Agent},
 };
 use crate::{
     auth::{Actor, Scope},
@@ -107,15 +107,7 @@ fn soul(agent: &Agent) -> File {
 }
 
 fn identity(agent: &Agent) -> File {
-    let profile = Profile {
-        display_name: agent.summary.display_name.clone(),
-        description: agent.summary.description.clone(),
-        avatar: agent.summary.avatar.clone(),
-        identity: agent.identity.clone(),
-        ..Profile::default()
-    };
-    let text = profiles::shown_identity(&agent.summary.name, &profile);
-    view(agent, IDENTITY, text)
+    view(agent, IDENTITY, agent.identity_text())
 }
 
 /// MEMORY.md of an agent that has kept nothing yet.
@@ -230,17 +222,10 @@ pub async fn read_version(
     let (content, changed_at, changed_by) = if of_view {
         let old = profiles::get_version(c, actor, reference, version).await?;
         let form = old.snapshot;
-        let profile = Profile {
-            display_name: form.display_name,
-            description: form.description,
-            avatar: form.avatar,
-            identity: form.identity,
-            ..Profile::default()
-        };
         let content = if path.as_str() == SOUL {
             form.instructions
         } else {
-            profiles::shown_identity(&form.name, &profile)
+            form.identity_text()
         };
         (content, old.summary.changed_at, old.summary.changed_by)
     } else {

@@ -73,7 +73,7 @@ async fn insert_new(
 }
 
 /// A base that one may not see does not exist.
-async fn see_base(
+pub(in crate::agents) async fn see_base(
     c: &mut Conn,
     actor: &Actor,
     profile: &Profile,

@@ -1,6 +1,6 @@
 //! IDENTITY.md: a text of its own, whose lines of name and emoji never differ from the profile's fields.
 
-use super::{Avatar, Profile};
+use super::{Agent, Avatar, NewAgent, Profile};
 
 const EMOJI_UNITS_MAX: usize = 16;
 
@@ -94,18 +94,57 @@ pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
     profile.identity = Some(settled);
 }
 
-/// What IDENTITY.md says: the agent's own text, else one made of its fields.
-pub fn shown_identity(name: &str, profile: &Profile) -> String {
-    if let Some(text) = &profile.identity {
-        return text.clone();
+impl Agent {
+    /// What IDENTITY.md says.
+    pub fn identity_text(&self) -> String {
+        let of = &self.summary;
+        let own = self.identity.as_deref();
+        own.map_or_else(
+            || {
+                made_of(
+                    &of.name,
+                    of.display_name.as_deref(),
+                    of.avatar.as_ref(),
+                    of.description.as_deref(),
+                )
+            },
+            str::to_owned,
+        )
     }
-    let mut text = format!("- Name: {}\n", profile.shown_name(name));
-    if let Some(emoji) = profile.avatar.as_ref().and_then(|a| a.emoji.as_deref()) {
+}
+
+impl NewAgent {
+    /// What IDENTITY.md says of an agent in this form.
+    pub fn identity_text(&self) -> String {
+        let own = self.identity.as_deref();
+        own.map_or_else(
+            || {
+                made_of(
+                    &self.name,
+                    self.display_name.as_deref(),
+                    self.avatar.as_ref(),
+                    self.description.as_deref(),
+                )
+            },
+            str::to_owned,
+        )
+    }
+}
+
+/// The text of an agent that has none of its own.
+fn made_of(
+    name: &str,
+    display_name: Option<&str>,
+    avatar: Option<&Avatar>,
+    description: Option<&str>,
+) -> String {
+    let mut text = format!("- Name: {}\n", display_name.unwrap_or(name));
+    if let Some(emoji) = avatar.and_then(|a| a.emoji.as_deref()) {
         text.push_str("- Emoji: ");
         text.push_str(emoji);
         text.push('\n');
     }
-    if let Some(description) = &profile.description {
+    if let Some(description) = description {
         text.push('\n');
         text.push_str(description);
         text.push('\n');

@@ -10,7 +10,7 @@ use super::{
 use crate::agents::AgentError;
 use crate::{
     auth::Actor,
-    db::{Conn, Json},
+    db::{Conn, Json, Q},
     ids::AgentId,
     time::Timestamp,
 };
@@ -199,66 +199,76 @@ pub async fn list_agents(
     Ok(found)
 }
 
+/// The agent of this name, archived or not, if this person may see it.
+pub async fn find_by_name(
+    c: &mut Conn,
+    actor: &Actor,
+    name: &str,
+) -> Result<Option<AgentId>, AgentError> {
+    let filter = Filter {
+        name: Some(name.to_owned()),
+        ..Filter::default()
+    };
+    let found = list_agents(c, actor, &filter, (None, None), 1).await?;
+    Ok(found.first().map(|agent| agent.id))
+}
+
 /// One round of rows between two ids, by the narrowest index that the filter allows; the last ones first when `backwards`.
 async fn page(
     c: &mut Conn,
     actor: &Actor,
     filter: &Filter,
     pairs: Option<&(String, Option<String>)>,
-    (low, high): (AgentId, AgentId),
+    between: (AgentId, AgentId),
     backwards: bool,
     limit: i64,
 ) -> Result<Vec<Row>, AgentError> {
-    let by = if let Some(name) = &filter.name {
-        let q = c.q(summary_sql!(
+    let (sql, values) = if let Some(name) = &filter.name {
+        let sql = summary_sql!(
             "agents a",
             "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.name = $5 order by a.id limit $4"
-        ));
-        (q, Some(name.clone()))
+        );
+        (sql, vec![Some(name.clone())])
     } else if let Some((rarest, next)) = pairs {
-        let q = if backwards {
-            c.q(pairs_sql!("order by m.agent_id desc limit $4"))
+        let sql = if backwards {
+            pairs_sql!("order by m.agent_id desc limit $4")
         } else {
-            c.q(pairs_sql!("order by m.agent_id limit $4"))
+            pairs_sql!("order by m.agent_id limit $4")
         };
-        let rows = q
-            .bind(actor.workspace)
-            .bind(low)
-            .bind(high)
-            .bind(limit)
-            .bind(rarest.clone())
-            .bind(next.clone());
-        return Ok(rows.all().await?);
+        (sql, vec![Some(rarest.clone()), next.clone()])
     } else if let Some(status) = &filter.status {
-        let q = if backwards {
-            c.q(summary_sql!(
+        let sql = if backwards {
+            summary_sql!(
                 "agents a",
                 "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id desc limit $4"
-            ))
+            )
         } else {
-            c.q(summary_sql!(
+            summary_sql!(
                 "agents a",
                 "where a.workspace_id = $1 and a.id > $2 and a.id < $3 and a.status = $5 order by a.id limit $4"
-            ))
+            )
         };
-        (q, Some(status.clone()))
+        (sql, vec![Some(status.clone())])
     } else if backwards {
-        let q = c.q(summary_sql!(
+        let sql = summary_sql!(
             "agents a",
             "where a.workspace_id = $1 and a.id > $2 and a.id < $3 order by a.id desc limit $4"
-        ));
-        (q, None)
+        );
+        (sql, Vec::new())
     } else {
-        let q = c.q(summary_sql!(
+        let sql = summary_sql!(
             "agents a",
             "where a.workspace_id = $1 and a.id > $2 and a.id < $3 order by a.id limit $4"
-        ));
-        (q, None)
+        );
+        (sql, Vec::new())
     };
-    let (q, value) = by;
-    let q = q.bind(actor.workspace).bind(low).bind(high).bind(limit);
-    Ok(match value {
-        Some(value) => q.bind(value).all().await?,
-        None => q.all().await?,
-    })
+    let (low, high) = between;
+    let keyed = c
+        .q(sql)
+        .bind(actor.workspace)
+        .bind(low)
+        .bind(high)
+        .bind(limit);
+    let q = values.into_iter().fold(keyed, Q::bind);
+    Ok(q.all().await?)
 }

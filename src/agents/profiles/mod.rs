@@ -39,6 +39,7 @@ mod store;
 pub mod tools;
 mod versions;
 
+pub(in crate::agents) use change::see_base;
 pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
@@ -49,10 +50,9 @@ pub use find::{
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
 pub(in crate::agents) use form::{check_names, parse_form};
-pub use identity::shown_identity;
 pub use inherit::Base;
 pub(in crate::agents) use inherit::resolve_draft;
-pub use list::{Filter, list_agents};
+pub use list::{Filter, find_by_name, list_agents};
 pub use parts::{
     AccessControl, Agency, AgentRole, Avatar, Compaction, Memory, Prompting, Sentiment, Subject,
     Trust, may_see, may_use,

@@ -117,7 +117,6 @@ pub(super) async fn store(
     .await?;
     check_size(wanted.name, &merged)?;
     if wanted.name != row.name {
-        handles::check(wanted.name, "name")?;
         handles::release(c, row.workspace_id, row.id.0).await?;
         if !handles::claim(
             c,

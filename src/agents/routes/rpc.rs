@@ -207,14 +207,9 @@ impl Rpc {
         if text == "main" || text.parse::<crate::ids::AgentId>().is_ok() {
             return Ok(text.to_owned());
         }
-        let filter = profiles::Filter {
-            name: Some(text.to_owned()),
-            ..profiles::Filter::default()
-        };
         let mut c = self.state.db.read().await?;
-        let found = profiles::list_agents(&mut c, &self.actor, &filter, (None, None), 1).await?;
-        let agent = found.first().ok_or(AgentError::NotFound)?;
-        Ok(agent.id.to_string())
+        let found = profiles::find_by_name(&mut c, &self.actor, text).await?;
+        Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }
 
     /// The agent that answers in a thread; the default one without a thread or a binding.
@@ -251,14 +246,7 @@ impl Rpc {
 
     fn whole(agent: &Agent) -> Value {
         let mut value = brief(&agent.summary);
-        let profile = profiles::Profile {
-            display_name: agent.summary.display_name.clone(),
-            description: agent.summary.description.clone(),
-            avatar: agent.summary.avatar.clone(),
-            identity: agent.identity.clone(),
-            ..profiles::Profile::default()
-        };
-        value["identity"] = profiles::shown_identity(&agent.summary.name, &profile).into();
+        value["identity"] = agent.identity_text().into();
         value["soul"] = agent.instructions.clone().into();
         value
     }
