@@ -56,8 +56,8 @@ test-clients: node test-tools ## The official OpenAI libraries for Python and No
 
 # Thousands of sockets are as many open files, so the limit is raised as far as it may be.
 .PHONY: bench
-bench: node ## How fast it is, beside something else in the same run; `make bench ONLY=sends` for a part
-	ulimit -n "$$(ulimit -Hn)"; cargo bench --bench speed -- $(ONLY)
+bench: node ## How fast it is, beside something else in the same run; `ONLY=sends` for a part, `ENGINE=postgres` for the other engine
+	ulimit -n "$$(ulimit -Hn)"; $(if $(filter postgres,$(ENGINE)),OPENVIBE_POSTGRES_DURABLE=1 scripts/with-postgres.sh) cargo bench --bench speed -- $(ONLY)
 
 .PHONY: api
 api: node packages ## Write openapi.json from the code, and the client's types from it

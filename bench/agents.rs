@@ -36,7 +36,7 @@ struct Place {
 impl Place {
     async fn with(agents: usize) -> anyhow::Result<Self> {
         let model = Model::start().await?;
-        let server = Server::start(&model.settings())?;
+        let server = Server::start(&model.settings()).await?;
         let team = Team::make(&server.process.address, 2).await?;
         let mut makers = JoinSet::new();
         for maker in 0..MAKERS {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     client::{Http, Team, Ws, next_text},
-    engine::{Engine, Rows},
+    engine::Engine,
     model::Model,
     process::Server,
     report::{Table, ms, percentile, say},
@@ -51,16 +51,16 @@ pub(crate) async fn ask_for(
 
 pub(crate) async fn run() -> anyhow::Result<()> {
     let mut model = Model::start().await?;
-    let server = Server::start(&model.settings())?;
+    let server = Server::start(&model.settings()).await?;
     let team = Team::make(&server.process.address, 2).await?;
     let mut http = team.http(0).await?;
     let mut ws = team.socket(1).await?;
 
-    let other = Server::start(&[])?;
+    let other = Server::start(&[]).await?;
     let other_team = Team::make(&other.process.address, 1).await?;
     other_team.thread().await?;
     let scratch = other.into_database()?;
-    let mut engine = Engine::open(&scratch.database(), None).await?;
+    let engine = Engine::open(&scratch.place()?, None).await?;
 
     let (mut asks, mut writes) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
@@ -68,7 +68,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         for _ in 0..ASKS {
             let took = ask(&mut http, &thread, &mut model, &mut ws).await?;
             let started = Instant::now();
-            engine.insert(Rows::Post, COMMITS, 1).await?;
+            engine.post(COMMITS, 1).await?;
             if round > 0 {
                 asks.push(took);
                 writes.push(ms(started.elapsed()));

@@ -1,82 +1,60 @@
-//! What `SQLite` itself can do with the rows that a message makes, on one connection with the server's settings; also the
-//! quick way to fill a database.
+//! What the engine itself can do with the rows that a message makes, without a server around it; also the quick way to fill a
+//! database.
 
-use std::{path::Path, time::Duration};
+use std::sync::Arc;
 
 use anyhow::Context;
-use sqlx::{
-    AssertSqlSafe, Connection, Executor, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+use openvibe::{
+    db::{Conn, Db, DbError, Json, Place},
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
+    time::Timestamp,
 };
+use serde_json::Value;
 use uuid::Uuid;
 
-/// A connection, and a message that was really posted as the pattern for others.
+/// Rows of one statement that fills a thread.
+const ROWS_A_STATEMENT: usize = 50;
+
+/// A writer of the database, and a message that was really posted as the pattern for others.
 pub(crate) struct Engine {
-    c: SqliteConnection,
-    pattern: Pattern,
+    db: Db,
+    pattern: Arc<Pattern>,
 }
 
+#[derive(sqlx::FromRow)]
 struct Pattern {
-    workspace: Uuid,
-    channel: Uuid,
-    thread: Uuid,
-    author: Uuid,
+    workspace_id: WorkspaceId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    author_id: UserId,
     content: String,
-    metadata: String,
-    created_at: String,
+    metadata: Json<Value>,
+    created_at: Timestamp,
     frame: String,
-}
-
-/// Workspace, channel, thread, author, content, metadata, time, frame.
-type Row = (Uuid, Uuid, Uuid, Uuid, String, String, String, String);
-
-/// Which rows to insert.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
-    /// Message, event, the thread's counters, `seq`, and the client's id: all that a post writes.
-    Post,
-    /// The same without the event and the client's id; the numbers are taken all the same.
-    History,
 }
 
 impl Engine {
     /// Opens a database in which the newest message of `thread` (all threads when `None`) is the pattern.
-    pub(crate) async fn open(path: &Path, thread: Option<&str>) -> anyhow::Result<Self> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(30))
-            .pragma("secure_delete", "ON")
-            .pragma("temp_store", "MEMORY")
-            .pragma("cache_size", "-16384");
-        let mut c = SqliteConnection::connect_with(&options).await?;
-        let thread: Option<Uuid> = match thread {
-            Some(id) => Some(id.parse::<openvibe::ids::ThreadId>()?.0),
+    pub(crate) async fn open(place: &Place, thread: Option<&str>) -> anyhow::Result<Self> {
+        let db = Db::open(place, Arc::new(|_| {})).await?;
+        let thread = match thread {
+            Some(id) => Some(id.parse::<ThreadId>()?),
             None => None,
         };
-        let row: Row = sqlx::query_as(
-            "select m.workspace_id, m.channel_id, m.thread_id, m.author_id, m.content, m.metadata, m.created_at, e.frame \
-             from messages m join events e on e.workspace_id = m.workspace_id and e.seq = m.seq \
-             where (m.thread_id = $1 or $1 is null) and m.author_type = 'human' order by m.seq desc limit 1",
-        )
-        .bind(thread)
-        .fetch_one(&mut c)
-        .await
-        .context("a message to take as the pattern")?;
-        let (workspace, channel, thread, author, content, metadata, created_at, frame) = row;
-        let pattern = Pattern {
-            workspace,
-            channel,
-            thread,
-            author,
-            content,
-            metadata,
-            created_at,
-            frame,
-        };
-        Ok(Self { c, pattern })
+        let pattern = db
+            .read()
+            .await?
+            .q("select m.workspace_id, m.channel_id, m.thread_id, m.author_id, m.content, m.metadata, m.created_at, e.frame \
+                from messages m join events e on e.workspace_id = m.workspace_id and e.seq = m.seq \
+                where (m.thread_id = $1 or $1 is null) and m.author_type = 'human' order by m.seq desc limit 1")
+            .bind(thread)
+            .opt::<Pattern>()
+            .await?
+            .context("a message to take as the pattern")?;
+        Ok(Self {
+            db,
+            pattern: Arc::new(pattern),
+        })
     }
 
     /// The bytes of a frame of such a message.
@@ -84,97 +62,169 @@ impl Engine {
         self.pattern.frame.len()
     }
 
-    /// Inserts `count` messages, `per_transaction` in each transaction.
-    pub(crate) async fn insert(
-        &mut self,
-        rows: Rows,
-        count: usize,
-        per_transaction: usize,
-    ) -> anyhow::Result<()> {
+    /// Stores `count` messages with all that a post writes (message, event, the thread's counters, `seq`, the client's id),
+    /// `per_transaction` in each transaction.
+    pub(crate) async fn post(&self, count: usize, per_transaction: usize) -> anyhow::Result<()> {
         let mut left = count;
         while left > 0 {
-            self.c.execute("begin immediate").await?;
-            for _ in 0..left.min(per_transaction) {
-                self.insert_one(rows).await?;
-            }
-            self.c.execute("commit").await?;
-            left = left.saturating_sub(per_transaction);
+            let now = left.min(per_transaction);
+            let pattern = Arc::clone(&self.pattern);
+            self.db
+                .write(pattern.workspace_id.0, async move |c: &mut Conn| {
+                    for _ in 0..now {
+                        post_one(c, &pattern).await?;
+                    }
+                    Ok::<_, DbError>(())
+                })
+                .await?;
+            left -= now;
         }
         Ok(())
     }
 
-    async fn insert_one(&mut self, rows: Rows) -> anyhow::Result<()> {
-        let (c, p) = (&mut self.c, &self.pattern);
-        let id = Uuid::now_v7();
-        let client_id = id.simple().to_string();
-        let (seq,): (i64,) =
-            sqlx::query_as("update workspaces set seq = seq + 1 where id = $1 returning seq")
-                .bind(p.workspace)
-                .fetch_one(&mut *c)
+    /// Fills the pattern's thread with `count` messages, without events and clients' ids; their numbers are taken all the same.
+    pub(crate) async fn fill(&self, count: usize) -> anyhow::Result<()> {
+        const PER_TRANSACTION: usize = 5000;
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(PER_TRANSACTION);
+            let pattern = Arc::clone(&self.pattern);
+            self.db
+                .write(pattern.workspace_id.0, async move |c: &mut Conn| {
+                    let mut left = now;
+                    while left > 0 {
+                        let rows = left.min(ROWS_A_STATEMENT);
+                        fill_some(c, &pattern, rows).await?;
+                        left -= rows;
+                    }
+                    Ok::<_, DbError>(())
+                })
                 .await?;
-        if rows == Rows::Post {
-            sqlx::query("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6)")
-                .bind(p.workspace)
-                .bind(p.author)
-                .bind(&client_id)
-                .bind("thread_00000000000000000000000000")
-                .bind(id)
-                .bind(&p.created_at)
-                .execute(&mut *c)
-                .await?;
-        }
-        sqlx::query(
-            "insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
-             content, content_plain, mentions, reactions, metadata, client_id, created_at) \
-             values ($1, $2, $3, $4, null, null, $5, 'human', $6, 'text', 'complete', $7, $7, '[]', '[]', $8, $9, $10)",
-        )
-        .bind(id)
-        .bind(p.workspace)
-        .bind(p.channel)
-        .bind(p.thread)
-        .bind(seq)
-        .bind(p.author)
-        .bind(&p.content)
-        .bind(&p.metadata)
-        .bind((rows == Rows::Post).then_some(client_id))
-        .bind(&p.created_at)
-        .execute(&mut *c)
-        .await?;
-        sqlx::query("update threads set reply_count = reply_count + 1, last_seq = $2, last_activity_at = $3 where id = $1")
-            .bind(p.thread)
-            .bind(seq)
-            .bind(&p.created_at)
-            .execute(&mut *c)
-            .await?;
-        if rows == Rows::Post {
-            sqlx::query(
-                "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
-                 values ($1, $2, 'message.created', $3, null, $4, $5, $6)",
-            )
-            .bind(p.workspace)
-            .bind(seq)
-            .bind(p.channel)
-            .bind(id)
-            .bind(&p.frame)
-            .bind(&p.created_at)
-            .execute(&mut *c)
-            .await?;
+            left -= now;
         }
         Ok(())
     }
 
     /// The log's newest number.
-    pub(crate) async fn seq(&mut self) -> anyhow::Result<i64> {
-        let (seq,) = sqlx::query_as("select seq from workspaces where id = $1")
-            .bind(self.pattern.workspace)
-            .fetch_one(&mut self.c)
-            .await?;
-        Ok(seq)
+    pub(crate) async fn seq(&self) -> anyhow::Result<i64> {
+        let mut c = self.db.read().await?;
+        let seq = c.q("select seq from workspaces where id = $1");
+        Ok(seq.bind(self.pattern.workspace_id).value().await?)
     }
 
-    /// A statement of upkeep.
-    pub(crate) async fn run(&mut self, sql: &'static str) -> anyhow::Result<()> {
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut self.c).await?;
+    /// Lets go of the database; what was written is in its own files.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        self.db.scrub().await?;
+        self.db.close().await;
         Ok(())
     }
+}
+
+/// The last of `n` numbers.
+async fn reserve(c: &mut Conn, p: &Pattern, n: usize) -> Result<i64, DbError> {
+    c.q("update workspaces set seq = seq + $2 where id = $1 returning seq")
+        .bind(p.workspace_id)
+        .bind(i64::try_from(n).unwrap_or_default())
+        .value()
+        .await
+}
+
+async fn count(c: &mut Conn, p: &Pattern, n: usize, seq: i64) -> Result<(), DbError> {
+    c.q("update threads set reply_count = reply_count + $2, last_seq = $3, last_activity_at = $4 where id = $1")
+        .bind(p.thread_id)
+        .bind(i64::try_from(n).unwrap_or_default())
+        .bind(seq)
+        .bind(p.created_at)
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn post_one(c: &mut Conn, p: &Pattern) -> Result<(), DbError> {
+    let id = MessageId::new();
+    let client_id = Uuid::now_v7().simple().to_string();
+    let seq = reserve(c, p, 1).await?;
+    c.q("insert into client_ids (workspace_id, user_id, client_id, place, object_id, created_at) values ($1, $2, $3, $4, $5, $6)")
+        .bind(p.workspace_id)
+        .bind(p.author_id)
+        .bind(client_id.clone())
+        .bind("thread_00000000000000000000000000")
+        .bind(id)
+        .bind(p.created_at)
+        .run()
+        .await?;
+    c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
+         content, content_plain, mentions, reactions, metadata, client_id, created_at) \
+         values ($1, $2, $3, $4, null, null, $5, 'human', $6, 'text', 'complete', $7, $7, $8, $8, $9, $10, $11)")
+        .bind(id)
+        .bind(p.workspace_id)
+        .bind(p.channel_id)
+        .bind(p.thread_id)
+        .bind(seq)
+        .bind(p.author_id)
+        .bind(p.content.clone())
+        .bind(Json(Value::Array(Vec::new())))
+        .bind(p.metadata.clone())
+        .bind(client_id)
+        .bind(p.created_at)
+        .run()
+        .await?;
+    count(c, p, 1, seq).await?;
+    c.q(
+        "insert into events (workspace_id, seq, type, channel_id, user_id, message_id, frame, ts) \
+         values ($1, $2, 'message.created', $3, null, $4, $5, $6)",
+    )
+    .bind(p.workspace_id)
+    .bind(seq)
+    .bind(p.channel_id)
+    .bind(id)
+    .bind(p.frame.clone())
+    .bind(p.created_at)
+    .run()
+    .await?;
+    Ok(())
+}
+
+async fn fill_some(c: &mut Conn, p: &Pattern, rows: usize) -> Result<(), DbError> {
+    let last = reserve(c, p, rows).await?;
+    let first = last - i64::try_from(rows).unwrap_or_default() + 1;
+    let mut q = c
+        .q(fill_sql(rows))
+        .bind(p.workspace_id)
+        .bind(p.channel_id)
+        .bind(p.thread_id)
+        .bind(p.author_id)
+        .bind(p.content.clone())
+        .bind(Json(Value::Array(Vec::new())))
+        .bind(p.metadata.clone())
+        .bind(p.created_at);
+    for seq in first..=last {
+        q = q.bind(MessageId::new()).bind(seq);
+    }
+    q.run().await?;
+    count(c, p, rows, last).await
+}
+
+/// One text for full statements and one for the rest of a thread; made once each, since a statement's text is static.
+fn fill_sql(rows: usize) -> &'static str {
+    static TEXTS: std::sync::Mutex<std::collections::BTreeMap<usize, &'static str>> =
+        std::sync::Mutex::new(std::collections::BTreeMap::new());
+    let make = || {
+        let values: Vec<String> = (0..rows)
+            .map(|n| {
+                let (id, seq) = (9 + 2 * n, 10 + 2 * n);
+                format!("(${id}, $1, $2, $3, ${seq}, 'human', $4, 'text', 'complete', $5, $5, $6, $6, $7, $8)")
+            })
+            .collect();
+        let text = format!(
+            "insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, \
+             content, content_plain, mentions, reactions, metadata, created_at) values {}",
+            values.join(", ")
+        );
+        &*Box::leak(text.into_boxed_str())
+    };
+    TEXTS.lock().map_or_else(
+        |_| make(),
+        |mut texts| texts.entry(rows).or_insert_with(make),
+    )
 }

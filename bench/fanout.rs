@@ -17,7 +17,7 @@ use crate::{
     report::{Table, float, median, ratio, say, spread, us},
 };
 
-const SIZES: &[usize] = &[500, 2000];
+const SIZES: &[usize] = &[500, 1000, 2000, 5000];
 const ROUNDS: usize = 5;
 /// Deliveries that a round is to make, so that CPU is many ticks of the clock.
 const DELIVERIES: usize = 160_000;
@@ -37,7 +37,7 @@ struct Ours {
 
 impl Ours {
     async fn start(sockets: usize) -> anyhow::Result<Self> {
-        let server = Server::start(&[])?;
+        let server = Server::start(&[]).await?;
         let team = Team::make(&server.process.address, MEMBERS).await?;
         let thread = team.thread().await?;
         let mut open = Vec::with_capacity(sockets);
@@ -103,7 +103,7 @@ impl Told {
     }
 
     async fn hub(sockets: usize, frame: &str) -> anyhow::Result<Self> {
-        let Server { process, scratch } = Server::with_open_hub()?;
+        let Server { process, scratch } = Server::with_open_hub().await?;
         let team = Team::make(&process.address, MEMBERS).await?;
         let mut open: Vec<Ws> = Vec::with_capacity(sockets);
         for n in 0..sockets {
@@ -208,7 +208,7 @@ pub(crate) async fn memory() -> anyhow::Result<()> {
     );
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..3 {
-        let server = Server::start(&[])?;
+        let server = Server::start(&[]).await?;
         let team = Team::make(&server.process.address, MEMBERS).await?;
         let mut open = Vec::new();
         let mut before = 0.0;

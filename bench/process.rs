@@ -8,7 +8,21 @@ use std::{
 };
 
 use anyhow::Context;
+use openvibe::db::Place;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
+
+/// The server in which a benchmark makes its databases, when it is to run on `PostgreSQL` (`make bench ENGINE=postgres`).
+const POSTGRES_URL: &str = "OPENVIBE_TEST_POSTGRES_URL";
+
+/// The engine that is measured.
+pub(crate) fn engine() -> &'static str {
+    if std::env::var_os(POSTGRES_URL).is_some() {
+        "PostgreSQL, fsync on"
+    } else {
+        "SQLite, synchronous=FULL"
+    }
+}
 
 /// `sysconf(_SC_CLK_TCK)` on every Linux that Rust runs on.
 const TICK: Duration = Duration::from_millis(10);
@@ -96,25 +110,40 @@ impl Drop for Process {
     }
 }
 
-/// A directory that goes away when it is dropped; on the disk of the build, because a temporary directory may be memory.
-pub(crate) struct Scratch(PathBuf);
+/// A data directory and its database. The directory goes away when it is dropped; it is on the disk of the build, because a
+/// temporary directory may be memory.
+pub(crate) struct Scratch {
+    dir: PathBuf,
+    url: String,
+}
 
 impl Scratch {
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("speed-{}", Uuid::now_v7()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
+    pub(crate) async fn new() -> anyhow::Result<Self> {
+        let id = Uuid::now_v7().simple();
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("speed-{id}"));
+        std::fs::create_dir_all(&dir)?;
+        let url = match std::env::var(POSTGRES_URL) {
+            Ok(server) => {
+                let mut c = PgConnection::connect(&server).await?;
+                sqlx::query(AssertSqlSafe(format!("create database speed_{id}")))
+                    .execute(&mut c)
+                    .await?;
+                server.replacen("/postgres?", &format!("/speed_{id}?"), 1)
+            }
+            Err(_) => format!("sqlite://{}", dir.join("openvibe.db").display()),
+        };
+        Ok(Self { dir, url })
     }
 
-    pub(crate) fn database(&self) -> PathBuf {
-        self.0.join("openvibe.db")
+    pub(crate) fn place(&self) -> anyhow::Result<Place> {
+        Place::parse(&self.url).map_err(anyhow::Error::msg)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed lies in the build directory.
-        drop(std::fs::remove_dir_all(&self.0));
+        // What cannot be removed lies in the build directory; databases go with their server.
+        drop(std::fs::remove_dir_all(&self.dir));
     }
 }
 
@@ -126,24 +155,25 @@ pub(crate) struct Server {
 
 impl Server {
     /// With other settings, named without the prefix.
-    pub(crate) fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
-        Self::run(Command::new(env!("CARGO_BIN_EXE_openvibe")), settings)
+    pub(crate) async fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::run(Command::new(env!("CARGO_BIN_EXE_openvibe")), settings).await
     }
 
     /// The same server in a program that lets frames be handed to its hub.
-    pub(crate) fn with_open_hub() -> anyhow::Result<Self> {
+    pub(crate) async fn with_open_hub() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(crate::hub::COMMAND);
-        Self::run(command, &[])
+        Self::run(command, &[]).await
     }
 
-    fn run(mut command: Command, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
-        let scratch = Scratch::new()?;
+    async fn run(mut command: Command, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let scratch = Scratch::new().await?;
         command
             .env_clear()
-            .current_dir(&scratch.0)
+            .current_dir(&scratch.dir)
             .env("OPENVIBE_LISTEN", "127.0.0.1:0")
-            .env("OPENVIBE_DATA_DIR", &scratch.0)
+            .env("OPENVIBE_DATA_DIR", &scratch.dir)
+            .env("OPENVIBE_DATABASE_URL", &scratch.url)
             .env("OPENVIBE_LOG", "warn")
             .env("OPENVIBE_RATE_LIMITS", "off");
         for (name, value) in settings {

@@ -1,4 +1,4 @@
-//! The newest 50 messages of a thread and the context of a task, in a short and in a long thread.
+//! The newest 50 messages of a thread, a post, and the context of a task, as the thread grows.
 
 use std::{
     sync::Arc,
@@ -16,39 +16,45 @@ use openvibe::{
 use crate::{
     ask::ask,
     client::Team,
-    engine::{Engine, Rows},
+    engine::Engine,
     model::Model,
-    process::Server,
-    report::{Table, float, median, ms, percentile, ratio, say},
+    process::{self, Server},
+    report::{Table, float, median, ms, ratio, say},
 };
 
-const SHORT: usize = 1000;
-const LONG: usize = 100_000;
+const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const ROUNDS: usize = 10;
 const READS: usize = 200;
 const ASKS: usize = 10;
 
-/// What was found in one of the two threads, in ms, a value a round.
+/// What was found in one of the threads, in ms, a value a round.
 #[derive(Default)]
 struct Found {
     page: Vec<f64>,
     page_cpu: Vec<f64>,
+    post: Vec<f64>,
     ask: Vec<f64>,
     context: Vec<f64>,
 }
 
+/// One of the things that were measured.
+type Values = fn(&Found) -> &[f64];
+
 pub(crate) async fn run() -> anyhow::Result<()> {
     let mut model = Model::start().await?;
-    let server = Server::start(&model.settings())?;
+    let server = Server::start(&model.settings()).await?;
     let team = Team::make(&server.process.address, 2).await?;
-    let threads = [team.thread().await?, team.thread().await?];
-    for (thread, size) in threads.iter().zip([SHORT, LONG]) {
-        let mut engine = Engine::open(&server.scratch.database(), Some(thread)).await?;
-        engine.insert(Rows::History, size - 1, 5000).await?;
+    let mut threads = Vec::new();
+    for size in SIZES {
+        let thread = team.thread().await?;
+        let engine = Engine::open(&server.scratch.place()?, Some(&thread)).await?;
+        engine.fill(size - 1).await?;
+        engine.close().await?;
+        threads.push(thread);
     }
     let mut http = team.http(0).await?;
     let mut ws = team.socket(1).await?;
-    let mut found: [Found; 2] = Default::default();
+    let mut found: [Found; SIZES.len()] = Default::default();
     for round in 0..=ROUNDS {
         for (thread, found) in threads.iter().zip(&mut found) {
             let path = format!("/v1/threads/{thread}/messages?limit=50");
@@ -62,6 +68,17 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                     .page_cpu
                     .push(ms(server.process.cpu().saturating_sub(before)) / float(READS));
             }
+            let (path, body) = (
+                format!("/v1/threads/{thread}/messages"),
+                r#"{"content":"One more."}"#,
+            );
+            let started = Instant::now();
+            for _ in 0..ASKS {
+                http.send("POST", &path, body).await?.json()?;
+            }
+            if round > 0 {
+                found.post.push(ms(started.elapsed()) / float(ASKS));
+            }
             let mut asks = Vec::new();
             for _ in 0..ASKS {
                 asks.push(ask(&mut http, thread, &mut model, &mut ws).await?);
@@ -73,46 +90,37 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     }
     drop((http, ws));
     let scratch = server.into_database()?;
-    contexts(&Place::Sqlite(scratch.database()), &threads, &mut found).await?;
+    contexts(&scratch.place()?, &threads, &mut found).await?;
 
-    let [short, long] = &found;
     let mut table = Table::new(
-        "Reads in a thread of 1,000 and of 100,000 messages, ms",
-        &["", "10³", "10⁵", "ratio"],
+        "A thread that grows, ms",
+        &["", "10³", "10⁴", "10⁵", "10⁶", "10⁶ of 10³"],
     );
-    let rows: [(&str, &[f64], &[f64]); 4] = [
-        ("newest 50 over HTTP", &short.page, &long.page),
-        ("its server CPU", &short.page_cpu, &long.page_cpu),
-        (
-            "context of a task, from the database",
-            &short.context,
-            &long.context,
-        ),
-        ("mention → model request, all of it", &short.ask, &long.ask),
+    let rows: [(&str, Values); 5] = [
+        ("newest 50 over HTTP", |f| &f.page),
+        ("its server CPU", |f| &f.page_cpu),
+        ("a post, one after another", |f| &f.post),
+        ("context of a task, from the database", |f| &f.context),
+        ("mention → model request, all of it", |f| &f.ask),
     ];
-    for (name, short, long) in rows {
-        table.row([
-            name.to_owned(),
-            format!("{:.3}", median(short)),
-            format!("{:.3}", median(long)),
-            format!("{:.2}", ratio(long, short)),
-        ]);
+    for (name, values) in rows {
+        let [first, .., last] = &found;
+        table.row(
+            std::iter::once(name.to_owned())
+                .chain(found.iter().map(|f| format!("{:.3}", median(values(f)))))
+                .chain([format!("{:.2}", ratio(values(last), values(first)))]),
+        );
     }
     table.print();
     say(&format!(
-        "\nMedians of {ROUNDS} rounds in turn; p90 of the context: {:.3} and {:.3}.",
-        percentile(&short.context, 0.9),
-        percentile(&long.context, 0.9)
+        "\n{}. Medians of {ROUNDS} rounds in turn.",
+        process::engine()
     ));
     Ok(())
 }
 
 /// Loads the context of each thread's newest task, in this process.
-async fn contexts(
-    place: &Place,
-    threads: &[String; 2],
-    found: &mut [Found; 2],
-) -> anyhow::Result<()> {
+async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> anyhow::Result<()> {
     let db = Db::open(place, Arc::new(|_| {})).await?;
     for round in 0..=ROUNDS {
         for (thread, found) in threads.iter().zip(found.iter_mut()) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Team, greet, text},
-    engine::{Engine, Rows},
+    engine::Engine,
     process::Server,
     report::{Table, float, median, ms, ratio},
 };
@@ -18,14 +18,14 @@ const ROUNDS: usize = 15;
 const MEMBERS: usize = 20;
 
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let server = Server::start(&[])?;
+    let server = Server::start(&[]).await?;
     let team = Team::make(&server.process.address, MEMBERS).await?;
     let thread = team.thread().await?;
-    let mut engine = Engine::open(&server.scratch.database(), Some(&thread)).await?;
-    engine.insert(Rows::Post, MISSED, MISSED).await?;
+    let engine = Engine::open(&server.scratch.place()?, Some(&thread)).await?;
+    engine.post(MISSED, MISSED).await?;
     let head = engine.seq().await?;
     let since = head - i64::try_from(MISSED)?;
-    engine.run("pragma wal_checkpoint(passive)").await?;
+    engine.close().await?;
 
     let mut http = team.http(0).await?;
     let mut took: [Vec<f64>; 2] = Default::default();

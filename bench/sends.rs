@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::{
     client::{self, Crowd, Http, Team, Ws},
-    engine::{Engine, Rows},
-    process::Server,
+    engine::Engine,
+    process::{self, Server},
     report::{Table, float, median, ms, ratio, say, spread},
 };
 
@@ -88,18 +88,18 @@ async fn private_thread(team: &Team, n: usize) -> anyhow::Result<String> {
 }
 
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let server = Server::start(&[])?;
+    let server = Server::start(&[]).await?;
     let team = Team::make(&server.process.address, MEMBERS).await?;
     let threads = try_join_all((0..MEMBERS).map(|_| team.thread())).await?;
 
     // The engine alone, on a database that the server made.
-    let other = Server::start(&[])?;
+    let other = Server::start(&[]).await?;
     let other_team = Team::make(&other.process.address, 1).await?;
     let form = json!({"content": CONTENT, "client_id": "a"});
     let path = format!("/v1/channels/{}/threads", other_team.general);
     other_team.http(0).await?.post(&path, &form).await?;
     let scratch = other.into_database()?;
-    let mut engine = Engine::open(&scratch.database(), None).await?;
+    let engine = Engine::open(&scratch.place()?, None).await?;
 
     let mut limit = Vec::new();
     let mut single = Vec::new();
@@ -112,10 +112,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     }
     for round in 0..=ROUNDS {
         let started = Instant::now();
-        engine.insert(Rows::Post, 10_000, 1000).await?;
+        engine.post(10_000, 1000).await?;
         limit.push(10_000.0 / started.elapsed().as_secs_f64());
         let started = Instant::now();
-        engine.insert(Rows::Post, 1000, 1).await?;
+        engine.post(1000, 1).await?;
         single.push(1000.0 / started.elapsed().as_secs_f64());
         for (found, &senders) in over_http.iter_mut().zip(SENDERS) {
             let mut https = try_join_all((0..senders).map(|n| team.http(n))).await?;
@@ -163,7 +163,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     }
 
     let mut table = Table::new(
-        "Stored sends a second, SQLite, synchronous=FULL",
+        "Stored sends a second",
         &[
             "",
             "a second",
@@ -214,8 +214,9 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     ]);
     table.print();
     say(&format!(
-        "\nMedians of {ROUNDS} rounds (lowest to highest). The engine writes the same five rows (frame of {} bytes), prepared, on one connection. \
+        "\n{}. Medians of {ROUNDS} rounds (lowest to highest). The engine writes the same five rows (frame of {} bytes), prepared, on one connection. \
          The clients of the server's rows run on the same processors.",
+        process::engine(),
         engine.frame_bytes()
     ));
     Ok(())

@@ -63,7 +63,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 
 async fn latency() -> anyhow::Result<()> {
     let model = Model::start().await?;
-    let server = Server::start(&model.settings())?;
+    let server = Server::start(&model.settings()).await?;
     let team = Team::make(&server.process.address, 10).await?;
     let threads = try_join_all((0..STREAMS).map(|_| team.thread())).await?;
     let mut sockets = Vec::new();
@@ -161,7 +161,7 @@ async fn bytes() -> anyhow::Result<()> {
     const PIECE: &str = "word";
     const PIECES: usize = 1000;
     let model = Model::start().await?;
-    let server = Server::start(&model.settings())?;
+    let server = Server::start(&model.settings()).await?;
     let team = Team::make(&server.process.address, 1).await?;
     let mut table = Table::new(
         "Bytes to a watcher for a reply of 5,000 characters",

@@ -38,10 +38,12 @@ fi
 cd "$dir" # the server's user may have no right to be where we are
 "${unprivileged[@]}" "$bin/initdb" -D "$dir/data" -U openvibe -A trust -E UTF8 --locale C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 ||
   die "initdb failed: $(cat "$dir/initdb.log")"
-# No test pulls the plug, so nothing has to reach the disk. The server ends when this script is killed.
+# No test pulls the plug, so nothing has to reach the disk; benchmarks want what a real server does. The server ends when this script is killed.
+durability=(-c fsync=off -c synchronous_commit=off -c full_page_writes=off)
+[ -z "${OPENVIBE_POSTGRES_DURABLE:-}" ] || durability=()
 "${unprivileged[@]}" setpriv --pdeathsig QUIT "$bin/postgres" -D "$dir/data" \
   -c listen_addresses= -c unix_socket_directories="$dir" -c max_connections=300 \
-  -c fsync=off -c synchronous_commit=off -c full_page_writes=off \
+  "${durability[@]}" \
   >"$dir/server.log" 2>&1 &
 server=$!
 cd "$OLDPWD"
