@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     agents::{retry::RetryPolicy, turn::Turns},
-    auth::{self, Hasher, LoginLimits},
+    auth::{self, Hasher, Limits},
     config::{Config, Signup},
     db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
     forks::{edit, resolver::Resolver},
@@ -176,7 +176,9 @@ impl App {
         )
         .await?;
         let lock = DataLock(Some(file), lock_database(&db).await?);
-        db.write(Uuid::nil(), async |c: &mut Conn| {
+        let tasks_queued_max = config.tasks_queued_max;
+        db.write(Uuid::nil(), async move |c: &mut Conn| {
+            queue::set_queued_max(c, tasks_queued_max).await?;
             queue::expire_leases(c).await
         })
         .await?;
@@ -238,7 +240,11 @@ impl App {
             tracker: tracker.clone(),
             shutdown: shutdown.clone(),
         });
-        let login_limits = Arc::new(LoginLimits::new(config.rate_limits));
+        let limits = Limits::new(
+            config.rate_limits,
+            config.sockets_max,
+            config.sockets_per_user,
+        );
         let state = State(Arc::new(Inner {
             db,
             public_url,
@@ -249,7 +255,7 @@ impl App {
             provider,
             responses: desk,
             hasher: Hasher::default(),
-            login_limits,
+            limits,
             metrics,
             tracker,
             shutdown,
@@ -375,7 +381,7 @@ fn default_url(address: SocketAddr) -> String {
     }
 }
 
-/// Removes what has run out: old events, sessions, answers that were kept long enough, counters of log-in attempts.
+/// Removes what has run out: old events, sessions, answers that were kept long enough, counters of requests.
 async fn tidy_forever(state: State) {
     let retention = state.config.event_retention;
     let every = (retention / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
@@ -392,7 +398,7 @@ async fn tidy_forever(state: State) {
 
 async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError> {
     state.metrics.run_upkeep();
-    state.login_limits.tidy();
+    state.limits.tidy();
     let before = now() - retention;
     let workspaces: Vec<(WorkspaceId,)> = state
         .db

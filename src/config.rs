@@ -58,6 +58,12 @@ pub struct Config {
     pub event_retention: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
+    /// Open in this process at once.
+    pub sockets_max: usize,
+    pub sockets_per_user: usize,
+    /// Tasks that wait in a workspace; further ones fail at once.
+    pub tasks_queued_max: i64,
+    pub workspaces_per_user: i64,
     pub metrics_token: Option<Secret>,
     pub log: String,
     pub log_format: LogFormat,
@@ -90,6 +96,10 @@ const NAMES: &[&str] = &[
     "EVENT_RETENTION",
     "SIGNUP",
     "RATE_LIMITS",
+    "SOCKETS_MAX",
+    "SOCKETS_PER_USER",
+    "TASKS_QUEUED_MAX",
+    "WORKSPACES_PER_USER",
     "METRICS_TOKEN",
     "LOG",
     "LOG_FORMAT",
@@ -156,6 +166,16 @@ fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
             let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
             format!("`{text}` is not one of {}", names.join(", "))
         })
+}
+
+/// A number from 1 to `max`.
+fn number_to<T: TryFrom<u32>>(text: &str, max: u32) -> Result<T, String> {
+    text.trim()
+        .parse::<u32>()
+        .ok()
+        .filter(|n| (1..=max).contains(n))
+        .and_then(|n| T::try_from(n).ok())
+        .ok_or_else(|| format!("`{text}` is not a number from 1 to {max}"))
 }
 
 fn from_file() -> Result<BTreeMap<String, String>, ConfigError> {
@@ -226,10 +246,7 @@ impl Config {
             Place::Sqlite(data_dir.join("openvibe.db")),
             Place::parse,
         )?;
-        let workers = s.parsed("WORKERS", 16, |t| match t.trim().parse::<usize>() {
-            Ok(n @ 1..=1024) => Ok(n),
-            _ => Err(format!("`{t}` is not a number from 1 to 1024")),
-        })?;
+        let workers = s.parsed("WORKERS", 16, |t| number_to(t, 1024))?;
         Ok(Self {
             listen: text("LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
             public_url: s.parsed("PUBLIC_URL", None, |t| {
@@ -289,6 +306,11 @@ impl Config {
             rate_limits: s.parsed("RATE_LIMITS", true, |t| {
                 one_of(t, &[("on", true), ("off", false)])
             })?,
+            sockets_max: s.parsed("SOCKETS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
+            sockets_per_user: s.parsed("SOCKETS_PER_USER", 50, |t| number_to(t, 1_000_000))?,
+            tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
+            workspaces_per_user: s
+                .parsed("WORKSPACES_PER_USER", 100, |t| number_to(t, 1_000_000))?,
             metrics_token: text("METRICS_TOKEN").map(Secret),
             log: text("LOG").unwrap_or_else(|| "info".to_owned()),
             log_format: s.parsed("LOG_FORMAT", LogFormat::Text, |t| {
@@ -337,6 +359,8 @@ mod tests {
             ("SIGNUP", "everyone"),
             ("WORKERS", "0"),
             ("TASK_TIMEOUT", "soon"),
+            ("SOCKETS_MAX", "0"),
+            ("WORKSPACES_PER_USER", "many"),
             ("PUBLIC_URL", "chat.example"),
             ("DATABASE_URL", "mysql://x"),
         ] {

@@ -20,6 +20,7 @@ pub mod http;
 pub mod ids;
 pub mod model;
 pub mod patch;
+pub mod rate;
 pub mod realtime;
 pub mod responses;
 pub mod tasks;

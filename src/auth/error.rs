@@ -13,6 +13,14 @@ pub enum AuthError {
     WrongCurrentPassword,
     #[error("too many attempts to log in; wait {0} s and try again")]
     TooManyAttempts(u64),
+    #[error("too many requests; wait {0} s and try again")]
+    RateLimited(u64),
+    #[error("you have {0} connections open already: close some")]
+    TooManySockets(usize),
+    #[error("the server holds as many connections as it may: try again in a moment")]
+    NoMoreSockets,
+    #[error("a person is in at most {0} workspaces: leave one first")]
+    TooManyWorkspaces(i64),
     #[error("this needs a signed-in person; an API key cannot do it")]
     SessionRequired,
     #[error("this key lacks the scope `{}`; make a key that has it", .0.as_str())]

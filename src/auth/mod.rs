@@ -24,7 +24,7 @@ pub use audit::{AuditEntry, record as record_audit};
 pub use error::AuthError;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::LoginLimits;
+pub use limits::{Doing, Limits, SocketPlace};
 pub use members::{Member, MemberEvent, find_member, get_member, list_members};
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
@@ -32,7 +32,7 @@ pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, 
 pub use tokens::{hash_token, new_token};
 pub use users::{NewAccount, SignUp, User, any_account, create_account, reset_password, sign_up};
 pub use workspaces::{
-    MyWorkspace, Workspace, add_maker, announce as announce_workspace, create_workspace,
-    get_workspace, ids_of as workspaces_of, list_mine as list_my_workspaces,
-    may_create as may_create_workspace,
+    MyWorkspace, Workspace, add_maker, announce as announce_workspace,
+    check_room as check_room_for_workspace, create_workspace, get_workspace,
+    ids_of as workspaces_of, list_mine as list_my_workspaces, may_create as may_create_workspace,
 };

@@ -159,6 +159,20 @@ pub async fn add_maker(
     super::members::insert(c, id, maker, Role::Admin, &handle).await
 }
 
+/// # Errors
+/// `TooManyWorkspaces` when the person is in `max` of them.
+pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), AuthError> {
+    let n: i64 = c
+        .q("select count(*) from members where user_id = $1")
+        .bind(user)
+        .value()
+        .await?;
+    if n >= max {
+        return Err(AuthError::TooManyWorkspaces(max));
+    }
+    Ok(())
+}
+
 /// Whether this person may make a workspace where sign-up is not open: the first of all, or an admin of one.
 pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     let none = c

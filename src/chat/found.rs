@@ -12,16 +12,17 @@ use crate::{
 };
 
 /// # Errors
-/// `SlugTaken` for a slug that was asked for.
+/// `SlugTaken` for a slug that was asked for, `TooManyWorkspaces` when the maker is in `max` of them already.
 pub async fn found_workspace(
     db: &Db,
-    maker: UserId,
-    maker_name: String,
+    (maker, maker_name): (UserId, String),
+    max: i64,
     name: DisplayName,
     slug: Option<String>,
 ) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
     db.write(id.0, async move |c: &mut Conn| {
+        auth::check_room_for_workspace(c, maker, max).await?;
         auth::create_workspace(c, id, &name, slug.as_deref()).await?;
         // The agents take their names before people's handles are made from theirs.
         seeds::plant(c, id).await?;

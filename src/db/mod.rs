@@ -40,6 +40,8 @@ pub enum DbError {
     Migrate(#[from] sqlx::migrate::MigrateError),
     #[error("the server is shutting down")]
     Closed,
+    #[error("more is being written than the database can take")]
+    Busy,
     #[error("a write command panicked")]
     Panicked,
     #[error("the write could not be committed: {0}")]

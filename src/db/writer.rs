@@ -15,7 +15,10 @@ use std::{any::Any, cell::RefCell, panic::AssertUnwindSafe, sync::Arc, time::Dur
 
 use futures::{FutureExt, future::LocalBoxFuture};
 use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{
+    mpsc::{self, error::SendTimeoutError},
+    oneshot,
+};
 use uuid::Uuid;
 
 use super::{Conn, DbError, Engine, Listener, conn::Proof};
@@ -23,8 +26,9 @@ use crate::failpoint;
 
 /// Commands in one transaction: more gains nothing and makes the first wait (notes/backend.md §2).
 const BATCH_MAX: usize = 64;
-/// Commands that wait; a caller beyond that waits for a place.
+/// Commands that wait; a caller beyond that waits for a place, and not for ever.
 const QUEUE_MAX: usize = 2048;
+const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 const POSTGRES_WRITERS: usize = 4;
 const TRIES_MAX: u32 = 6;
 
@@ -178,9 +182,12 @@ impl Writers {
             reply,
         };
         self.queue(key)
-            .send(Work::Job(Box::new(job)))
+            .send_timeout(Work::Job(Box::new(job)), QUEUE_WITHIN)
             .await
-            .map_err(|_| DbError::Closed)?;
+            .map_err(|e| match e {
+                SendTimeoutError::Timeout(_) => DbError::Busy,
+                SendTimeoutError::Closed(_) => DbError::Closed,
+            })?;
         answer.await.map_err(|_| DbError::Closed)?
     }
 

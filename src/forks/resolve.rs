@@ -117,7 +117,7 @@ pub async fn resolve(
         prompt: wish.guidance.clone().unwrap_or_default(),
         options: serde_json::to_value(options).ok(),
     };
-    let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {
+    let full = if queue::free_places(c, actor.workspace).await? <= 0 {
         Some(post::queue_full(c, agent).await?)
     } else {
         None

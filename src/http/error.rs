@@ -14,6 +14,11 @@ use crate::{
     model::ModelError, responses::ResponseError,
 };
 
+/// When to try again what the server cannot do now.
+const UNAVAILABLE_FOR_S: u64 = 2;
+/// When to try again to open a socket where there was no room for it.
+const SOCKET_AFTER_S: u64 = 10;
+
 /// A refusal as clients see it.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -46,6 +51,9 @@ pub struct ErrorDetail {
     /// The field, parameter or header that is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub param: Option<String>,
+    /// In how many seconds to try again, as in the header `Retry-After`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
     /// With 409 of a stale `If-Match`: the object as it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -118,6 +126,21 @@ impl ApiError {
             "unavailable",
             message.into(),
         )
+        .retry_after(UNAVAILABLE_FOR_S)
+    }
+
+    pub fn overloaded() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "overloaded",
+            "the server has more to do than it can: try again in a moment".to_owned(),
+        )
+        .retry_after(UNAVAILABLE_FOR_S)
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
     }
 
     pub fn no_route() -> Self {
@@ -158,6 +181,10 @@ impl ApiError {
         )
     }
 
+    pub fn is_unauthenticated(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     pub fn is_bad_request(&self) -> bool {
         self.status == StatusCode::BAD_REQUEST
     }
@@ -167,6 +194,9 @@ impl ApiError {
         let mut error = json!({"type": self.kind, "code": self.code, "message": self.message});
         if let Some(param) = &self.param {
             error["param"] = param.as_str().into();
+        }
+        if let Some(seconds) = self.retry_after_s {
+            error["retry_after_s"] = seconds.into();
         }
         if let Some(current) = &self.current {
             error["current"] = (**current).clone();
@@ -264,6 +294,7 @@ impl From<DbError> for ApiError {
             DbError::Closed => {
                 Self::unavailable("the server is shutting down: try again in a moment")
             }
+            DbError::Busy => Self::overloaded(),
             DbError::Sql(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)) => {
                 tracing::error!(error = %e, "the database does not answer");
                 Self::unavailable("the database does not answer: try again in a moment")
@@ -289,10 +320,17 @@ impl From<AuthError> for ApiError {
                 make(StatusCode::FORBIDDEN, "wrong_password").param("current_password")
             }
             E::TooManyAttempts(seconds) => {
-                let mut error = make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts");
-                error.retry_after_s = Some(seconds);
-                error
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts").retry_after(seconds)
             }
+            E::RateLimited(seconds) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "rate_limited").retry_after(seconds)
+            }
+            E::TooManySockets(_) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_sockets").retry_after(SOCKET_AFTER_S)
+            }
+            E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
+                .retry_after(SOCKET_AFTER_S),
+            E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
             E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
             E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
             E::RoleTooLow { .. } => make(StatusCode::FORBIDDEN, "role_too_low"),

@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use axum::{
     body::Bytes,
     extract::{ConnectInfo, FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, Method, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
 use serde::de::DeserializeOwned;
 
 use super::{ApiError, State};
 use crate::{
-    auth::{self, Actor, AuthError, Caller, Credential},
+    auth::{self, Actor, AuthError, Caller, Credential, Doing},
     ids::{IdError, WorkspaceId},
 };
 
@@ -168,7 +168,35 @@ impl FromRequestParts<State> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
-        Ok(caller_of(state, token_of(&parts.headers)).await?)
+        // Asked for twice, by an actor and on its own, it is one request all the same.
+        if let Some(caller) = parts.extensions.get::<Self>() {
+            return Ok(caller.clone());
+        }
+        let token = token_of(&parts.headers);
+        let shown = token.is_some();
+        let caller = match caller_of(state, token).await {
+            Err(AuthError::NotAuthenticated) if shown => {
+                // Who shows nothing was counted before; who shows something that is worth nothing counts the same.
+                let Address(address) = Address::from_request_parts(parts, state).await?;
+                state.limits.stranger(address)?;
+                return Err(AuthError::NotAuthenticated.into());
+            }
+            found => found?,
+        };
+        state
+            .limits
+            .act(&caller, doing(&parts.method, parts.uri.path()))?;
+        parts.extensions.insert(caller.clone());
+        Ok(caller)
+    }
+}
+
+/// What a request does, as far as it matters to how often there may be one.
+fn doing(method: &Method, path: &str) -> Doing {
+    match *method {
+        Method::GET | Method::HEAD | Method::OPTIONS => Doing::Reading,
+        Method::POST if path == "/v1/files" => Doing::Uploading,
+        _ => Doing::Writing,
     }
 }
 

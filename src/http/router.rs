@@ -1,6 +1,6 @@
 //! Joins the routes of every capability.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -13,6 +13,7 @@ use axum::{
 };
 use bytes::BytesMut;
 use futures::StreamExt;
+use tokio::sync::Semaphore;
 use tower::util::option_layer;
 use tower_http::{
     catch_panic::CatchPanicLayer,
@@ -21,7 +22,11 @@ use tower_http::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{ApiError, State, assets, error, health, openapi, origin};
+use super::{
+    ApiError, State, assets, error,
+    extract::{Address, token_of},
+    health, openapi, origin,
+};
 use crate::{agents, auth, auth::Caller, chat, forks, realtime::socket, responses};
 
 /// A request's body (PROTOCOL §1).
@@ -29,6 +34,9 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How much of a body that is too large is read and thrown away.
 const BODY_DRAINED_MAX: usize = 32 * 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// Requests that are worked on at once, and how long a further one waits for its turn.
+const HANDLED_MAX: usize = 1024;
+const HANDLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Every route that the document shows.
 pub(super) fn routes() -> OpenApiRouter<State> {
@@ -58,10 +66,17 @@ async fn open_socket(
         )
     })?;
     // A browser sees no status of a refused upgrade, so who is not signed in is told by the close code.
-    Ok(match caller {
-        Ok(caller) => socket::upgrade(ws, state, headers, caller),
-        Err(_) => socket::refuse(ws, state),
-    })
+    match caller {
+        Ok(caller) => {
+            let place = state.limits.open_socket(Some(caller.user))?;
+            Ok(socket::upgrade(ws, state, headers, caller, place))
+        }
+        Err(e) if e.is_unauthenticated() => {
+            let place = state.limits.open_socket(None)?;
+            Ok(socket::refuse(ws, state, place))
+        }
+        Err(e) => Err(e),
+    }
 }
 
 pub fn build(state: State) -> Router {
@@ -83,7 +98,12 @@ pub fn build(state: State) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), origin::guard))
         .layer(middleware::from_fn(refuse_nul))
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(
+            Arc::new(Semaphore::new(HANDLED_MAX)),
+            take_turns,
+        ))
         .layer(middleware::from_fn(read_body))
+        .layer(middleware::from_fn_with_state(state.clone(), count_address))
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
         ))
@@ -107,6 +127,49 @@ fn span(request: &Request) -> tracing::Span {
         .get::<axum::extract::MatchedPath>()
         .map_or("", |path| path.as_str());
     tracing::debug_span!("request", method = %request.method(), route, id = %uuid::Uuid::now_v7())
+}
+
+/// Addresses that are made for those who are not signed in, whatever a request to them shows.
+fn is_for_strangers(path: &str) -> bool {
+    matches!(
+        path,
+        "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/login"
+    ) || path.starts_with("/v1/invites/")
+}
+
+/// Refuses what comes too often from one address, before anything else is done with it.
+async fn count_address(
+    axum::extract::State(state): axum::extract::State<State>,
+    Address(address): Address,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let is_stranger = path.starts_with("/v1/")
+        && (is_for_strangers(path) || token_of(request.headers()).is_none());
+    let counted = state.limits.request(address).and_then(|()| {
+        if is_stranger {
+            state.limits.stranger(address)
+        } else {
+            Ok(())
+        }
+    });
+    match counted {
+        Ok(()) => next.run(request).await,
+        Err(e) => ApiError::from(e).into_response(),
+    }
+}
+
+/// Lets a bounded number of requests be worked on at once; the others wait, but not for ever.
+async fn take_turns(
+    axum::extract::State(places): axum::extract::State<Arc<Semaphore>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Ok(Ok(_place)) = tokio::time::timeout(HANDLED_WITHIN, places.acquire()).await else {
+        return ApiError::overloaded().into_response();
+    };
+    next.run(request).await
 }
 
 /// Reads the body before anyone looks at the request. A refusal that left it unread would cost the client its connection.
@@ -165,4 +228,26 @@ async fn refuse_nul(request: Request, next: Next) -> Response {
         .into_response();
     }
     next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_that_needs_no_session_is_counted_for_strangers() {
+        let (_, api) = routes().split_for_parts();
+        let api = serde_json::to_value(api).unwrap();
+        let mut seen = 0;
+        for (path, operations) in api["paths"].as_object().unwrap() {
+            for (method, operation) in operations.as_object().unwrap() {
+                let is_open = operation["security"] == serde_json::json!([{}]);
+                if is_open && path.starts_with("/v1/") {
+                    seen += 1;
+                    assert!(is_for_strangers(path), "{method} {path}");
+                }
+            }
+        }
+        assert!(seen >= 4, "{seen}");
+    }
 }

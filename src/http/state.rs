@@ -6,7 +6,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    auth::{Hasher, LoginLimits},
+    auth::{Hasher, Limits},
     config::Config,
     db::Db,
     model::Provider,
@@ -29,7 +29,7 @@ pub struct Inner {
     pub provider: Arc<dyn Provider>,
     pub responses: Arc<Desk>,
     pub hasher: Hasher,
-    pub login_limits: Arc<LoginLimits>,
+    pub limits: Limits,
     pub metrics: PrometheusHandle,
     /// Owns every task of this process.
     pub tracker: TaskTracker,

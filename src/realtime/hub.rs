@@ -32,7 +32,6 @@ const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Droppable frames are dropped once fewer places than this are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
-pub const SOCKETS_PER_USER_MAX: usize = 100;
 
 /// Why a socket is closed (`PROTOCOL.md` §4, point 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,14 +323,14 @@ impl Hub {
         Arc::clone(&self.rooms.entry(workspace).or_default())
     }
 
-    /// Registers a socket; until `admit` it gets no events of private channels. `None` when the person has too many.
+    /// Registers a socket; until `admit` it gets no events of private channels.
     pub fn register(
         &self,
         workspace: WorkspaceId,
         user: UserId,
         (session, key): (Option<SessionId>, Option<ApiKeyId>),
         sight: Sight,
-    ) -> Option<(Arc<Socket>, mpsc::Receiver<Outgoing>)> {
+    ) -> (Arc<Socket>, mpsc::Receiver<Outgoing>) {
         let (queue, receive) = mpsc::channel(SOCKET_QUEUE_MAX);
         let socket = Arc::new(Socket {
             id: self.next.fetch_add(1, Ordering::Relaxed),
@@ -347,9 +346,6 @@ impl Hub {
         let room = self.room(workspace);
         let mut room = lock(&room);
         let own = room.people.entry(user).or_default();
-        if own.len() >= SOCKETS_PER_USER_MAX {
-            return None;
-        }
         let came = own.is_empty();
         own.insert(socket.id);
         room.sockets.insert(socket.id, Arc::clone(&socket));
@@ -361,7 +357,7 @@ impl Hub {
             }
         }
         metrics::gauge!("openvibe_sockets").increment(1.0);
-        Some((socket, receive))
+        (socket, receive)
     }
 
     /// Lets the socket see the private channels that were read from the database, with what changed since.
@@ -632,12 +628,8 @@ mod tests {
     #[test]
     fn a_private_channels_events_reach_its_members_only() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
-        let (inside, mut inside_rx) = hub
-            .register(ws, UserId::new(), (None, None), SEES_ALL)
-            .unwrap();
-        let (outside, mut outside_rx) = hub
-            .register(ws, UserId::new(), (None, None), SEES_ALL)
-            .unwrap();
+        let (inside, mut inside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let (outside, mut outside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         hub.admit(ws, &inside, vec![channel]);
         hub.admit(ws, &outside, vec![]);
         texts(&mut inside_rx);
@@ -651,7 +643,7 @@ mod tests {
     fn a_membership_that_changes_while_a_socket_joins_is_not_lost() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
-        let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL).unwrap();
+        let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL);
         let mut grant = event(ws, 1, Audience::Members(gained));
         grant.access = Some(Access::Granted {
             channel: gained,
@@ -674,9 +666,7 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_keep_up_is_closed_and_costs_no_more() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
-        let (socket, receive) = hub
-            .register(ws, UserId::new(), (None, None), SEES_ALL)
-            .unwrap();
+        let (socket, receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         for seq in 0..=i64::try_from(SOCKET_QUEUE_MAX).unwrap() {
             hub.publish(&event(ws, seq, Audience::Workspace));
         }
@@ -692,9 +682,7 @@ mod tests {
             Spot::Thread(ThreadId::new()),
             TaskId::new(),
         );
-        let (socket, mut receive) = hub
-            .register(ws, UserId::new(), (None, None), SEES_ALL)
-            .unwrap();
+        let (socket, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         hub.open_stream(ws, task, spot, MessageId::new(), 1);
         hub.push_stream(ws, task, "Grüße 👋");
         hub.flush_stream(ws, task);

@@ -9,7 +9,7 @@ use std::{
 /// Folders and files from the bottom to the top; the longest match says where a file stands. Those of one row may use each other
 /// only within their own folder.
 const LAYERS: &[&[&str]] = &[
-    &["ids", "time", "patch", "failpoint", "model"],
+    &["ids", "time", "patch", "rate", "failpoint", "model"],
     &["db"],
     &["config", "realtime/log", "realtime/hub"],
     &["auth", "tasks"],

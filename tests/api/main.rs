@@ -33,6 +33,7 @@ mod invites;
 mod isolation;
 mod keys;
 mod layers;
+mod limits;
 mod mentions;
 mod messages;
 mod migrations;

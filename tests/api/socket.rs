@@ -536,18 +536,3 @@ async fn a_hundred_places_can_be_watched_and_no_more() {
     assert_eq!(refused["error"]["type"], "unprocessable_entity");
     socket.subscribe(&threads[0]).await;
 }
-
-#[tokio::test]
-async fn a_person_has_a_limited_number_of_sockets() {
-    let t = team().await;
-    let mut open = Vec::new();
-    for _ in 0..100 {
-        open.push(t.bo.socket().await);
-    }
-    let mut one_more = Socket::silent(&t.bo).await;
-    one_more
-        .send(&json!({"type": "hello", "protocol": 1, "workspace_id": t.bo.workspace}))
-        .await;
-    assert_eq!(one_more.closed().await, 1008);
-    t.ada.socket().await;
-}

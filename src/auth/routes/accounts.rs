@@ -170,14 +170,14 @@ async fn login(
     Body(form): Body<LoginForm>,
 ) -> Result<Response, ApiError> {
     let email = form.email.trim().to_lowercase();
-    state.login_limits.check(&email, address.0)?;
+    state.limits.log_in(&email, address.0)?;
     let found = users::find_password(&mut state.db.read().await?, &email).await?;
     let (user, hash) = found.unzip();
     let right = state.hasher.verify(form.password, hash).await?;
     let Some(user) = user.filter(|_| right) else {
-        state.login_limits.failed(&email, address.0);
         return Err(AuthError::WrongPassword.into());
     };
+    state.limits.logged_in(&email, address.0);
     signed_in(&state, StatusCode::OK, user, &headers, &address).await
 }
 
@@ -256,16 +256,16 @@ async fn password(
     let email = users::get_user(&mut state.db.read().await?, user)
         .await?
         .email;
-    state.login_limits.check(&email, address.0)?;
+    state.limits.log_in(&email, address.0)?;
     let found = users::find_password(&mut state.db.read().await?, &email).await?;
     if !state
         .hasher
         .verify(form.current_password, found.map(|(_, hash)| hash))
         .await?
     {
-        state.login_limits.failed(&email, address.0);
         return Err(AuthError::WrongCurrentPassword.into());
     }
+    state.limits.logged_in(&email, address.0);
     let hash = state.hasher.hash(form.new_password).await?;
     state
         .db

@@ -261,6 +261,7 @@ async fn accept_invite(
     Path(token): Path<String>,
 ) -> Result<Json<Accepted>, ApiError> {
     caller.require_session()?;
+    let max = state.config.workspaces_per_user;
     let mut c = state.db.read().await?;
     let email = users::get_user(&mut c, caller.user).await?.email;
     let workspace = invites::find_open(&mut c, &token, Some(&email))
@@ -271,6 +272,12 @@ async fn accept_invite(
         .db
         .write(workspace.0, async move |c: &mut Conn| {
             let invite = invites::find_open(c, &token, Some(&email)).await?;
+            if !workspaces::ids_of(c, caller.user)
+                .await?
+                .contains(&workspace)
+            {
+                workspaces::check_room(c, caller.user, max).await?;
+            }
             let (id, member) = invites::accept(c, &invite, caller.user, &caller.name).await?;
             Ok::<_, AuthError>(Accepted {
                 workspace: workspaces::get_workspace(c, id).await?,

@@ -67,7 +67,9 @@ async fn create_workspace(
     {
         return Err(AuthError::WorkspaceCreationClosed.into());
     }
-    let workspace = found_workspace(&state.db, caller.user, caller.name, name, slug).await?;
+    let max = state.config.workspaces_per_user;
+    let maker = (caller.user, caller.name);
+    let workspace = found_workspace(&state.db, maker, max, name, slug).await?;
     Ok((
         StatusCode::CREATED,
         Json(WorkspaceAnswer {

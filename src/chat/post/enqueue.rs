@@ -104,7 +104,7 @@ pub async fn retry_task(
         options: task.input.0.options.clone(),
     };
     let audience = access.place.audience();
-    let full = if queue::queued_count(c, actor.workspace).await? >= queue::QUEUED_MAX {
+    let full = if queue::free_places(c, actor.workspace).await? <= 0 {
         Some(queue_full(c, seat.agent).await?)
     } else {
         None

@@ -250,10 +250,10 @@ async fn say(
     let audience = said.access.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
     let (asked, moved_on) = asked(c, &said, &found).await?;
-    let queued = if asked.is_empty() {
+    let mut free = if asked.is_empty() {
         0
     } else {
-        queue::queued_count(c, actor.workspace).await?
+        queue::free_places(c, actor.workspace).await?
     };
 
     let first = log::reserve(
@@ -305,7 +305,7 @@ async fn say(
     }
 
     let mut tasks = Vec::with_capacity(asked.len());
-    for (n, asked) in asked.into_iter().enumerate() {
+    for asked in asked {
         let spans: Vec<mentions::Span> = found
             .mentions
             .iter()
@@ -329,7 +329,8 @@ async fn say(
             prompt: mentions::without(&said.text.content, &spans),
             options: None,
         };
-        let full = if queued + i64::try_from(n).unwrap_or(0) >= queue::QUEUED_MAX {
+        free -= 1;
+        let full = if free < 0 {
             Some(queue_full(c, asked.agent).await?)
         } else {
             None

@@ -34,7 +34,7 @@ use crate::realtime::{
     log,
 };
 use crate::{
-    auth::{Actor, Caller, Credential},
+    auth::{Actor, Caller, Credential, SocketPlace},
     db::DbError,
     http::{
         ApiError, State,
@@ -75,7 +75,13 @@ const NOT_IN_WORKSPACE: u16 = 4003;
 const NO_HELLO: u16 = 4009;
 
 /// Opens the socket; who it is for is known from cookie or key.
-pub fn upgrade(ws: WebSocketUpgrade, state: State, headers: HeaderMap, caller: Caller) -> Response {
+pub fn upgrade(
+    ws: WebSocketUpgrade,
+    state: State,
+    headers: HeaderMap,
+    caller: Caller,
+    place: SocketPlace,
+) -> Response {
     ws.read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES)
         .max_write_buffer_size(4 * 1024 * 1024)
@@ -84,14 +90,18 @@ pub fn upgrade(ws: WebSocketUpgrade, state: State, headers: HeaderMap, caller: C
         .on_upgrade(move |socket| {
             let tracker = state.tracker.clone();
             // Tracked, so that shutdown waits for the close frame.
-            tracker.track_future(serve(socket, state, headers, caller))
+            tracker.track_future(async move {
+                serve(socket, state, headers, caller).await;
+                drop(place);
+            })
         })
 }
 
 /// Opens the socket only to close it with 4001.
-pub fn refuse(ws: WebSocketUpgrade, state: State) -> Response {
+pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Response {
     ws.on_upgrade(async move |mut socket| {
         close(&mut socket, NOT_AUTHENTICATED, &state.shutdown).await;
+        drop(place);
     })
 }
 
@@ -107,38 +117,34 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
                 Credential::Session(id) => (Some(*id), None),
                 Credential::Key { id, .. } => (None, Some(*id)),
             };
-            match state
-                .hub
-                .register(actor.workspace, caller.user, credential, actor.sight())
-            {
-                Some((socket, queue)) => {
-                    if state.shutdown.is_cancelled() {
-                        socket.close(Close::GoingAway);
-                    }
-                    let mut connection = Connection {
-                        ws,
-                        state: state.clone(),
-                        token,
-                        caller,
-                        actor,
-                        socket,
-                        queue,
-                        tick: tokio::time::interval_at(Instant::now() + TICK, TICK),
-                        network_first: false,
-                        cursor: 0,
-                        malformed: 0,
-                    };
-                    let code = connection.run(hello).await;
-                    state
-                        .hub
-                        .remove(connection.actor.workspace, &connection.socket);
-                    // What still waits for the peer is given up before it is told so.
-                    let Connection { mut ws, .. } = connection;
-                    close(&mut ws, code, &state.shutdown).await;
-                    return;
-                }
-                None => POLICY_VIOLATION,
+            let (socket, queue) =
+                state
+                    .hub
+                    .register(actor.workspace, caller.user, credential, actor.sight());
+            if state.shutdown.is_cancelled() {
+                socket.close(Close::GoingAway);
             }
+            let mut connection = Connection {
+                ws,
+                state: state.clone(),
+                token,
+                caller,
+                actor,
+                socket,
+                queue,
+                tick: tokio::time::interval_at(Instant::now() + TICK, TICK),
+                network_first: false,
+                cursor: 0,
+                malformed: 0,
+            };
+            let code = connection.run(hello).await;
+            state
+                .hub
+                .remove(connection.actor.workspace, &connection.socket);
+            // What still waits for the peer is given up before it is told so.
+            let Connection { mut ws, .. } = connection;
+            close(&mut ws, code, &state.shutdown).await;
+            return;
         }
         Err(code) => code,
     };

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::realtime::hub::Spot;
 use crate::{
+    auth::Doing,
     chat::{
         ChatError, access,
         messages::Text,
@@ -126,6 +127,19 @@ impl Connection {
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
+        let doing = match kind.as_str() {
+            "message.send" | "read" => Doing::Writing,
+            _ => Doing::Reading,
+        };
+        let id = id.filter(|id| id.is_string() || id.is_number());
+        if let Err(e) = self.state.limits.act(&self.caller, doing) {
+            if kind == "typing" {
+                return Ok(());
+            }
+            let error = ApiError::from(e).body();
+            let frame = json!({"type": "error", "id": id, "error": error});
+            return self.answer(frame.to_string()).await;
+        }
         let request = parse_json::<Request>(value.to_string().as_bytes());
         if kind == "typing" {
             // No answer, whatever comes of it.
@@ -141,7 +155,6 @@ impl Connection {
             kind.as_str(),
             "message.send" | "subscribe" | "unsubscribe" | "read" | "ping"
         );
-        let id = id.filter(|id| id.is_string() || id.is_number());
         if !known {
             let kind: String = kind.chars().take(40).collect();
             let text = format!("`{kind}` is no type of frame that a client sends");

@@ -14,8 +14,10 @@ use crate::{
     realtime::{Audience, NewEvent, log},
 };
 
-/// With so many queued in a workspace, further ones fail at once (PROTOCOL §5).
-pub const QUEUED_MAX: i64 = 200;
+/// Where the setting is kept that says how many tasks may wait in a workspace: it counts for every command, whoever
+/// runs it.
+const QUEUED_MAX: &str = "tasks_queued_max";
+const QUEUED_MAX_DEFAULT: i64 = 200;
 /// How long a worker may be silent before its task is given to another (PROTOCOL §5).
 pub const LEASE: Duration = Duration::from_secs(15);
 /// A task whose worker was lost so often fails.
@@ -109,11 +111,27 @@ pub enum LeaseLost {
     Db(#[from] DbError),
 }
 
-pub async fn queued_count(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
-    c.q("select count(*) from tasks where workspace_id = $1 and status = 'queued'")
-        .bind(workspace)
-        .value()
-        .await
+/// Sets with how many queued in a workspace further ones fail at once (PROTOCOL §5).
+pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
+    c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
+        .bind(QUEUED_MAX)
+        .bind(max.to_string())
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// How many more tasks may wait in the workspace; negative when there are too many already.
+pub async fn free_places(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    c.q(
+        "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
+         - (select count(*) from tasks where workspace_id = $1 and status = 'queued')",
+    )
+    .bind(workspace)
+    .bind(QUEUED_MAX)
+    .bind(QUEUED_MAX_DEFAULT)
+    .value()
+    .await
 }
 
 /// Inserts a task, queued; or failed with `queue_full` when `full`. The caller appends its event.

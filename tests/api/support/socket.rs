@@ -32,6 +32,11 @@ impl Socket {
         }
     }
 
+    /// Whether an upgrade is granted; the socket is dropped.
+    pub async fn try_open(person: &Person) -> Result<(), Error> {
+        Box::pin(Self::connect(person)).await.map(drop)
+    }
+
     async fn connect(person: &Person) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, Error> {
         let url = format!("{}/v1/ws", person.base.replacen("http", "ws", 1));
         let mut request = url.into_client_request().unwrap();

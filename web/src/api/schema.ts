@@ -1880,6 +1880,11 @@ export interface components {
             message: string;
             /** @description The field, parameter or header that is meant. */
             param?: string | null;
+            /**
+             * Format: int64
+             * @description In how many seconds to try again, as in the header `Retry-After`.
+             */
+            retry_after_s?: number | null;
             /** @description With 409 of a stale `If-Match`: the object as it is now. */
             current?: Record<string, never> | null;
         };

@@ -1,0 +1,189 @@
+//! How often something may happen, counted for each of many keys in bounded memory.
+//!
+//! Each key has a bucket of permits that fills again steadily. Of a bucket only one number is kept: when it will be
+//! full again (the generic cell rate algorithm). A full bucket is as good as none, so it is forgotten.
+
+use std::{
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use dashmap::{DashMap, Entry};
+
+/// Keys that are remembered. What more come share one bucket, so that nobody's memory is had by inventing keys.
+const KEYS_MAX: usize = 100_000;
+/// Looking for full buckets takes a while with so many keys, so it is not done at every new one.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// A bucket of permits for each key.
+pub struct Buckets<K> {
+    /// In which one permit comes back.
+    every: Duration,
+    /// In which an empty bucket is full again.
+    whole: Duration,
+    keys_max: usize,
+    /// When each bucket that is not full will be.
+    full_at: DashMap<K, Instant>,
+    /// The bucket of all keys that found no room, and when room was looked for last.
+    crowd: Mutex<(Option<Instant>, Option<Instant>)>,
+}
+
+impl<K: Hash + Eq> Buckets<K> {
+    /// `burst` permits at once; one comes back in each `every`.
+    pub fn new(every: Duration, burst: u32) -> Self {
+        Self {
+            every,
+            whole: every * burst,
+            keys_max: KEYS_MAX,
+            full_at: DashMap::new(),
+            crowd: Mutex::new((None, None)),
+        }
+    }
+
+    /// When the bucket will be full if a permit is taken now.
+    ///
+    /// # Errors
+    /// How long to wait for the next permit.
+    fn next(&self, full_at: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
+        let next = full_at.map_or(now, |at| at.max(now)) + self.every;
+        match next.checked_duration_since(now + self.whole) {
+            None | Some(Duration::ZERO) => Ok(next),
+            Some(wait) => Err(wait),
+        }
+    }
+
+    /// Takes a permit.
+    ///
+    /// # Errors
+    /// How long to wait for the next one; nothing was taken.
+    pub fn take(&self, key: K, now: Instant) -> Result<(), Duration> {
+        if let Some(mut full_at) = self.full_at.get_mut(&key) {
+            *full_at = self.next(Some(*full_at), now)?;
+            return Ok(());
+        }
+        if self.full_at.len() >= self.keys_max && !self.make_room(now) {
+            let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+            crowd.0 = Some(self.next(crowd.0, now)?);
+            return Ok(());
+        }
+        match self.full_at.entry(key) {
+            // Another request of this key was faster.
+            Entry::Occupied(mut entry) => {
+                let next = self.next(Some(*entry.get()), now)?;
+                entry.insert(next);
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(self.next(None, now)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a permit back that turned out not to be needed.
+    pub fn give_back(&self, key: &K) {
+        if let Some(mut full_at) = self.full_at.get_mut(key)
+            && let Some(earlier) = full_at.checked_sub(self.every)
+        {
+            *full_at = earlier;
+        }
+    }
+
+    /// Forgets what is full again.
+    pub fn tidy(&self, now: Instant) {
+        self.full_at.retain(|_, full_at| *full_at > now);
+        if self.full_at.capacity() > 4 * self.full_at.len().max(1024) {
+            self.full_at.shrink_to_fit();
+        }
+    }
+
+    fn make_room(&self, now: Instant) -> bool {
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        if crowd.1.is_none_or(|at| now >= at + TIDY_EVERY) {
+            crowd.1 = Some(now);
+            self.tidy(now);
+        }
+        self.full_at.len() < self.keys_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_burst_is_granted_and_then_one_permit_after_the_other() {
+        let (buckets, now) = (Buckets::new(SECOND / 2, 3), Instant::now());
+        for _ in 0..3 {
+            assert_eq!(buckets.take("ada", now), Ok(()));
+        }
+        assert_eq!(buckets.take("ada", now), Err(SECOND / 2));
+        assert_eq!(
+            buckets.take("ada", now),
+            Err(SECOND / 2),
+            "a refusal costs nothing"
+        );
+        assert_eq!(buckets.take("ada", now + SECOND / 2), Ok(()));
+        assert_eq!(buckets.take("ada", now + SECOND / 2), Err(SECOND / 2));
+        let later = now + 60 * SECOND;
+        for _ in 0..3 {
+            assert_eq!(
+                buckets.take("ada", later),
+                Ok(()),
+                "no more than a burst is saved up"
+            );
+        }
+        assert!(buckets.take("ada", later).is_err());
+    }
+
+    #[test]
+    fn one_key_leaves_the_others_alone() {
+        let (buckets, now) = (Buckets::new(SECOND, 1), Instant::now());
+        buckets.take("ada", now).unwrap();
+        assert!(buckets.take("ada", now).is_err());
+        assert_eq!(buckets.take("bo", now), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let (buckets, now) = (Buckets::new(SECOND, 1), Instant::now());
+        buckets.take("ada", now).unwrap();
+        buckets.give_back(&"ada");
+        assert_eq!(buckets.take("ada", now), Ok(()));
+        assert!(buckets.take("ada", now).is_err());
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten() {
+        let (buckets, now) = (Buckets::new(SECOND, 2), Instant::now());
+        buckets.take("ada", now).unwrap();
+        buckets.take("bo", now).unwrap();
+        buckets.take("bo", now).unwrap();
+        buckets.tidy(now + SECOND);
+        assert_eq!(buckets.full_at.len(), 1);
+        buckets.tidy(now + 2 * SECOND);
+        assert_eq!(buckets.full_at.len(), 0);
+    }
+
+    #[test]
+    fn invented_keys_share_one_bucket_and_take_no_memory() {
+        let (mut buckets, now) = (Buckets::new(SECOND, 2), Instant::now());
+        buckets.keys_max = 10;
+        let granted = (0..1000).filter(|n| buckets.take(*n, now).is_ok()).count();
+        assert_eq!(granted, 12, "ten of their own and two of the crowd");
+        assert_eq!(buckets.full_at.len(), 10);
+        assert_eq!(
+            buckets.take(3, now),
+            Ok(()),
+            "who was known before is not touched"
+        );
+        assert_eq!(
+            buckets.take(5000, now + 2 * SECOND),
+            Ok(()),
+            "there is room again"
+        );
+        assert!(buckets.full_at.contains_key(&5000));
+    }
+}

@@ -1,0 +1,470 @@
+//! How much one person, key or address may ask for, and how much there may be at once.
+
+use futures::{StreamExt, stream};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::Error;
+
+use crate::support::{
+    Answer, Gate, ModelServer, Person, Place, Reply, Socket, TestApp, TestProcess, id, list,
+    number, sign_up, team, team_with, text, unknown_id, visitor, within,
+};
+
+/// More than any allowance that is reached here; each is a few hundred and grows by at most 50 a second.
+const MANY: usize = 20_000;
+
+/// Sends the same request over and over, 32 at a time, until one is refused by a limit; that one, and how many before it were
+/// not (up to 31 after it were sent already).
+async fn until_limited<F: Future<Output = Reply>>(send: impl Fn(usize) -> F) -> (Reply, usize) {
+    let mut replies = stream::iter((0..MANY).map(send)).buffered(32);
+    let mut granted = 0;
+    while let Some(reply) = replies.next().await {
+        if reply.status == 429 {
+            return (reply, granted);
+        }
+        granted += 1;
+    }
+    panic!("nothing was refused");
+}
+
+/// What the header and the body say of when to try again.
+#[track_caller]
+fn wait_of(reply: Reply) -> u64 {
+    let header = reply.header("retry-after").expect("Retry-After");
+    let seconds: u64 = header.parse().expect("whole seconds");
+    let error = &reply.json()["error"];
+    assert_eq!(error["retry_after_s"], seconds, "{error}");
+    assert_eq!(reply.refused(429), "rate_limited");
+    seconds
+}
+
+/// A change that is refused because there is nothing to change: it counts all the same.
+async fn change(who: &Person) -> Reply {
+    who.delete(&format!("/v1/messages/{}", unknown_id("msg")))
+        .await
+}
+
+#[tokio::test]
+async fn a_person_who_changes_too_much_waits_and_nobody_else_does() {
+    let t = team().await;
+    let elsewhere = t.bo.log_in().await;
+    let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let (refused, granted) = until_limited(|_| change(&t.bo)).await;
+    assert!(granted >= 340, "{granted} after what the test did before");
+    assert_eq!(wait_of(refused), 1);
+    let others = [&t.ada, &robot];
+    let (limited, _) = until_limited(|_| change(&elsewhere)).await;
+    wait_of(limited);
+    for who in others {
+        who.say(&thread, "I am not in this").await;
+    }
+    t.bo.get("/v1/auth/me").await.is(200);
+    assert_eq!(t.bo.messages(&thread).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_key_that_reads_too_much_waits_and_its_person_does_not() {
+    let t = team().await;
+    let (robot, _) = t.bo.make_key(&["chat:read"]).await;
+    let (other, _) = t.bo.make_key(&["chat:read"]).await;
+    let (refused, granted) = until_limited(|_| robot.get("/v1/auth/me")).await;
+    assert!(granted >= 960, "{granted}");
+    assert_eq!(wait_of(refused), 1);
+    other.get("/v1/auth/me").await.is(200);
+    t.bo.get("/v1/auth/me").await.is(200);
+}
+
+/// A visitor whose requests a proxy brings from that address.
+async fn from(who: &Person, address: &str, path: &str) -> Reply {
+    who.send(Method::GET, path, &[("x-forwarded-for", address)], None)
+        .await
+}
+
+#[tokio::test]
+async fn strangers_are_counted_by_address_and_people_behind_it_are_not_kept_out() {
+    let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
+    let nobody = visitor(&t.app.base);
+    let (flood, neighbour) = ("203.0.113.7", "203.0.113.8");
+    let setup = "/v1/auth/setup";
+    let (refused, granted) = until_limited(|_| from(&nobody, flood, setup)).await;
+    assert!(granted >= 160, "{granted}");
+    assert!(wait_of(refused) >= 1);
+    from(&nobody, neighbour, setup).await.is(200);
+    from(&t.ada, flood, "/v1/auth/me").await.is(200);
+    let mut forged = nobody.clone();
+    forged.cookie = Some("openvibe_session=made-up".to_owned());
+    from(&forged, neighbour, "/v1/auth/me").await.refused(401);
+    let (forged_refused, _) = until_limited(|_| from(&forged, flood, "/v1/auth/me")).await;
+    wait_of(forged_refused);
+    from(&nobody, flood, "/healthz").await.is(200);
+}
+
+#[tokio::test]
+async fn addresses_of_one_ipv6_network_count_as_one() {
+    let app = TestApp::with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
+    let nobody = visitor(&app.base);
+    let (nobody, setup) = (&nobody, "/v1/auth/setup");
+    let send = |n| async move { from(nobody, &format!("2001:db8:0:1::{n:x}"), setup).await };
+    let (refused, granted) = until_limited(send).await;
+    assert!(granted >= 160, "{granted}");
+    wait_of(refused);
+    from(nobody, "2001:db8:0:2::1", setup).await.is(200);
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_trusted_is_the_address() {
+    let app = TestApp::start().await;
+    let nobody = visitor(&app.base);
+    let (nobody, setup) = (&nobody, "/v1/auth/setup");
+    let send = |n| async move { from(nobody, &format!("203.0.113.{}", n % 250), setup).await };
+    let (refused, _) = until_limited(send).await;
+    wait_of(refused);
+}
+
+#[tokio::test]
+async fn clients_of_openai_are_refused_in_the_shape_that_they_know() {
+    let t = team().await;
+    let (robot, _) = t.ada.make_key(&["chat:read", "agents:use"]).await;
+    let (refused, _) = until_limited(|_| robot.get("/v1/models")).await;
+    assert!(refused.header("retry-after").is_some());
+    let error = refused.json()["error"].clone();
+    assert_eq!(error["type"], "rate_limit_error");
+    assert_eq!(error["code"], "rate_limited");
+}
+
+fn log_in(email: &str, password: &str) -> Value {
+    json!({"email": email, "password": password})
+}
+
+#[tokio::test]
+async fn guesses_at_an_account_are_counted_from_wherever_they_come() {
+    let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
+    let who = visitor(&t.app.base);
+    let guess = |address: String, email: &'static str| {
+        let who = who.clone();
+        async move {
+            let body = log_in(email, "wrong horse").to_string().into_bytes();
+            let headers = [("x-forwarded-for", address.as_str())];
+            who.send(Method::POST, "/v1/auth/login", &headers, Some(body))
+                .await
+        }
+    };
+    // All at once: who waits for an answer before the next guess gets no further than who does not.
+    let guesses = (0..20).map(|n| guess(format!("203.0.113.{n}"), "ada@example.org"));
+    let replies = futures::future::join_all(guesses).await;
+    let looked_at = replies.iter().filter(|reply| reply.status == 401).count();
+    assert_eq!(looked_at, 10);
+    for reply in replies.into_iter().filter(|reply| reply.status != 401) {
+        let seconds = number(&reply.json(), "/error/retry_after_s");
+        assert!((1..=6).contains(&seconds), "{seconds}");
+        assert_eq!(reply.refused(429), "too_many_attempts");
+    }
+    let right = log_in("ada@example.org", "correct horse");
+    let late = who.post("/v1/auth/login", right).await;
+    assert_eq!(late.refused(429), "too_many_attempts");
+    t.bo.log_in().await;
+    t.ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn guesses_from_an_address_are_counted_whatever_the_account() {
+    let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
+    let who = visitor(&t.app.base);
+    let attempt = |address: &'static str, email: String, password: &'static str| {
+        let who = who.clone();
+        async move {
+            let body = log_in(&email, password).to_string().into_bytes();
+            let headers = [("x-forwarded-for", address)];
+            who.send(Method::POST, "/v1/auth/login", &headers, Some(body))
+                .await
+        }
+    };
+    let send = |n| attempt("203.0.113.7", format!("nobody{n}@example.org"), "wrong");
+    let (refused, granted) = until_limited(send).await;
+    assert!(granted >= 28, "{granted}");
+    assert_eq!(refused.refused(429), "too_many_attempts");
+    let right = |address| attempt(address, "ada@example.org".to_owned(), "correct horse");
+    right("203.0.113.7").await.refused(429);
+    right("203.0.113.8").await.is(200);
+}
+
+#[tokio::test]
+async fn logging_in_rightly_is_not_held_against_anyone() {
+    let t = team().await;
+    for _ in 0..15 {
+        t.ada.log_in().await;
+    }
+}
+
+#[tokio::test]
+async fn frames_of_a_socket_count_like_requests() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let mut socket = t.bo.socket().await;
+    let mark = json!({"type": "read", "thread_id": thread, "seq": 0});
+    let mut refused = Value::Null;
+    for _ in 0..MANY {
+        let answer = socket.request(mark.clone()).await;
+        if answer["type"] == "error" {
+            refused = answer;
+            break;
+        }
+    }
+    assert_eq!(refused["error"]["code"], "rate_limited", "{refused}");
+    assert_eq!(refused["error"]["retry_after_s"], 1);
+    // The allowance is the person's, whichever way they come.
+    let (limited, granted) = until_limited(|_| change(&t.bo)).await;
+    assert!(granted < 300, "{granted}");
+    wait_of(limited);
+    socket.ack(json!({"type": "ping"})).await;
+    let mut other = t.ada.socket().await;
+    other
+        .ack(json!({"type": "message.send", "thread_id": thread, "content": "Mine", "client_id": "a"}))
+        .await;
+}
+
+#[tokio::test]
+async fn switched_off_no_limit_holds() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let nobody = visitor(&t.app.base);
+    let statuses = stream::iter(0..700).map(|n| {
+        let (nobody, bo) = (nobody.clone(), t.bo.clone());
+        async move {
+            let strange = nobody.get("/v1/auth/setup").await.status;
+            let changed = if n < 600 {
+                change(&bo).await.status
+            } else {
+                404
+            };
+            (strange, changed)
+        }
+    });
+    let statuses: Vec<_> = statuses.buffered(32).collect().await;
+    assert!(statuses.iter().all(|status| *status == (200, 404)));
+}
+
+/// How an upgrade was refused: status, `Retry-After`, code.
+async fn upgrade_refused(person: &Person) -> (u16, String, String) {
+    match Socket::try_open(person).await {
+        Err(Error::Http(response)) => {
+            let header = response.headers().get("retry-after").unwrap();
+            let body = response.body().clone().unwrap_or_default();
+            let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+            (
+                response.status().as_u16(),
+                header.to_str().unwrap().to_owned(),
+                body["error"]["code"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
+        }
+        Err(e) => panic!("{e}"),
+        Ok(()) => panic!("the upgrade was granted"),
+    }
+}
+
+#[tokio::test]
+async fn a_person_holds_so_many_sockets_and_no_more() {
+    let t = team_with(&[("SOCKETS_PER_USER", "2")]).await;
+    let mut first = t.bo.socket().await;
+    let (robot, _) = t.bo.make_key(&["chat:read"]).await;
+    let _second = robot.socket().await;
+    let (status, wait, code) = upgrade_refused(&t.bo).await;
+    assert_eq!((status, code.as_str()), (429, "too_many_sockets"));
+    assert!(wait.parse::<u64>().unwrap() >= 1);
+    let _of_ada = t.ada.socket().await;
+    first.ack(json!({"type": "ping"})).await;
+    drop(first);
+    within("a place to be free", async {
+        while Socket::try_open(&t.bo).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_server_holds_so_many_sockets_and_no_more() {
+    let t = team_with(&[("SOCKETS_MAX", "2")]).await;
+    let _first = t.ada.socket().await;
+    let _second = t.bo.socket().await;
+    for who in [&t.ada, &t.bo, &t.ada.signed_out()] {
+        let (status, wait, code) = upgrade_refused(who).await;
+        assert_eq!((status, code.as_str()), (503, "too_many_sockets"));
+        assert!(wait.parse::<u64>().unwrap() >= 1);
+    }
+    t.ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn how_many_tasks_may_wait_is_a_setting() {
+    let t = team_with(&[("WORKERS", "1"), ("TASKS_QUEUED_MAX", "2")]).await;
+    let gate = Gate::new();
+    t.model()
+        .script("vibe", [Answer::text("Done.").held(&gate)]);
+    let thread = t.ada.thread(&t.general, "@vibe hold the only worker").await;
+    gate.reached().await;
+    for n in 0..2 {
+        t.ada.ask(&thread, &format!("@vibe {n}")).await;
+    }
+    let posted = t.ada.say(&thread, "@vibe one more").await;
+    assert_eq!(posted["tasks"][0]["error"]["code"], "queue_full");
+}
+
+#[tokio::test]
+async fn how_many_workspaces_a_person_may_be_in_is_a_setting() {
+    let app = TestApp::with(&[("SIGNUP", "open"), ("WORKSPACES_PER_USER", "2")]).await;
+    let ada = app.founder("Ada").await;
+    let bo = app.founder("Bo").await;
+    let make = |name: &'static str| ada.post("/v1/workspaces", json!({"name": name}));
+    make("Second").await.is(201);
+    assert_eq!(make("Third").await.refused(409), "too_many_workspaces");
+    let invite = bo
+        .post("/v1/invites", json!({"role": "member"}))
+        .await
+        .is(201);
+    let accept = format!("/v1/invites/{}/accept", text(&invite, "/token"));
+    assert_eq!(ada.act(&accept).await.refused(409), "too_many_workspaces");
+    bo.act(&accept).await.is(200);
+    assert_eq!(
+        list(&ada.get("/v1/workspaces").await.ok(), "/data").len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_mentions_in_one_workspace_holds_up_no_other() {
+    let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "2")]).await;
+    let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
+    let (here, there) = (
+        id(&ada.channel("general").await),
+        id(&bo.channel("general").await),
+    );
+    let gates: Vec<Gate> = (0..2).map(|_| Gate::new()).collect();
+    let held = gates.iter().map(|gate| Answer::text("Done.").held(gate));
+    app.model.script("vibe", held);
+    for n in 0..2 {
+        ada.start(&here, &format!("@vibe ADA holds worker {n}"))
+            .await;
+    }
+    for gate in &gates {
+        gate.reached().await;
+    }
+    let flood = (0..12).map(|n| {
+        let (ada, here) = (ada.clone(), here.clone());
+        async move {
+            let thread = ada.thread(&here, "Flood").await;
+            for _ in 0..18 {
+                ada.say(&thread, &format!("@vibe ADA {n}")).await;
+            }
+        }
+    });
+    futures::future::join_all(flood).await;
+    let theirs = bo.start(&there, "@vibe BO asks once").await;
+    gates[0].open();
+    bo.completed(&text(&theirs, "/tasks/0/id")).await;
+    let before = app
+        .model
+        .requests()
+        .iter()
+        .take_while(|request| !request.all().contains("BO asks once"))
+        .count();
+    assert!(before <= 6, "{before} of the flood came first");
+    gates[1].open();
+}
+
+/// A connection that promises a body and does not send it.
+async fn hanging(base: &str) -> tokio::net::TcpStream {
+    use tokio::io::AsyncWriteExt;
+    let address = base.trim_start_matches("http://");
+    let mut tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head =
+        format!("POST /v1/auth/login HTTP/1.1\r\nhost: {address}\r\ncontent-length: 100\r\n\r\n{{");
+    tcp.write_all(head.as_bytes()).await.unwrap();
+    tcp
+}
+
+#[tokio::test]
+async fn under_load_a_sigterm_ends_the_server_in_time_and_loses_nothing() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let settings = [("RATE_LIMITS", "off")];
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let made = ada
+        .post("/v1/workspaces", json!({"name": "Acme"}))
+        .await
+        .is(201);
+    ada.enter(&id(&made)).await;
+    let general = id(&ada.channel("general").await);
+    let gate = Gate::new();
+    let answer = Answer::stream()
+        .piece("Half of it")
+        .wait(&gate)
+        .piece(" and more")
+        .end();
+    model.script("vibe", [answer]);
+    let (mut sockets, thread) = (Vec::new(), ada.thread(&general, "@vibe stream").await);
+    for _ in 0..8 {
+        sockets.push(ada.socket().await);
+    }
+    sockets[0].subscribe(&thread).await;
+    sockets[0].of("task.delta").await;
+    gate.reached().await;
+    let _hanging = hanging(&server.base).await;
+    let busy = ada.thread(&general, "Busy").await;
+    let mut writers = JoinSet::new();
+    for w in 0..16 {
+        let (ada, path) = (ada.clone(), format!("/v1/threads/{busy}/messages"));
+        writers.spawn(async move {
+            let mut acknowledged = Vec::new();
+            for n in 0.. {
+                let content = format!("{w}-{n}");
+                let Some(reply) = ada.try_post(&path, json!({"content": content})).await else {
+                    break;
+                };
+                if reply.status != 201 {
+                    assert_eq!(reply.status, 503, "{}", reply.text);
+                    break;
+                }
+                acknowledged.push(content);
+            }
+            acknowledged
+        });
+    }
+    sockets[1]
+        .until("the load to begin", |frame| {
+            frame["data"]["message"]["thread_id"] == busy.as_str()
+        })
+        .await;
+    let started = std::time::Instant::now();
+    server.terminate();
+    assert!(server.exited().await.success());
+    let took = started.elapsed();
+    assert!(took.as_secs() < 10, "{took:?}");
+    for mut socket in sockets {
+        assert_eq!(socket.closed().await, 1001);
+    }
+    let mut acknowledged = within("the writers to stop", writers.join_all())
+        .await
+        .concat();
+    gate.open();
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let ada = ada.at(&server.base);
+    let mut kept = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/v1/threads/{busy}/messages?limit=100{cursor}");
+        let page = list(&ada.get(&path).await.ok(), "/data");
+        let Some(first) = page.first() else { break };
+        cursor = format!("&before={}", id(first));
+        kept.extend(page.iter().map(|message| text(message, "/content")));
+    }
+    acknowledged.retain(|content| !kept.contains(content));
+    assert_eq!(acknowledged, Vec::<String>::new(), "lost");
+    let task = ada.event_where("the task", |event| event["data"]["task"].is_object());
+    let task = text(&task.await, "/data/task/id");
+    ada.completed(&task).await;
+}
