@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::{
     agents::{retry::RetryPolicy, turn::Turns},
     auth::{self, Hasher, Limits},
+    chat::search::index,
     config::{Config, Signup},
     db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
     forks::{edit, resolver::Resolver},
@@ -176,6 +177,7 @@ impl App {
         )
         .await?;
         let lock = DataLock(Some(file), lock_database(&db).await?);
+        index::bring_up_to_date(&db).await?;
         let tasks_queued_max = config.tasks_queued_max;
         db.write(Uuid::nil(), async move |c: &mut Conn| {
             queue::set_queued_max(c, tasks_queued_max).await?;

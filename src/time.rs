@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use chrono::{DateTime, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in UTC. Its text is RFC 3339 with three decimals and `Z`.
@@ -23,6 +23,13 @@ impl Timestamp {
 
     pub fn to_text(self) -> String {
         self.0.to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+
+    /// `None` outside of the years 1 to 9999, which both engines compare rightly.
+    pub fn within_years(moment: DateTime<Utc>) -> Option<Self> {
+        (1..=9999)
+            .contains(&moment.year())
+            .then(|| Self(moment.trunc_subsecs(6)))
     }
 
     /// Whole seconds since 1970.

@@ -21,6 +21,9 @@ pub enum ChatError {
     NameTaken(String),
     #[error("{0}")]
     Invalid(String, &'static str),
+    /// Of a search.
+    #[error("{0}")]
+    InvalidQuery(String, &'static str),
     #[error(
         "the message is {0} bytes; the limit is {MESSAGE_BYTES_MAX}: shorten it or split it up"
     )]
@@ -45,6 +48,8 @@ pub enum ChatError {
     DirectIsFixed,
     #[error("member {0} is not in this workspace")]
     NoSuchMember(String),
+    #[error("agent {0} does not exist in this workspace")]
+    NoSuchAuthor(String),
     #[error("agent {0} does not exist in this workspace, or is not active")]
     NoSuchAgent(String),
     #[error("the task has ended or still runs: only failed and cancelled tasks can be tried again")]

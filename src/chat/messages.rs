@@ -4,7 +4,12 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ChatError, access, event::MessageData, event::ReactionData, mentions::RawMention, plain,
+    ChatError, access,
+    event::MessageData,
+    event::ReactionData,
+    mentions::RawMention,
+    plain,
+    search::index::{self, Findable, Opens},
 };
 use crate::{
     auth::Caller,
@@ -193,6 +198,7 @@ pub(super) use message_sql;
 pub struct Text {
     pub content: String,
     pub plain: String,
+    pub findable: Findable,
     pub mentions: Vec<RawMention>,
 }
 
@@ -216,10 +222,12 @@ impl Text {
             ));
         }
         let plain = plain::to_plain(&content);
+        let findable = Findable::of(&content, &plain);
         let mentions = super::mentions::parse(&content);
         Ok(Self {
             content,
             plain,
+            findable,
             mentions,
         })
     }
@@ -369,6 +377,7 @@ pub async fn edit(
         super::post::insert_mention_targets(c, &message, &found).await?;
     }
     let message = get_message(c, id).await?;
+    index::renew(c, &message, &text.findable).await?;
     announce_update(c, &message, access.place.audience()).await?;
     super::forks::note_changed(c, &message, access.place.audience()).await?;
     Ok(message)
@@ -416,6 +425,7 @@ pub async fn react(
     if message.deleted_at.is_some() {
         return Err(ChatError::MessageDeleted);
     }
+    let had_reactions = !message.reactions.is_empty();
     let place = message.reactions.iter().position(|r| r.emoji == emoji);
     let there = place.is_some_and(|i| message.reactions[i].user_ids.contains(&caller.user));
     if there == (what == React::Add) {
@@ -450,6 +460,10 @@ pub async fn react(
         .bind(Json(message.reactions.clone()))
         .run()
         .await?;
+    if had_reactions == message.reactions.is_empty() {
+        let text = Findable::of(&message.content, &message.content_plain);
+        index::renew(c, &message, &text).await?;
+    }
     let kind = if what == React::Add {
         "reaction.added"
     } else {
@@ -468,23 +482,43 @@ pub async fn react(
     Ok(message)
 }
 
+/// The text of a finished reply, with what is derived from it; made outside of transactions.
+#[derive(Debug, Clone)]
+pub struct ReplyText {
+    content: String,
+    plain: String,
+    findable: Findable,
+}
+
+impl ReplyText {
+    pub fn of(content: String) -> Self {
+        let plain = plain::to_plain(&content);
+        let findable = Findable::of(&content, &plain);
+        Self {
+            content,
+            plain,
+            findable,
+        }
+    }
+}
+
 /// Ends a reply that was being written, with its whole text. Appends `message.updated`.
 pub async fn finish_reply(
     c: &mut Conn,
     id: MessageId,
-    content: &str,
-    content_plain: &str,
+    text: &ReplyText,
     metadata: &MessageMetadata,
     audience: Audience,
 ) -> Result<(), DbError> {
     c.q("update messages set content = $2, content_plain = $3, metadata = $4, state = 'complete' where id = $1 and deleted_at is null")
         .bind(id)
-        .bind(content.to_owned())
-        .bind(content_plain.to_owned())
+        .bind(text.content.clone())
+        .bind(text.plain.clone())
         .bind(Json(metadata.clone()))
         .run()
         .await?;
     if let Some(message) = find_message(c, id).await? {
+        index::add(c, &message, &text.findable, Opens::Nothing).await?;
         announce_update(c, &message, audience).await?;
     }
     Ok(())

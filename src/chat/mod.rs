@@ -17,6 +17,7 @@ pub mod post;
 pub mod reads;
 pub mod remove;
 pub mod routes;
+pub mod search;
 pub mod snapshot;
 pub mod thread_change;
 pub mod threads;

@@ -9,6 +9,7 @@ use super::{
     forks,
     messages::{self, Message},
     plain,
+    search::index::{self, Findable, Opens},
 };
 use crate::{
     agents::manifest,
@@ -51,12 +52,14 @@ pub async fn interrupt_reply(
     .bind(content_plain.clone())
     .run()
     .await?;
+    let findable = Findable::of(&content, &content_plain);
     let message = Message {
         content,
         content_plain,
         state: "interrupted".to_owned(),
         ..message
     };
+    index::add(c, &message, &findable, Opens::Nothing).await?;
     messages::announce_update(c, &message, audience).await
 }
 
@@ -167,6 +170,7 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
             .run()
             .await?;
     }
+    index::remove(c, message).await?;
     queue::blank_prompt(c, id).await?;
     manifest::blank_message(c, message.thread_id, id).await?;
     log::blank_message(c, message.workspace_id, id, blank).await?;

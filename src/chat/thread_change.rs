@@ -3,6 +3,7 @@
 use super::{
     ChatError, access,
     bindings::{self, BindingPatch},
+    search::index,
     threads::{self, MyThread},
 };
 use crate::{
@@ -44,6 +45,12 @@ pub async fn update(
             .bind(title.clone())
             .run()
             .await?;
+        let root = c
+            .q("select root_message_id from threads where id = $1")
+            .bind(id)
+            .value()
+            .await?;
+        index::renew_stored(c, root).await?;
     }
     bindings::change(c, &access, &patch.binding).await?;
     if let Some(status) = patch.status {

@@ -135,7 +135,9 @@ fn with_config(
 }
 
 async fn migrate(config: Config) -> anyhow::Result<()> {
-    open(&config).await?.close().await;
+    let db = open(&config).await?;
+    crate::chat::search::index::bring_up_to_date(&db).await?;
+    db.close().await;
     say("the database is up to date");
     Ok(())
 }

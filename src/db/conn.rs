@@ -112,6 +112,7 @@ impl Conn {
             conn: self,
             sql,
             args,
+            is_kept: true,
             error: None,
         }
     }
@@ -185,10 +186,17 @@ pub struct Q<'c> {
     conn: &'c mut Conn,
     sql: &'static str,
     args: Args,
+    is_kept: bool,
     error: Option<sqlx::Error>,
 }
 
 impl Q<'_> {
+    /// `PostgreSQL` plans the statement for these very values instead of once for all.
+    pub fn planned_anew(mut self) -> Self {
+        self.is_kept = false;
+        self
+    }
+
     pub fn bind<T: Bind>(mut self, value: T) -> Self {
         let added = match &mut self.args {
             Args::Lite(args) => args.add(value),
@@ -206,6 +214,7 @@ impl Q<'_> {
             conn,
             sql,
             args,
+            is_kept,
             error,
         } = self;
         if let Some(e) = error {
@@ -215,6 +224,7 @@ impl Q<'_> {
         let done = match args {
             Args::Lite(args) => match conn.as_lite() {
                 Some(c) => sqlx::query_with(sql, args)
+                    .persistent(is_kept)
                     .execute(c)
                     .await
                     .map(|r| r.rows_affected()),
@@ -222,6 +232,7 @@ impl Q<'_> {
             },
             Args::Pg(args) => match conn.as_pg() {
                 Some(c) => sqlx::query_with(sql, args)
+                    .persistent(is_kept)
                     .execute(c)
                     .await
                     .map(|r| r.rows_affected()),
@@ -240,6 +251,7 @@ impl Q<'_> {
             conn,
             sql,
             args,
+            is_kept,
             error,
         } = self;
         if let Some(e) = error {
@@ -255,6 +267,7 @@ impl Q<'_> {
         let rows = match args {
             Args::Lite(args) => match conn.as_lite() {
                 Some(c) => sqlx::query_with(sql, args)
+                    .persistent(is_kept)
                     .fetch_all(c)
                     .await
                     .and_then(|rows| rows.iter().map(T::from_row).collect()),
@@ -262,6 +275,7 @@ impl Q<'_> {
             },
             Args::Pg(args) => match conn.as_pg() {
                 Some(c) => sqlx::query_with(sql, args)
+                    .persistent(is_kept)
                     .fetch_all(c)
                     .await
                     .and_then(|rows| rows.iter().map(T::from_row).collect()),

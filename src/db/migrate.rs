@@ -7,33 +7,69 @@ use sqlx::{
     migrate::{Migration, MigrationType, Migrator},
 };
 
-use super::DbError;
+use super::{DbError, Engine};
+
+/// A migration's text.
+enum Text {
+    Common(&'static str),
+    /// What only one engine understands: full-text search.
+    PerEngine {
+        sqlite: &'static str,
+        postgres: &'static str,
+    },
+}
+
+impl Text {
+    fn of(&self, engine: Engine) -> &'static str {
+        match (self, engine) {
+            (Self::Common(sql), _)
+            | (Self::PerEngine { sqlite: sql, .. }, Engine::Sqlite)
+            | (Self::PerEngine { postgres: sql, .. }, Engine::Postgres) => sql,
+        }
+    }
+}
 
 /// Version, name and text of each migration; never edited once merged.
-const MIGRATIONS: &[(i64, &str, &str)] = &[
+const MIGRATIONS: &[(i64, &str, Text)] = &[
     (
         20_261_120_080_000,
         "create_core",
-        include_str!("../../migrations/20261120080000_create_core.sql"),
+        Text::Common(include_str!(
+            "../../migrations/20261120080000_create_core.sql"
+        )),
     ),
     (
         20_261_120_110_000,
         "create_forks",
-        include_str!("../../migrations/20261120110000_create_forks.sql"),
+        Text::Common(include_str!(
+            "../../migrations/20261120110000_create_forks.sql"
+        )),
     ),
     (
         20_261_120_150_000,
         "extend_agents",
-        include_str!("../../migrations/20261120150000_extend_agents.sql"),
+        Text::Common(include_str!(
+            "../../migrations/20261120150000_extend_agents.sql"
+        )),
     ),
     (
         20_261_120_160_000,
         "create_responses",
-        include_str!("../../migrations/20261120160000_create_responses.sql"),
+        Text::Common(include_str!(
+            "../../migrations/20261120160000_create_responses.sql"
+        )),
+    ),
+    (
+        20_261_120_170_000,
+        "create_search",
+        Text::PerEngine {
+            sqlite: include_str!("../../migrations/sqlite/20261120170000_create_search.sql"),
+            postgres: include_str!("../../migrations/postgres/20261120170000_create_search.sql"),
+        },
     ),
 ];
 
-fn migrator() -> Migrator {
+fn migrator(engine: Engine) -> Migrator {
     let list = MIGRATIONS
         .iter()
         .map(|(version, name, sql)| {
@@ -41,7 +77,7 @@ fn migrator() -> Migrator {
                 *version,
                 Cow::Borrowed(*name),
                 MigrationType::Simple,
-                AssertSqlSafe(*sql).into_sql_str(),
+                AssertSqlSafe(sql.of(engine)).into_sql_str(),
                 false,
             )
         })
@@ -50,9 +86,9 @@ fn migrator() -> Migrator {
 }
 
 pub(super) async fn run_sqlite(pool: &SqlitePool) -> Result<(), DbError> {
-    Ok(migrator().run(pool).await?)
+    Ok(migrator(Engine::Sqlite).run(pool).await?)
 }
 
 pub(super) async fn run_postgres(pool: &PgPool) -> Result<(), DbError> {
-    Ok(migrator().run(pool).await?)
+    Ok(migrator(Engine::Postgres).run(pool).await?)
 }

@@ -18,6 +18,7 @@ use crate::{
         forks::{self, Fork},
         messages::{self, Message, MessageMetadata},
         plain, post,
+        search::index::{self, Findable, Opens},
     },
     db::{Conn, DbError, now},
     failpoint,
@@ -266,7 +267,9 @@ async fn insert_card(
         metadata,
         client_id: None,
     };
+    let findable = Findable::of(&new.content, &new.plain);
     let card = post::insert_message(c, seq, &new, audience).await?;
+    index::add(c, &card, &findable, Opens::Nothing).await?;
     post::count_as_mentioned(c, &card, notify_user_ids.into_iter().map(|user| user.0)).await?;
     Ok(card)
 }

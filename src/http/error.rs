@@ -455,12 +455,16 @@ impl From<ChatError> for ApiError {
             E::TaskNotFound => make(StatusCode::NOT_FOUND, "task_not_found"),
             E::NoSuchMember(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
             E::NoSuchAgent(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("agent_id"),
+            E::NoSuchAuthor(_) => make(StatusCode::NOT_FOUND, "agent_not_found").param("author_id"),
             E::NameTaken(_) => make(StatusCode::CONFLICT, "name_taken").param("name"),
             E::Invalid(_, "cursor") => {
                 make(StatusCode::BAD_REQUEST, "invalid_cursor").param("cursor")
             }
             E::Invalid(_, param) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param(param)
+            }
+            E::InvalidQuery(_, param) => {
+                make(StatusCode::BAD_REQUEST, "invalid_query").param(param)
             }
             E::MessageTooLong(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, "message_too_long").param("content")

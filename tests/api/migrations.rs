@@ -1,6 +1,9 @@
 //! Databases of earlier versions of the program.
 
-use std::{borrow::Cow, path::Path};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqlSafeStr,
@@ -10,17 +13,25 @@ use sqlx::{
 
 use crate::support::{ModelServer, Place, TestProcess};
 
-/// The migrations before the one of this version.
-fn before(version: i64) -> Migrator {
+/// The migrations before the one of this version: the common ones and those of the engine.
+fn before(version: i64, place: &Place) -> Migrator {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
-    let mut names: Vec<String> = std::fs::read_dir(&dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    let own = dir.join(if place.postgres.is_some() {
+        "postgres"
+    } else {
+        "sqlite"
+    });
+    let mut files: Vec<PathBuf> = [dir, own]
+        .iter()
+        .flat_map(|dir| std::fs::read_dir(dir).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
         .collect();
-    names.sort();
-    let read = |name: &String| {
-        let (number, title) = name.trim_end_matches(".sql").split_once('_').unwrap();
-        let sql = std::fs::read_to_string(dir.join(name)).unwrap();
+    files.sort_by_key(|path| path.file_name().unwrap().to_owned());
+    let read = |path: &PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let (number, title) = name.split_once('_').unwrap();
+        let sql = std::fs::read_to_string(path).unwrap();
         Migration::new(
             number.parse().unwrap(),
             Cow::Owned(title.to_owned()),
@@ -29,11 +40,12 @@ fn before(version: i64) -> Migrator {
             false,
         )
     };
-    let old = names.iter().map(read).filter(|m| m.version < version);
+    let old = files.iter().map(read).filter(|m| m.version < version);
     Migrator::with_migrations(old.collect())
 }
 
 const ID: &str = "01890000-0000-7000-8000-00000000000";
+const ID_BEGIN: &str = "01890000-0000-7000-8000-0000000000";
 const AT: &str = "'2026-01-02 03:04:05+00:00'";
 
 /// A workspace with a thread and two tasks, one of them with its context, as they were stored before.
@@ -79,7 +91,7 @@ const CONTEXTS: &str =
 #[tokio::test]
 async fn tasks_of_an_earlier_version_are_kept_with_their_contexts_and_indexes() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
-    let old = before(20_261_120_160_000);
+    let old = before(20_261_120_160_000, &place);
     let wanted = [
         "tasks_agent",
         "tasks_place",
@@ -142,4 +154,97 @@ async fn tasks_of_an_earlier_version_are_kept_with_their_contexts_and_indexes() 
         .await
         .unwrap();
     assert_eq!(broken, Vec::new());
+}
+
+/// Messages as they were stored before there was a search: kind, state, text, and whether they are deleted.
+const SAID: &[(&str, &str, &str, bool)] = &[
+    ("text", "complete", "First plum", false),
+    ("text", "complete", "Second plum", false),
+    ("text", "complete", "", true),
+    ("notice", "complete", "Noticed plum", false),
+    ("text", "streaming", "Streaming plum", false),
+];
+
+fn messages(uuid: impl Fn(u8) -> String) -> Vec<String> {
+    let mut all = rows(&uuid);
+    for (n, (kind, state, content, is_deleted)) in SAID.iter().enumerate() {
+        let deleted_at = if *is_deleted { AT } else { "null" };
+        // The first one begins the thread.
+        let number = if n == 0 {
+            4
+        } else {
+            10 + u8::try_from(n).unwrap()
+        };
+        all.push(format!(
+            "insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, content, \
+             content_plain, mentions, reactions, metadata, created_at, deleted_at) values ({}, {}, {}, {}, {}, 'human', {}, \
+             '{kind}', '{state}', '{content}', '{content}', '[]', '[]', '{{}}', {AT}, {deleted_at})",
+            uuid(number), uuid(1), uuid(3), uuid(4), n + 1, uuid(2)
+        ));
+    }
+    all.push("update threads set title = 'Titled'".to_owned());
+    all
+}
+
+#[tokio::test]
+async fn messages_of_an_earlier_version_are_found() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let old = before(20_261_120_170_000, &place);
+    if let Some(url) = &place.postgres {
+        let mut c = PgConnection::connect(url).await.unwrap();
+        old.run_direct(None, &mut c, false).await.unwrap();
+        for sql in messages(|n| format!("'{ID_BEGIN}{n:02}'")) {
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut c)
+                .await
+                .unwrap();
+        }
+        TestProcess::start(&place, &model, &[]).await.kill().await;
+        for (sql, wanted) in [
+            ("select count(*) from search_index", 2),
+            (
+                "select count(*) from search_index where words @@ 'plum'::tsquery",
+                2,
+            ),
+            (
+                "select count(*) from search_index where words @@ 'titled & first'::tsquery",
+                1,
+            ),
+        ] {
+            let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut c).await.unwrap();
+            assert_eq!(found, wanted, "{sql}");
+        }
+        return;
+    }
+    let dir = place.dir.join("data");
+    std::fs::create_dir_all(&dir).unwrap();
+    let options = SqliteConnectOptions::new()
+        .filename(dir.join("openvibe.db"))
+        .foreign_keys(true)
+        .create_if_missing(true);
+    let mut c = options.connect().await.unwrap();
+    old.run_direct(None, &mut c, false).await.unwrap();
+    for sql in messages(|n| format!("x'{}{n:02}'", ID_BEGIN.replace('-', ""))) {
+        sqlx::raw_sql(AssertSqlSafe(sql))
+            .execute(&mut c)
+            .await
+            .unwrap();
+    }
+    c.close().await.unwrap();
+    TestProcess::start(&place, &model, &[]).await.kill().await;
+    let mut c = options.connect().await.unwrap();
+    for (sql, wanted) in [
+        ("select count(*) from search_index", 2),
+        (
+            "select count(*) from search_index where search_index match 'plum'",
+            2,
+        ),
+        (
+            "select count(*) from search_index where search_index match 'titled first'",
+            1,
+        ),
+    ] {
+        let found: i64 = sqlx::query_scalar(sql).fetch_one(&mut c).await.unwrap();
+        assert_eq!(found, wanted, "{sql}");
+    }
 }

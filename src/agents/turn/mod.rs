@@ -25,7 +25,7 @@ use crate::agents::{
     usage::usage_of,
 };
 use crate::{
-    chat::{messages, plain, post, remove},
+    chat::{messages, post, remove},
     db::{Conn, Db, DbError, now},
     ids::TaskId,
     model::{ModelError, Provider},
@@ -209,9 +209,9 @@ impl Turns {
         metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
             .increment(usage.output_tokens.unsigned_abs());
         let text = answer.text.trim_end().to_owned();
-        let content_plain = plain::to_plain(&text);
         let truncated = answer.truncated;
         let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);
+        let text = messages::ReplyText::of(text);
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -226,8 +226,7 @@ impl Turns {
                     truncated,
                     ..messages::MessageMetadata::default()
                 };
-                messages::finish_reply(c, reply, &text, &content_plain, &metadata, lease.audience)
-                    .await?;
+                messages::finish_reply(c, reply, &text, &metadata, lease.audience).await?;
                 manifest::end_attempt(c, lease.task, "completed", None, 0, now()).await?;
                 let output = TaskOutput {
                     message_id: Some(reply),

@@ -13,6 +13,7 @@ use super::{
     event::ThreadData,
     forks, mentions,
     messages::{self, Message, MessageMetadata, Text},
+    search::index::{self, Opens},
     threads::{self, Thread},
 };
 use crate::{
@@ -299,6 +300,10 @@ async fn say(
         client_id: said.client_id.map(str::to_owned),
     };
     let message = insert_message(c, seq, &new, audience).await?;
+    let opens = new_thread.as_ref().map_or(Opens::Nothing, |thread| {
+        Opens::Thread(thread.title.as_deref())
+    });
+    index::add(c, &message, &said.text.findable, opens).await?;
     // Dives do not count as unread.
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;

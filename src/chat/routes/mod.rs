@@ -3,6 +3,7 @@
 mod boot;
 mod channels;
 mod messages;
+mod search;
 mod tasks;
 mod threads;
 
@@ -29,6 +30,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(channels::router())
         .merge(threads::router())
         .merge(messages::router())
+        .merge(search::router())
         .merge(tasks::router())
 }
 

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
 
 /// A directory that goes with the test, and the URL of a database that nobody else uses.
 pub struct Place {
@@ -92,6 +92,24 @@ impl Place {
             None
         };
         Self { dir, postgres }
+    }
+
+    /// Runs statements on the database, while no server uses it.
+    pub async fn run(&self, sql: &[&str]) {
+        if let Some(url) = &self.postgres {
+            return run(url, sql).await;
+        }
+        let file = self.dir.join("data").join("openvibe.db");
+        let mut c = SqliteConnectOptions::new()
+            .filename(file)
+            .connect()
+            .await
+            .unwrap();
+        for statement in sql {
+            let statement = sqlx::AssertSqlSafe((*statement).to_owned());
+            sqlx::raw_sql(statement).execute(&mut c).await.unwrap();
+        }
+        c.close().await.unwrap();
     }
 
     /// Settings that put a server here.

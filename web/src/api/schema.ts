@@ -1145,6 +1145,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search messages, results and titles of threads
+         * @description Finds what one may see at this moment; never deleted messages, notices, or replies that are still being written.
+         */
+        get: operations["search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/snapshot": {
         parameters: {
             query?: never;
@@ -3378,6 +3398,32 @@ export interface components {
         SandboxPolicyId: string;
         /** @enum {string} */
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
+        /** @description A message that matches. */
+        SearchHit: components["schemas"]["Message"] & {
+            /** @description Always `search_hit`. */
+            object: string;
+            /** @description About 240 characters of `content_plain` around the first match, escaped for HTML, matches in `<mark>`. */
+            highlight: string;
+            thread_title?: string | null;
+            /** @description The title, escaped, with marks; null where nothing of it matches. */
+            thread_title_highlight?: string | null;
+            /** @description Null for a direct channel. */
+            channel_name?: string | null;
+            /**
+             * Format: int64
+             * @description Of the thread.
+             */
+            reply_count: number;
+        };
+        /** @description A page of hits. */
+        SearchPage: {
+            /** @description Always `list`. */
+            object: string;
+            data: components["schemas"]["SearchHit"][];
+            has_more: boolean;
+            /** @description Give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
         SeenAuthor: {
             /** @description `human` or `agent`. */
             type: string;
@@ -12677,6 +12723,115 @@ export interface operations {
             };
             /** @description A value breaks a rule */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    search: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Words that all have to be there (the last one also as the beginning of a longer word), `"phrases"`, `-without`, and
+                 *     filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`, `before:YYYY-MM-DD`,
+                 *     `after:YYYY-MM-DD`. Case and accents do not matter. At most 500 characters.
+                 * @example release plan from:ada has:link
+                 */
+                q?: string;
+                /** @description Only in this channel. */
+                channel_id?: string;
+                /** @description Only of this person or agent: `user_…` or `agent_…`. */
+                author_id?: string;
+                /** @description `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too). */
+                kind?: "text" | "resolution" | "thread";
+                /** @description `file`, `link`, `code`, `reaction` or `result`; several with commas between them. */
+                has?: string;
+                /** @description Only what was said before this day (its beginning, in UTC), time (RFC 3339) or message (`msg_…`). */
+                before?: string;
+                /** @description Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later. */
+                after?: string;
+                /** @description `newest` first, by default; `relevance`: the best first of the newest 1,000 hits. */
+                order?: "newest" | "relevance";
+                /** @description 1 to 100; 20 by default. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchPage"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,109 @@
+//! Search over HTTP.
+
+use axum::Json;
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    auth::{Actor, Caller, Scope},
+    chat::{
+        ChatError,
+        search::find::{self, Search, SearchPage, Start},
+    },
+    http::{
+        ApiError, State,
+        extract::Query,
+        page::{parse_id, parse_limit},
+    },
+    ids::ChannelId,
+};
+
+const HITS_PAGE: i64 = 20;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(search))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct SearchQuery {
+    /// Words that all have to be there (the last one also as the beginning of a longer word), `"phrases"`, `-without`, and
+    /// filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`, `before:YYYY-MM-DD`,
+    /// `after:YYYY-MM-DD`. Case and accents do not matter. At most 500 characters.
+    #[param(example = "release plan from:ada has:link")]
+    q: Option<String>,
+    /// Only in this channel.
+    channel_id: Option<String>,
+    /// Only of this person or agent: `user_…` or `agent_…`.
+    author_id: Option<String>,
+    /// `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too).
+    #[param(inline, value_type = Option<SearchKind>)]
+    kind: Option<String>,
+    /// `file`, `link`, `code`, `reaction` or `result`; several with commas between them.
+    has: Option<String>,
+    /// Only what was said before this day (its beginning, in UTC), time (RFC 3339) or message (`msg_…`).
+    before: Option<String>,
+    /// Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later.
+    after: Option<String>,
+    /// `newest` first, by default; `relevance`: the best first of the newest 1,000 hits.
+    #[param(inline, value_type = Option<SearchOrder>)]
+    order: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "for the document only")]
+enum SearchKind {
+    Text,
+    Resolution,
+    Thread,
+}
+
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "for the document only")]
+enum SearchOrder {
+    Newest,
+    Relevance,
+}
+
+/// Search messages, results and titles of threads
+///
+/// Finds what one may see at this moment; never deleted messages, notices, or replies that are still being written.
+#[utoipa::path(get, path = "/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = SearchPage)))]
+async fn search(
+    axum::extract::State(state): St,
+    caller: Caller,
+    actor: Actor,
+    Query(query): Query<SearchQuery>,
+) -> Result<Json<SearchPage>, ApiError> {
+    actor.require(Scope::ChatRead)?;
+    let limit = parse_limit(query.limit.as_deref(), HITS_PAGE)?;
+    let author = find::parse_author(query.author_id.as_deref())
+        .map_err(|e| ApiError::invalid("invalid_id", e.to_string(), "author_id"))?;
+    let search = Search {
+        question: find::parse_question(query.q.as_deref())?,
+        channel: parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?,
+        author,
+        kind: find::parse_kind(query.kind.as_deref())?,
+        has: find::parse_has(query.has.as_deref())?,
+        before: find::parse_before(query.before.as_deref())?,
+        after: find::parse_moment(query.after.as_deref(), "after")?,
+    };
+    let start = Start::parse(query.order.as_deref(), query.cursor.as_deref())?;
+    if search.is_empty() {
+        let text = "there is nothing to search for: write a word, or a filter such as from:me";
+        return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
+    }
+    let mut c = state.db.snapshot().await?;
+    Ok(Json(
+        find::find(&mut c, &caller, &actor, &search, start, limit).await?,
+    ))
+}

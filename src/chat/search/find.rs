@@ -1,0 +1,715 @@
+//! Finding: what is asked, by whom, and a page of hits.
+
+use std::collections::HashMap;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::Serialize;
+
+use super::{
+    highlight, index,
+    query::{self, Filter, Has, Question},
+    rank::{self, Candidate},
+};
+use crate::{
+    auth::{Actor, Caller},
+    chat::{
+        ChatError, access,
+        messages::{Message, Row, message_sql},
+    },
+    db::{
+        Conn, DbError, Json,
+        dialect::search::{self as store, Match, Phrase, Scope},
+    },
+    ids::{AgentId, ChannelId, IdError, MessageId, UserId},
+    sql_with_numbers,
+    time::Timestamp,
+};
+
+/// Hits that `order=relevance` ranks: the newest.
+const RANKED_MAX: i64 = 1000;
+/// Characters of a message that count for its rank.
+const RANKED_CHARS: i64 = 4000;
+/// Clocks of several nodes may differ by this much, so numbers near a moment are looked through.
+const CLOCKS_APART: std::time::Duration = std::time::Duration::from_mins(10);
+
+/// A message that matches.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct SearchHit {
+    /// Always `search_hit`.
+    pub object: &'static str,
+    #[serde(flatten)]
+    pub message: Message,
+    /// About 240 characters of `content_plain` around the first match, escaped for HTML, matches in `<mark>`.
+    pub highlight: String,
+    pub thread_title: Option<String>,
+    /// The title, escaped, with marks; null where nothing of it matches.
+    pub thread_title_highlight: Option<String>,
+    /// Null for a direct channel.
+    pub channel_name: Option<String>,
+    /// Of the thread.
+    pub reply_count: i64,
+}
+
+/// A page of hits.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct SearchPage {
+    /// Always `list`.
+    pub object: &'static str,
+    pub data: Vec<SearchHit>,
+    pub has_more: bool,
+    /// Give it back as `cursor`.
+    pub next_cursor: Option<String>,
+}
+
+/// Of which kind messages are to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Result,
+    /// First messages of threads.
+    Thread,
+}
+
+/// Up to where to look.
+#[derive(Debug, Clone, Copy)]
+pub enum Until {
+    Moment(Timestamp),
+    Message(MessageId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    User(UserId),
+    Agent(AgentId),
+}
+
+/// In which order hits come, and where the page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Newest first: hits with numbers below this one.
+    Newest { below: i64 },
+    /// Best first, of the hits with numbers below this one, after so many.
+    Ranked { below: i64, skip: i64 },
+}
+
+/// What is searched for.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    pub question: Question,
+    pub channel: Option<ChannelId>,
+    pub author: Option<Author>,
+    pub kind: Option<Kind>,
+    pub has: Vec<Has>,
+    pub before: Option<Until>,
+    pub after: Option<Timestamp>,
+}
+
+impl Search {
+    pub fn is_empty(&self) -> bool {
+        self.question.is_empty()
+            && self.channel.is_none()
+            && self.author.is_none()
+            && self.kind.is_none()
+            && self.has.is_empty()
+            && self.before.is_none()
+            && self.after.is_none()
+    }
+}
+
+fn invalid(message: String, param: &'static str) -> ChatError {
+    ChatError::InvalidQuery(message, param)
+}
+
+/// # Errors
+/// `InvalidQuery` for one that is too long.
+pub fn parse_question(text: Option<&str>) -> Result<Question, ChatError> {
+    let text = text.unwrap_or_default();
+    let units = text.encode_utf16().count();
+    if units > query::QUESTION_UNITS_MAX {
+        let limit = query::QUESTION_UNITS_MAX;
+        return Err(invalid(
+            format!("a search has at most {limit} characters, this one has {units}: shorten it"),
+            "q",
+        ));
+    }
+    Ok(query::parse(text))
+}
+
+/// # Errors
+/// `InvalidQuery` for another kind than there is.
+pub fn parse_kind(text: Option<&str>) -> Result<Option<Kind>, ChatError> {
+    Ok(match text {
+        None | Some("") => None,
+        Some("text") => Some(Kind::Text),
+        Some("resolution") => Some(Kind::Result),
+        Some("thread") => Some(Kind::Thread),
+        Some(text) => {
+            let text = format!("kind is text, resolution or thread, not `{text}`");
+            return Err(invalid(text, "kind"));
+        }
+    })
+}
+
+/// Several are separated by commas.
+///
+/// # Errors
+/// `InvalidQuery` for what a message cannot have.
+pub fn parse_has(text: Option<&str>) -> Result<Vec<Has>, ChatError> {
+    let parts = text
+        .filter(|text| !text.is_empty())
+        .map(|text| text.split(','));
+    parts
+        .into_iter()
+        .flatten()
+        .map(|part| {
+            Has::parse(part.trim()).ok_or_else(|| {
+                let text = format!("has is file, link, code, reaction or result, not `{part}`");
+                invalid(text, "has")
+            })
+        })
+        .collect()
+}
+
+/// # Errors
+/// `InvalidId`.
+pub fn parse_author(text: Option<&str>) -> Result<Option<Author>, IdError> {
+    match text.filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) if text.starts_with("agent_") => Ok(Some(Author::Agent(AgentId::parse(text)?))),
+        Some(text) => Ok(Some(Author::User(UserId::parse(text)?))),
+    }
+}
+
+/// The beginning of a day, in UTC.
+fn beginning(day: NaiveDate) -> Option<Timestamp> {
+    let moment = day.and_hms_opt(0, 0, 0)?.and_utc();
+    Timestamp::within_years(moment)
+}
+
+/// # Errors
+/// `InvalidQuery` for what is neither a day nor a moment.
+pub fn parse_moment(
+    text: Option<&str>,
+    param: &'static str,
+) -> Result<Option<Timestamp>, ChatError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let day = query::parse_day(text).and_then(beginning);
+    // In an address a plus that is not escaped is a space.
+    let moment = || {
+        let text = text.replace(' ', "+");
+        let moment = DateTime::parse_from_rfc3339(&text).ok()?;
+        Timestamp::within_years(moment.with_timezone(&Utc))
+    };
+    day.or_else(moment).map(Some).ok_or_else(|| {
+        let text = format!("{param} is a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z, not `{text}`");
+        invalid(text, param)
+    })
+}
+
+/// # Errors
+/// `InvalidQuery`.
+pub fn parse_before(text: Option<&str>) -> Result<Option<Until>, ChatError> {
+    if let Some(id) = text.and_then(|text| MessageId::parse(text).ok()) {
+        return Ok(Some(Until::Message(id)));
+    }
+    Ok(parse_moment(text, "before")?.map(Until::Moment))
+}
+
+impl Start {
+    /// # Errors
+    /// `InvalidQuery` for another order than there is, `Invalid` for a cursor that is not of such a list.
+    pub fn parse(order: Option<&str>, cursor: Option<&str>) -> Result<Self, ChatError> {
+        let is_ranked = match order {
+            None | Some("" | "newest") => false,
+            Some("relevance") => true,
+            Some(text) => {
+                let text = format!("order is newest or relevance, not `{text}`");
+                return Err(invalid(text, "order"));
+            }
+        };
+        let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) else {
+            let below = i64::MAX;
+            return Ok(if is_ranked {
+                Self::Ranked { below, skip: 0 }
+            } else {
+                Self::Newest { below }
+            });
+        };
+        Self::of_cursor(cursor)
+            .filter(|from| matches!(from, Self::Ranked { .. }) == is_ranked)
+            .ok_or_else(|| {
+                ChatError::Invalid(
+                    "the cursor is not one that such a search gave".to_owned(),
+                    "cursor",
+                )
+            })
+    }
+
+    fn of_cursor(cursor: &str) -> Option<Self> {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let number = |text: &str| text.parse::<i64>().ok().filter(|n| *n >= 0);
+        if let Some(below) = text.strip_prefix("search:") {
+            return Some(Self::Newest {
+                below: number(below)?,
+            });
+        }
+        let (below, skip) = text.strip_prefix("ranked:")?.split_once(':')?;
+        Some(Self::Ranked {
+            below: number(below)?,
+            skip: number(skip).filter(|skip| *skip <= RANKED_MAX)?,
+        })
+    }
+
+    fn cursor(self) -> String {
+        URL_SAFE_NO_PAD.encode(match self {
+            Self::Newest { below } => format!("search:{below}"),
+            Self::Ranked { below, skip } => format!("ranked:{below}:{skip}"),
+        })
+    }
+}
+
+/// A question in terms of the index; `None` when it names what there is not, so that nothing can match.
+struct Plan {
+    what: Match,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    below: i64,
+}
+
+fn fact(word: impl Into<String>) -> Phrase {
+    Phrase::word(word)
+}
+
+/// The author that a handle names, as a fact.
+async fn author_named(
+    c: &mut Conn,
+    actor: &Actor,
+    handle: &str,
+) -> Result<Option<Phrase>, DbError> {
+    if handle == "me" {
+        return Ok(Some(fact(index::fact_author(&actor.user.to_string()))));
+    }
+    let row: Option<(uuid::Uuid,)> = c
+        .q("select owner_id from handles where workspace_id = $1 and handle = $2")
+        .bind(actor.workspace)
+        .bind(handle.to_owned())
+        .opt()
+        .await?;
+    // The facts of people and agents differ by their ids alone.
+    Ok(row.map(|(id,)| fact(index::fact_author(&UserId(id).to_string()))))
+}
+
+/// The channel that a name or an id stands for, as a fact, if the person may see it.
+async fn channel_named(c: &mut Conn, actor: &Actor, name: &str) -> Result<Option<Phrase>, DbError> {
+    let row: Option<(ChannelId,)> = c
+        .q("select ch.id from channels ch where ch.workspace_id = $1 and (ch.name = $2 or ch.id = $3) and (ch.kind = 'public' \
+            or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $4)) order by ch.id limit 1")
+        .bind(actor.workspace)
+        .bind(name.to_owned())
+        .bind(ChannelId::parse(name).ok())
+        .bind(actor.user)
+        .opt()
+        .await?;
+    Ok(row.map(|(id,)| fact(index::fact_channel(&id.to_string()))))
+}
+
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Whether the author of a search is one that the person knows: of the workspace, or of a message that they may see.
+async fn check_author(c: &mut Conn, actor: &Actor, author: Author) -> Result<(), ChatError> {
+    let q = match author {
+        Author::User(_) => {
+            c.q("select user_id from members where workspace_id = $1 and user_id = $2")
+        }
+        Author::Agent(_) => c.q("select id from agents where workspace_id = $1 and id = $2"),
+    };
+    let (id, text) = match author {
+        Author::User(id) => (id.0, id.to_string()),
+        Author::Agent(id) => (id.0, id.to_string()),
+    };
+    let known: Option<(uuid::Uuid,)> = q.bind(actor.workspace).bind(id).opt().await?;
+    if known.is_some() {
+        return Ok(());
+    }
+    let what = Match {
+        all: vec![vec![fact(index::fact_author(&text))]],
+        none: Vec::new(),
+    };
+    if store::find_documents(c, &everywhere(actor), &what, 1)
+        .await?
+        .is_empty()
+    {
+        return Err(match author {
+            Author::User(_) => ChatError::NoSuchMember(text),
+            Author::Agent(_) => ChatError::NoSuchAuthor(text),
+        });
+    }
+    Ok(())
+}
+
+fn everywhere(actor: &Actor) -> Scope {
+    Scope {
+        workspace: actor.workspace.0,
+        user: actor.user.0,
+        above: -1,
+        below: i64::MAX,
+        since: None,
+        until: None,
+    }
+}
+
+/// # Errors
+/// `ChannelNotFound`, `MessageNotFound`, `NoSuchMember`, `NoSuchAuthor` for parameters that name what one may not see.
+async fn plan(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor,
+    search: &Search,
+) -> Result<Option<Plan>, ChatError> {
+    let mut what = Match::default();
+    let mut until = None;
+    let mut since = search.after;
+    let mut below = i64::MAX;
+    if let Some(channel) = search.channel {
+        let place = access::channel(c, caller, channel).await?;
+        if place.actor.workspace != actor.workspace {
+            return Err(ChatError::ChannelNotFound);
+        }
+        what.all
+            .push(vec![fact(index::fact_channel(&channel.to_string()))]);
+    }
+    if let Some(author) = search.author {
+        check_author(c, actor, author).await?;
+        let text = match author {
+            Author::User(id) => id.to_string(),
+            Author::Agent(id) => id.to_string(),
+        };
+        what.all.push(vec![fact(index::fact_author(&text))]);
+    }
+    match search.before {
+        Some(Until::Moment(moment)) => until = Some(moment),
+        Some(Until::Message(id)) => {
+            let place = access::message(c, caller, id).await?;
+            if place.place.actor.workspace != actor.workspace {
+                return Err(ChatError::MessageNotFound);
+            }
+            below = c
+                .q("select seq from messages where id = $1")
+                .bind(id)
+                .value()
+                .await?;
+        }
+        None => {}
+    }
+    match search.kind {
+        Some(Kind::Text) => what.all.push(vec![fact(index::FACT_TEXT)]),
+        Some(Kind::Result) => what.all.push(vec![fact(index::FACT_RESULT)]),
+        Some(Kind::Thread) => what.all.push(vec![fact(index::FACT_ROOT)]),
+        None => {}
+    }
+    for has in &search.has {
+        what.all.push(vec![fact(index::fact_has(*has))]);
+    }
+    let question = &search.question;
+    let (mut authors, mut channels) = (None, None);
+    for filter in &question.filters {
+        match filter {
+            Filter::From(handle) => authors
+                .get_or_insert_with(Vec::new)
+                .extend(author_named(c, actor, handle).await?),
+            Filter::In(name) => channels
+                .get_or_insert_with(Vec::new)
+                .extend(channel_named(c, actor, name).await?),
+            Filter::Has(has) => what.all.push(vec![fact(index::fact_has(*has))]),
+            Filter::Before(day) => until = earlier(until, beginning(*day)),
+            Filter::After(day) => since = since.max(beginning(*day)),
+        }
+    }
+    for filter in &question.excluded {
+        match filter {
+            Filter::From(handle) => what.none.extend(author_named(c, actor, handle).await?),
+            Filter::In(name) => what.none.extend(channel_named(c, actor, name).await?),
+            Filter::Has(has) => what.none.push(fact(index::fact_has(*has))),
+            Filter::Before(_) | Filter::After(_) => {}
+        }
+    }
+    for named in [authors, channels].into_iter().flatten() {
+        if named.is_empty() {
+            return Ok(None);
+        }
+        what.all.push(named);
+    }
+    let phrases = question.with.iter().map(|phrase| vec![phrase.clone()]);
+    what.all.extend(phrases);
+    what.none.extend(question.without.iter().cloned());
+    Ok(Some(Plan {
+        what,
+        since,
+        until,
+        below,
+    }))
+}
+
+/// A number below which every message of the workspace was said before `moment`.
+async fn number_before(c: &mut Conn, actor: &Actor, moment: Timestamp) -> Result<i64, DbError> {
+    let newest: Option<i64> = c
+        .q("select max(seq) from messages where workspace_id = $1")
+        .bind(actor.workspace)
+        .value()
+        .await?;
+    let (mut low, mut high) = (0, newest.unwrap_or(0) + 1);
+    // Messages up to `low` are older, those from `high` on are not.
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let row: Option<(i64, Timestamp)> = c
+            .q("select seq, created_at from messages where workspace_id = $1 and seq <= $2 and seq > $3 order by seq desc limit 1")
+            .bind(actor.workspace)
+            .bind(middle)
+            .bind(low)
+            .opt()
+            .await?;
+        match row {
+            Some((_, at)) if at < moment => low = middle,
+            Some((seq, _)) => high = seq,
+            None => low = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// A page of what `actor` may see of what matches.
+///
+/// # Errors
+/// What `plan` says.
+pub async fn find(
+    c: &mut Conn,
+    caller: &Caller,
+    actor: &Actor,
+    search: &Search,
+    from: Start,
+    limit: i64,
+) -> Result<SearchPage, ChatError> {
+    let mut page = SearchPage {
+        object: "list",
+        data: Vec::new(),
+        has_more: false,
+        next_cursor: None,
+    };
+    let Some(plan) = plan(c, caller, actor, search).await? else {
+        return Ok(page);
+    };
+    let (Start::Newest { below } | Start::Ranked { below, .. }) = from;
+    let mut scope = Scope {
+        since: plan.since,
+        until: plan.until,
+        below: below.min(plan.below),
+        ..everywhere(actor)
+    };
+    // A day long ago is found by halving, not by walking back to it.
+    if let Some(until) = plan.until {
+        let bound = number_before(c, actor, until + CLOCKS_APART).await?;
+        scope.below = scope.below.min(bound + 1);
+    }
+    if let Some(since) = plan.since {
+        scope.above = number_before(c, actor, since - CLOCKS_APART).await?;
+    }
+    let phrases = &search.question.with;
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let seqs = match from {
+        Start::Newest { .. } => {
+            let mut seqs = store::find_documents(c, &scope, &plan.what, limit + 1).await?;
+            page.has_more = seqs.len() > shown;
+            seqs.truncate(shown);
+            if let (true, Some(last)) = (page.has_more, seqs.last()) {
+                page.next_cursor = Some(Start::Newest { below: *last }.cursor());
+            }
+            seqs
+        }
+        Start::Ranked { skip, .. } => {
+            let found = store::find_documents(c, &scope, &plan.what, RANKED_MAX).await?;
+            // Later pages rank the same hits, whatever is said meanwhile.
+            let head = found.first().map_or(0, |seq| seq + 1);
+            let ranked = ranked(c, actor, found, phrases).await?;
+            let first = usize::try_from(skip).unwrap_or(usize::MAX);
+            page.has_more = ranked.len() > first.saturating_add(shown);
+            if page.has_more {
+                let skip = skip + limit;
+                page.next_cursor = Some(Start::Ranked { below: head, skip }.cursor());
+            }
+            ranked.into_iter().skip(first).take(shown).collect()
+        }
+    };
+    page.data = hits(c, actor, &seqs, phrases).await?;
+    Ok(page)
+}
+
+/// What is read of each message that is ranked.
+#[derive(sqlx::FromRow)]
+struct Text {
+    seq: i64,
+    plain: String,
+    kind: String,
+    title: Option<String>,
+}
+
+async fn ranked(
+    c: &mut Conn,
+    actor: &Actor,
+    seqs: Vec<i64>,
+    phrases: &[Phrase],
+) -> Result<Vec<i64>, DbError> {
+    if phrases.is_empty() {
+        return Ok(seqs);
+    }
+    let sql = sql_with_numbers!(
+        c,
+        "select m.seq, substr(m.content_plain, 1, cast($3 as int)) as plain, m.kind, t.title from messages m \
+         left join threads t on t.root_message_id = m.id and t.id = m.thread_id where m.workspace_id = $1 and m.seq in",
+        2,
+        "order by m.seq desc"
+    );
+    let texts: Vec<Text> = c
+        .q(sql)
+        .bind(actor.workspace)
+        .bind(Json(seqs))
+        .bind(RANKED_CHARS)
+        .all()
+        .await?;
+    let mut scored: Vec<(f64, i64)> = texts
+        .iter()
+        .map(|text| {
+            let candidate = Candidate {
+                text: &text.plain,
+                title: text.title.as_deref(),
+                is_result: text.kind == "resolution",
+            };
+            (rank::score(&candidate, phrases), text.seq)
+        })
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+    Ok(scored.into_iter().map(|(_, seq)| seq).collect())
+}
+
+/// Where a hit stands.
+#[derive(sqlx::FromRow)]
+struct Place {
+    seq: i64,
+    title: Option<String>,
+    reply_count: i64,
+    channel_name: Option<String>,
+}
+
+/// The messages with these numbers, in this order.
+async fn hits(
+    c: &mut Conn,
+    actor: &Actor,
+    seqs: &[i64],
+    phrases: &[Phrase],
+) -> Result<Vec<SearchHit>, DbError> {
+    if seqs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = sql_with_numbers!(
+        c,
+        message_sql!("where m.workspace_id = $1 and m.seq in"),
+        2,
+        ""
+    );
+    let rows: Vec<Row> = c
+        .q(sql)
+        .bind(actor.workspace)
+        .bind(Json(seqs.to_vec()))
+        .all()
+        .await?;
+    let sql = sql_with_numbers!(
+        c,
+        "select m.seq, t.title, t.reply_count, ch.name as channel_name from messages m join threads t on t.id = m.thread_id \
+         join channels ch on ch.id = m.channel_id where m.workspace_id = $1 and m.seq in",
+        2,
+        ""
+    );
+    let places: Vec<Place> = c
+        .q(sql)
+        .bind(actor.workspace)
+        .bind(Json(seqs.to_vec()))
+        .all()
+        .await?;
+    let mut messages: HashMap<i64, Message> = rows
+        .into_iter()
+        .map(|row| (row.seq, Message::from(row)))
+        .collect();
+    let mut places: HashMap<i64, Place> =
+        places.into_iter().map(|place| (place.seq, place)).collect();
+    let hits = seqs.iter().filter_map(|seq| {
+        let (message, place) = (messages.remove(seq)?, places.remove(seq)?);
+        let title = place.title.as_deref();
+        Some(SearchHit {
+            object: "search_hit",
+            highlight: highlight::excerpt(&message.content_plain, phrases),
+            thread_title_highlight: title.and_then(|title| highlight::whole(title, phrases)),
+            thread_title: place.title,
+            channel_name: place.channel_name,
+            reply_count: place.reply_count,
+            message,
+        })
+    });
+    Ok(hits.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_ours_and_of_its_order_or_refused() {
+        let newest = Start::Newest { below: 7 };
+        let ranked = Start::Ranked { below: 7, skip: 20 };
+        assert_eq!(Start::parse(None, Some(&newest.cursor())).unwrap(), newest);
+        assert_eq!(
+            Start::parse(Some("relevance"), Some(&ranked.cursor())).unwrap(),
+            ranked
+        );
+        assert!(Start::parse(None, Some(&ranked.cursor())).is_err());
+        assert!(Start::parse(Some("relevance"), Some(&newest.cursor())).is_err());
+        for bad in [
+            "7",
+            "!!",
+            "c2VhcmNoOi0x",
+            "c2VhcmNoOng",
+            "cmFua2VkOjE6OTk5OQ",
+        ] {
+            assert!(Start::parse(None, Some(bad)).is_err(), "{bad}");
+            assert!(Start::parse(Some("relevance"), Some(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_day_or_a_time() {
+        let at = |text| parse_moment(Some(text), "after").map(|at| at.map(Timestamp::to_text));
+        let new_year = "2026-01-01T00:00:00.000Z";
+        for text in [
+            "2026-01-01",
+            "2026-01-01T01:00:00+01:00",
+            "2026-01-01T01:00:00 01:00",
+        ] {
+            assert_eq!(at(text).unwrap().as_deref(), Some(new_year), "{text}");
+        }
+        for bad in [
+            "yesterday",
+            "2026-13-01",
+            "9999-12-31T23:59:59-23:00",
+            "0000-01-01",
+            "1",
+        ] {
+            assert!(at(bad).is_err(), "{bad}");
+        }
+    }
+}

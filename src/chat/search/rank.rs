@@ -1,0 +1,113 @@
+//! How well a message answers a question: the same on both engines, because they only say what matches.
+
+use super::{
+    highlight::matches,
+    words::{Word, composed, words},
+};
+use crate::db::dialect::search::Phrase;
+
+/// A message that matches.
+pub(super) struct Candidate<'a> {
+    pub text: &'a str,
+    /// Of the thread that it begins.
+    pub title: Option<&'a str>,
+    pub is_result: bool,
+}
+
+const TITLE_WEIGHT: f64 = 2.0;
+const RESULT_WEIGHT: f64 = 0.5;
+/// The words as they were typed, one after another.
+const TOGETHER_WEIGHT: f64 = 1.5;
+/// A longer word than the one typed.
+const BEGINNING_WEIGHT: f64 = 0.6;
+/// Words of a text beyond which a match in it counts for less.
+const USUAL_WORDS: f64 = 60.0;
+
+fn exact(phrase: &Phrase) -> Phrase {
+    Phrase {
+        is_prefix: false,
+        ..phrase.clone()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of words are small")]
+fn of_words(words: &[Word], phrases: &[Phrase]) -> f64 {
+    let length = words.len() as f64 / USUAL_WORDS;
+    let mut score = 0.0;
+    for phrase in phrases {
+        let one = std::slice::from_ref(phrase);
+        let all = matches(words, one).len() as f64;
+        if all == 0.0 {
+            continue;
+        }
+        // More of the same counts ever less, and less in a long text.
+        let saturated = all / (all + 0.5 + 0.5 * length);
+        let is_exact = !phrase.is_prefix || !matches(words, &[exact(phrase)]).is_empty();
+        score += saturated * if is_exact { 1.0 } else { BEGINNING_WEIGHT };
+    }
+    score
+}
+
+fn of_text(text: &str, phrases: &[Phrase]) -> f64 {
+    let text = composed(text);
+    let found = words(&text);
+    let mut score = of_words(&found, phrases);
+    if phrases.len() > 1 {
+        let together = Phrase {
+            words: phrases
+                .iter()
+                .flat_map(|phrase| phrase.words.iter().cloned())
+                .collect(),
+            is_prefix: phrases.last().is_some_and(|phrase| phrase.is_prefix),
+        };
+        if !matches(&found, &[together]).is_empty() {
+            score += TOGETHER_WEIGHT;
+        }
+    }
+    score
+}
+
+/// Higher is better.
+pub(super) fn score(candidate: &Candidate<'_>, phrases: &[Phrase]) -> f64 {
+    let mut score = of_text(candidate.text, phrases);
+    if let Some(title) = candidate.title {
+        score += TITLE_WEIGHT * of_text(title, phrases);
+    }
+    if candidate.is_result {
+        score += RESULT_WEIGHT;
+    }
+    score
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::query, *};
+
+    fn score_of(text: &str, title: Option<&str>, question: &str) -> f64 {
+        let candidate = Candidate {
+            text,
+            title,
+            is_result: false,
+        };
+        score(&candidate, &query::parse(question).with)
+    }
+
+    #[test]
+    fn what_answers_better_comes_first() {
+        let filler = "word ".repeat(300);
+        for (better, worse, question) in [
+            (("the plan", None), ("the planning", None), "plan"),
+            (("plan and plan", None), ("one plan", None), "plan"),
+            (("red apple", None), ("red is no apple", None), "red apple"),
+            (("short plan", None), (filler.as_str(), None), "plan"),
+            (("a plan", None), (&*format!("{filler} plan"), None), "plan"),
+            (("about it", Some("The plan")), ("a plan", None), "plan"),
+        ] {
+            let (better, worse) = (
+                score_of(better.0, better.1, question),
+                score_of(worse.0, worse.1, question),
+            );
+            assert!(better > worse, "{question}: {better} {worse}");
+        }
+    }
+}

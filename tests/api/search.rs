@@ -1,0 +1,624 @@
+//! Finding what was said.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Gate, Person, Team, id, list, number, sign_up, team, text};
+
+/// A question as part of an address.
+fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => (byte as char).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+async fn page(who: &Person, parameters: &str) -> Value {
+    let page = who.get(&format!("/v1/search?{parameters}")).await.ok();
+    assert_eq!(page["object"], "list");
+    assert_eq!(page["has_more"], page["next_cursor"].is_string());
+    page
+}
+
+async fn hits(who: &Person, question: &str) -> Vec<Value> {
+    list(
+        &page(who, &format!("limit=100&q={}", escaped(question))).await,
+        "/data",
+    )
+}
+
+/// What is found, newest first.
+async fn found(who: &Person, question: &str) -> Vec<String> {
+    let hits = hits(who, question).await;
+    hits.iter().map(|hit| text(hit, "/content")).collect()
+}
+
+/// A workspace in which these were said in #general, one thread each.
+async fn said(contents: &[&str]) -> Team {
+    let t = team().await;
+    for content in contents {
+        t.ada.start(&t.general, content).await;
+    }
+    t
+}
+
+#[tokio::test]
+async fn words_are_found_newest_first() {
+    let t = said(&["The plan for Monday", "No news", "Monday: plan B"]).await;
+    assert_eq!(
+        found(&t.bo, "monday plan").await,
+        ["Monday: plan B", "The plan for Monday"]
+    );
+    assert_eq!(found(&t.bo, "friday").await, Vec::<String>::new());
+    let hit = &hits(&t.bo, "news").await[0];
+    assert_eq!(hit["object"], "search_hit");
+    assert_eq!(hit["highlight"], "No <mark>news</mark>");
+    assert_eq!(hit["channel_name"], "general");
+    assert_eq!(hit["author"]["name"], "Ada");
+    assert_eq!(hit["thread_title"], Value::Null);
+    assert_eq!(hit["reply_count"], 0);
+    assert_eq!(t.bo.message(&id(hit)).await["seq"], hit["seq"]);
+}
+
+#[tokio::test]
+async fn phrases_negation_and_beginnings_of_words() {
+    let t = said(&[
+        "red apple",
+        "apple red",
+        "red apples",
+        "Deployment is **bold**",
+    ])
+    .await;
+    assert_eq!(found(&t.ada, "\"red apple\"").await, ["red apple"]);
+    assert_eq!(
+        found(&t.ada, "red apple").await,
+        ["red apples", "apple red", "red apple"]
+    );
+    assert_eq!(found(&t.ada, "apple red").await, ["apple red", "red apple"]);
+    assert_eq!(found(&t.ada, "red -apple").await, ["red apples"]);
+    assert_eq!(found(&t.ada, "-red").await, ["Deployment is **bold**"]);
+    assert_eq!(
+        found(&t.ada, "red -\"apple red\"").await,
+        ["red apples", "red apple"]
+    );
+    assert_eq!(found(&t.ada, "deploy").await, ["Deployment is **bold**"]);
+    assert_eq!(
+        found(&t.ada, "deploy bold").await,
+        Vec::<String>::new(),
+        "only the last word may go on"
+    );
+    assert_eq!(
+        found(&t.ada, "bold deploy").await,
+        ["Deployment is **bold**"]
+    );
+}
+
+#[tokio::test]
+async fn words_of_any_script_are_found_without_their_accents() {
+    let t = said(&["東京タワーで会う", "Die Straße am Café", "хорошо 🎉"]).await;
+    assert_eq!(found(&t.ada, "タワー").await, ["東京タワーで会う"]);
+    assert_eq!(found(&t.ada, "京東").await, Vec::<String>::new());
+    assert_eq!(found(&t.ada, "STRASSE cafe").await, ["Die Straße am Café"]);
+    assert_eq!(found(&t.ada, "ХОР").await, ["хорошо 🎉"]);
+    assert_eq!(found(&t.ada, "🎉").await, ["хорошо 🎉"]);
+}
+
+#[tokio::test]
+async fn what_looks_like_an_operator_is_a_word() {
+    let t = said(&["cats AND dogs", "50% off: a_b", "NEAR the end"]).await;
+    for (question, wanted) in [
+        ("and", "cats AND dogs"),
+        ("cats AND dogs", "cats AND dogs"),
+        ("50% off:", "50% off: a_b"),
+        ("a_b", "50% off: a_b"),
+        ("NEAR(the", "NEAR the end"),
+        ("words:cats", ""),
+        ("{words}:cats", ""),
+        ("cats'; drop table messages", ""),
+        ("c*", ""),
+        ("=root", ""),
+        ("\"=root\"", ""),
+        ("^cats", "cats AND dogs"),
+        ("'cats' & !'x'", ""),
+    ] {
+        let wanted: Vec<String> = Some(wanted.to_owned())
+            .filter(|wanted| !wanted.is_empty())
+            .into_iter()
+            .collect();
+        assert_eq!(found(&t.ada, question).await, wanted, "{question}");
+    }
+}
+
+#[tokio::test]
+async fn hits_are_narrowed_down_by_author_channel_kind_and_what_they_have() {
+    let t = team().await;
+    let random = id(&t.ada.channel("random").await);
+    let thread = t
+        .ada
+        .thread(&t.general, "see https://example.org plan")
+        .await;
+    let second = t.bo.tell(&thread, "`code` of the plan").await;
+    t.bo.start(&random, "another plan").await;
+    t.ada
+        .put(&format!("/v1/messages/{second}/reactions/x"), json!({}))
+        .await
+        .is(200);
+    let (link, code, other) = (
+        "see https://example.org plan",
+        "`code` of the plan",
+        "another plan",
+    );
+    let random_id = format!("in:{random}");
+    for (question, wanted) in [
+        ("plan", vec![other, code, link]),
+        ("plan from:bo", vec![other, code]),
+        ("from:@BO", vec![other, code]),
+        ("plan from:me", vec![link]),
+        ("from:ada from:bo", vec![other, code, link]),
+        ("from:nobody plan", vec![]),
+        ("plan -from:bo", vec![link]),
+        ("plan -from:nobody", vec![other, code, link]),
+        ("in:#random", vec![other]),
+        ("in:General plan", vec![code, link]),
+        ("in:nowhere plan", vec![]),
+        (random_id.as_str(), vec![other]),
+        ("has:link", vec![link]),
+        ("has:code", vec![code]),
+        ("has:reaction", vec![code]),
+        ("has:file", vec![]),
+        ("plan -has:link", vec![other, code]),
+        ("has:link has:code", vec![]),
+        ("before:2000-01-01", vec![]),
+        ("plan after:2000-01-01", vec![other, code, link]),
+        ("after:9999-01-01", vec![]),
+        ("before:9999-12-31", vec![other, code, link]),
+    ] {
+        assert_eq!(found(&t.ada, question).await, wanted, "{question}");
+    }
+    let parameters = async |parameters: &str| -> Vec<String> {
+        let page = page(&t.ada, parameters).await;
+        list(&page, "/data")
+            .iter()
+            .map(|hit| text(hit, "/content"))
+            .collect()
+    };
+    let author = format!("q=plan&author_id={}", t.bo.id);
+    assert_eq!(parameters(&author).await, [other, code]);
+    let channel = format!("channel_id={}", t.general);
+    assert_eq!(parameters(&channel).await, [code, link]);
+    assert_eq!(parameters("kind=thread").await, [other, link]);
+    assert_eq!(parameters("kind=text&q=code").await, [code]);
+    assert_eq!(parameters("kind=resolution").await, Vec::<String>::new());
+    assert_eq!(parameters("has=code,reaction").await, [code]);
+    assert_eq!(parameters(&format!("before={second}")).await, [link]);
+    assert_eq!(
+        parameters("q=plan&before=2000-01-01").await,
+        Vec::<String>::new()
+    );
+    let at = text(&t.ada.message(&second).await, "/created_at");
+    assert_eq!(parameters(&format!("q=plan&before={at}")).await, [link]);
+    assert_eq!(parameters(&format!("after={at}")).await, [other, code]);
+    t.ada
+        .delete(&format!("/v1/messages/{second}/reactions/x"))
+        .await
+        .is(200);
+    assert_eq!(parameters("has=reaction").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nobody_finds_what_they_may_not_see() {
+    let t = team().await;
+    let vera = t.app.join(&t.ada, "Vera", "viewer").await;
+    let private = t.ada.private_channel("secret", &[&t.bo]).await;
+    t.ada.start(&private, "the hidden plan").await;
+    let direct = t
+        .ada
+        .post("/v1/direct", json!({"member_ids": [vera.id]}))
+        .await;
+    let direct = id(&direct.json());
+    t.ada.start(&direct, "the direct plan").await;
+    t.ada.start(&t.general, "the open plan").await;
+    assert_eq!(
+        found(&t.ada, "plan").await,
+        ["the open plan", "the direct plan", "the hidden plan"]
+    );
+    assert_eq!(
+        found(&t.bo, "plan").await,
+        ["the open plan", "the hidden plan"]
+    );
+    assert_eq!(
+        found(&vera, "plan").await,
+        ["the open plan", "the direct plan"]
+    );
+    assert_eq!(found(&vera, "plan in:secret").await, Vec::<String>::new());
+    vera.get(&format!("/v1/search?channel_id={private}"))
+        .await
+        .refused(404);
+    let hidden = id(&hits(&t.bo, "hidden").await[0]);
+    vera.get(&format!("/v1/search?before={hidden}"))
+        .await
+        .refused(404);
+
+    t.ada
+        .delete(&format!("/v1/channels/{private}/members/{}", t.bo.id))
+        .await
+        .is(204);
+    assert_eq!(found(&t.bo, "plan").await, ["the open plan"]);
+    assert_eq!(found(&t.bo, "in:secret").await, Vec::<String>::new());
+    for relevance in ["plan", "hidden"] {
+        let page = page(&t.bo, &format!("order=relevance&q={relevance}")).await;
+        assert!(!page.to_string().contains("hidden"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn another_workspace_is_never_found() {
+    let t = said(&["the plan"]).await;
+    let other = t
+        .ada
+        .post("/v1/workspaces", json!({"name": "Other"}))
+        .await
+        .is(201);
+    let ada = t.ada.in_workspace(&id(&other));
+    let general = id(&ada.channel("general").await);
+    ada.start(&general, "their plan").await;
+    assert_eq!(found(&ada, "plan").await, ["their plan"]);
+    let here = t.ada.in_workspace(&t.ada.workspace);
+    assert_eq!(found(&here, "plan").await, ["the plan"]);
+    for (parameter, value) in [("channel_id", &t.general), ("author_id", &t.bo.id)] {
+        ada.get(&format!("/v1/search?{parameter}={value}"))
+            .await
+            .refused(404);
+    }
+    let root = id(&hits(&here, "plan").await[0]);
+    ada.get(&format!("/v1/search?before={root}"))
+        .await
+        .refused(404);
+    let cursor = text(
+        &{
+            here.start(&t.general, "second plan").await;
+            page(&here, "q=plan&limit=1").await
+        },
+        "/next_cursor",
+    );
+    let next = page(&ada, &format!("q=plan&cursor={cursor}")).await;
+    assert!(!next.to_string().contains("the plan"), "{next}");
+}
+
+#[tokio::test]
+async fn a_key_needs_to_be_allowed_to_read() {
+    let t = said(&["the plan"]).await;
+    let (reader, _) = t.bo.make_key(&["chat:read"]).await;
+    assert_eq!(found(&reader, "plan").await, ["the plan"]);
+    let (writer, _) = t.bo.make_key(&["chat:write"]).await;
+    writer.get("/v1/search?q=plan").await.refused(403);
+    t.bo.signed_out()
+        .get("/v1/search?q=plan")
+        .await
+        .refused(401);
+    let stranger = sign_up(
+        &t.app.base,
+        "Cy",
+        Some(&text(
+            &t.ada.post("/v1/invites", json!({})).await.is(201),
+            "/token",
+        )),
+    )
+    .await;
+    assert_eq!(found(&stranger, "plan").await, ["the plan"]);
+    t.ada
+        .delete(&format!("/v1/members/{}", stranger.id))
+        .await
+        .is(204);
+    stranger
+        .in_workspace(&t.ada.workspace)
+        .get("/v1/search?q=plan")
+        .await
+        .refused(404);
+    assert_eq!(
+        list(
+            &page(&t.ada, &format!("q=plan&author_id={}", t.ada.id)).await,
+            "/data"
+        )
+        .len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn what_is_edited_is_found_by_its_new_words_only() {
+    let t = team().await;
+    let message = text(&t.ada.start(&t.general, "old words").await, "/message/id");
+    t.ada
+        .patch(
+            &format!("/v1/messages/{message}"),
+            json!({"content": "new `words`"}),
+        )
+        .await
+        .is(200);
+    assert_eq!(found(&t.ada, "old").await, Vec::<String>::new());
+    assert_eq!(found(&t.ada, "words has:code").await, ["new `words`"]);
+    assert_eq!(list(&page(&t.ada, "kind=thread").await, "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_from_the_index_at_once() {
+    let t = team().await;
+    let kept = t.ada.thread(&t.general, "a plan that stays").await;
+    let message = t.ada.tell(&kept, "the xyzzyplugh plan").await;
+    assert!(!t.app.place.places_of("xyzzyplugh").await.is_empty());
+    t.ada
+        .delete(&format!("/v1/messages/{message}"))
+        .await
+        .is(200);
+    assert_eq!(found(&t.ada, "xyzzyplugh").await, Vec::<String>::new());
+    assert_eq!(found(&t.ada, "plan").await, ["a plan that stays"]);
+    assert_eq!(
+        t.app.place.places_of("xyzzyplugh").await,
+        Vec::<String>::new()
+    );
+}
+
+#[tokio::test]
+async fn replies_are_found_once_they_are_whole_and_notices_never() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model().script(
+        "vibe",
+        [
+            Answer::stream()
+                .piece("Early plum")
+                .wait(&gate)
+                .piece(" and pear")
+                .end(),
+            Answer::status(400, "{}"),
+        ],
+    );
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@vibe fruit?").await;
+    t.ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    assert_eq!(found(&t.ada, "plum").await, Vec::<String>::new());
+    gate.open();
+    t.ada.completed(&task).await;
+    assert_eq!(found(&t.ada, "plum pear").await, ["Early plum and pear"]);
+    assert_eq!(
+        found(&t.ada, "pear from:vibe").await,
+        ["Early plum and pear"]
+    );
+    let vibe = id(&t.ada.agent("vibe").await);
+    let by = page(&t.ada, &format!("author_id={vibe}")).await;
+    assert_eq!(list(&by, "/data").len(), 1);
+    let failed = t.ada.ask(&thread, "@vibe again").await;
+    t.ada.failed(&failed).await;
+    let notice = t.ada.messages(&thread).await.pop().unwrap();
+    assert_eq!(notice["kind"], "notice");
+    let words = text(&notice, "/content_plain");
+    let all = found(&t.ada, words.split_whitespace().next_back().unwrap()).await;
+    assert!(
+        all.iter()
+            .all(|content| *content != text(&notice, "/content"))
+    );
+}
+
+#[tokio::test]
+async fn a_reply_that_was_stopped_is_found_as_far_as_it_came() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model()
+        .script("vibe", [Answer::stream().piece("Half a plum").wait(&gate)]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let task = t.ada.ask(&thread, "@vibe fruit?").await;
+    gate.reached().await;
+    t.ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    t.ada.act(&format!("/v1/tasks/{task}/cancel")).await.is(200);
+    assert_eq!(found(&t.ada, "plum").await, ["Half a plum"]);
+}
+
+#[tokio::test]
+async fn results_and_dives_are_found() {
+    let t = team().await;
+    let dive = t.dive().await;
+    let said = t.bo.tell_in(&dive.fork, "the zebra crossing").await;
+    let hit = hits(&t.ada, "zebra").await.remove(0);
+    assert_eq!(
+        (id(&hit), text(&hit, "/fork_id")),
+        (said, dive.fork.clone())
+    );
+    let result = json!({"headline": "Zebras win", "conclusion": "All agreed on quokkas."});
+    t.ada.publish_as(&dive.fork, result).await;
+    let card = hits(&t.ada, "zebras quokkas has:result").await.remove(0);
+    assert_eq!(card["kind"], "resolution");
+    assert!(text(&card, "/highlight").contains("<mark>Zebras</mark>"));
+    let only = page(&t.ada, "kind=resolution&q=zebras").await;
+    assert_eq!(list(&only, "/data").len(), 1);
+}
+
+#[tokio::test]
+async fn a_thread_is_found_by_its_title() {
+    let t = team().await;
+    let form = json!({"content": "Let us begin", "title": "Quarterly <planning>"});
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let started = t.ada.post(&path, form).await.is(201);
+    let thread = text(&started, "/thread/id");
+    t.bo.tell(&thread, "I begin too").await;
+    let hit = hits(&t.ada, "quarterly begin").await.remove(0);
+    assert_eq!(hit["content"], "Let us begin");
+    assert_eq!(hit["highlight"], "Let us <mark>begin</mark>");
+    assert_eq!(hit["thread_title"], "Quarterly <planning>");
+    assert_eq!(
+        hit["thread_title_highlight"],
+        "<mark>Quarterly</mark> &lt;planning&gt;"
+    );
+    assert_eq!(hit["reply_count"], 1);
+    assert_eq!(
+        found(&t.ada, "\"planning let\"").await,
+        Vec::<String>::new()
+    );
+    t.ada
+        .patch(
+            &format!("/v1/threads/{thread}"),
+            json!({"title": "Yearly review"}),
+        )
+        .await
+        .is(200);
+    assert_eq!(found(&t.ada, "quarterly").await, Vec::<String>::new());
+    assert_eq!(found(&t.ada, "yearly").await, ["Let us begin"]);
+    let titles = page(&t.ada, "kind=thread&q=review").await;
+    assert_eq!(list(&titles, "/data").len(), 1);
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), json!({"title": null}))
+        .await
+        .is(200);
+    assert_eq!(found(&t.ada, "yearly").await, Vec::<String>::new());
+    assert_eq!(found(&t.ada, "us").await, ["Let us begin"]);
+}
+
+#[tokio::test]
+async fn highlights_are_safe_to_show() {
+    let t = said(&["<script>alert('x')</script> & \"plan\" <b>"]).await;
+    let hit = hits(&t.ada, "plan").await.remove(0);
+    let highlight = text(&hit, "/highlight");
+    assert!(highlight.contains("<mark>plan</mark>"), "{highlight}");
+    let bare = highlight.replace("<mark>", "").replace("</mark>", "");
+    assert!(!bare.contains(['<', '>', '"', '\'']), "{highlight}");
+}
+
+#[tokio::test]
+async fn pages_visit_every_hit_once_while_more_is_said() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "plan 0").await;
+    let mut wanted = HashSet::from([text(&t.ada.messages(&thread).await[0], "/id")]);
+    for n in 1..=45 {
+        let message = t.ada.tell(&thread, &format!("plan {n}")).await;
+        wanted.insert(message);
+        t.bo.tell(&thread, "something else").await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = page(&t.bo, &format!("q=plan&limit=7{cursor}")).await;
+        seen.extend(list(&page, "/data"));
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+        t.ada.tell(&thread, "a newer plan").await;
+    }
+    let seqs: Vec<i64> = seen.iter().map(|hit| number(hit, "/seq")).collect();
+    assert!(seqs.is_sorted_by(|a, b| a > b), "{seqs:?}");
+    assert_eq!(seen.len(), wanted.len());
+    assert_eq!(seen.iter().map(id).collect::<HashSet<_>>(), wanted);
+    t.bo.get("/v1/search?q=plan&order=relevance&cursor=c2VhcmNoOjk5")
+        .await
+        .refused(400);
+}
+
+#[tokio::test]
+async fn the_best_hits_come_first_when_asked_for() {
+    let t = team().await;
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let form = json!({"content": "About tuesday", "title": "Launch plan"});
+    t.ada.post(&path, form).await.is(201);
+    let long = format!("{} launch and at last a plan", "word ".repeat(400));
+    t.ada.start(&t.general, &long).await;
+    t.ada.start(&t.general, "planning a launch").await;
+    t.ada.start(&t.general, "the launch plan").await;
+    for n in 0..10 {
+        t.ada.start(&t.general, &format!("{long} {n}")).await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = page(
+            &t.ada,
+            &format!("q=launch%20plan&order=relevance&limit=3{cursor}"),
+        )
+        .await;
+        seen.extend(list(&page, "/data"));
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+        t.ada.start(&t.general, "launch plan launch plan").await;
+    }
+    let contents: Vec<String> = seen.iter().map(|hit| text(hit, "/content")).collect();
+    assert_eq!(
+        contents[..3],
+        ["About tuesday", "the launch plan", "planning a launch"],
+        "{contents:?}"
+    );
+    assert_eq!(seen.len(), 14);
+    let ids: HashSet<String> = seen.iter().map(id).collect();
+    assert_eq!(ids.len(), 14);
+}
+
+#[tokio::test]
+async fn bad_questions_are_refused() {
+    let t = said(&["the plan"]).await;
+    let long = "x".repeat(501);
+    for (parameters, code) in [
+        ("", "invalid_query"),
+        ("q=", "invalid_query"),
+        ("q=%20!!!", "invalid_query"),
+        (&*format!("q={long}"), "invalid_query"),
+        ("q=plan&limit=0", "invalid_limit"),
+        ("q=plan&limit=101", "invalid_limit"),
+        ("q=plan&cursor=x", "invalid_cursor"),
+        ("q=plan&order=oldest", "invalid_query"),
+        ("q=plan&kind=notice", "invalid_query"),
+        ("q=plan&has=nothing", "invalid_query"),
+        ("q=plan&before=soon", "invalid_query"),
+        ("q=plan&after=2026-02-30", "invalid_query"),
+        ("q=plan&channel_id=general", "invalid_id"),
+        ("q=plan&author_id=bo", "invalid_id"),
+        ("q=plan&page=2", "invalid_query"),
+        ("q=%00", "invalid_address"),
+    ] {
+        let reply = t.ada.get(&format!("/v1/search?{parameters}")).await;
+        assert_eq!(reply.refused(400), code, "{parameters}");
+    }
+    let nobody = "user_01jz0000000000000000000000";
+    for path in [
+        format!("author_id={nobody}"),
+        format!("author_id={}", nobody.replace("user", "agent")),
+        format!("channel_id={}", nobody.replace("user", "chan")),
+        format!("before={}", nobody.replace("user", "msg")),
+    ] {
+        t.ada.get(&format!("/v1/search?{path}")).await.refused(404);
+    }
+    let many = "ab ".repeat(166);
+    assert_eq!(found(&t.ada, &many).await, Vec::<String>::new());
+    let characters = "東".repeat(500);
+    assert_eq!(found(&t.ada, &characters).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn messages_of_a_version_without_search_are_found_after_a_start() {
+    let mut t = said(&["the plan", "another plan"]).await;
+    let gone = t.ada.thread(&t.general, "a gone plan").await;
+    let root = id(&t.ada.messages(&gone).await[0]);
+    t.ada.delete(&format!("/v1/messages/{root}")).await.is(200);
+    t.app.stop().await;
+    t.app
+        .place
+        .run(&[
+            "delete from search_index",
+            "delete from meta where key = 'search'",
+        ])
+        .await;
+    t.app.restart(&[]).await;
+    let ada = t.ada.at(&t.app.base);
+    assert_eq!(found(&ada, "plan").await, ["another plan", "the plan"]);
+    assert_eq!(list(&page(&ada, "kind=thread").await, "/data").len(), 2);
+}
