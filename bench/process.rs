@@ -175,8 +175,7 @@ impl Server {
             .env("OPENVIBE_DATA_DIR", &scratch.dir)
             .env("OPENVIBE_DATABASE_URL", &scratch.url)
             .env("OPENVIBE_LOG", "warn")
-            .env("OPENVIBE_RATE_LIMITS", "off")
-            .env("OPENVIBE_SOCKETS_PER_USER", "1000");
+            .env("OPENVIBE_RATE_LIMITS", "off");
         for (name, value) in settings {
             command.env(format!("OPENVIBE_{name}"), value);
         }

@@ -307,7 +307,7 @@ impl Config {
                 one_of(t, &[("on", true), ("off", false)])
             })?,
             sockets_max: s.parsed("SOCKETS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
-            sockets_per_user: s.parsed("SOCKETS_PER_USER", 50, |t| number_to(t, 1_000_000))?,
+            sockets_per_user: s.parsed("SOCKETS_PER_USER", 200, |t| number_to(t, 1_000_000))?,
             tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
             workspaces_per_user: s
                 .parsed("WORKSPACES_PER_USER", 100, |t| number_to(t, 1_000_000))?,
