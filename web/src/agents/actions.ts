@@ -2,7 +2,7 @@ import type { AgentProfile } from '../api/agent-types';
 import { zip } from '../lib/zip';
 import { filesOf } from '../state/agents-import';
 import type { AgentsHome } from './home.svelte';
-import { download } from './pick';
+import { download } from '../lib/download';
 
 /** What one may do with an agent as a whole. */
 export interface Rights {

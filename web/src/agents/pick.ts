@@ -37,14 +37,3 @@ async function walk(entry: FileSystemEntry): Promise<{ path: string; file: File 
   }
   return (await Promise.all(inside.map((e) => walk(e)))).flat();
 }
-
-/** Saves a file to the person's device. */
-export function download(name: string, content: Blob): void {
-  const a = document.createElement('a');
-  a.href = URL.createObjectURL(content);
-  a.download = name;
-  document.body.append(a);
-  a.click();
-  a.remove();
-  setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
-}

@@ -9,7 +9,6 @@ import type {
   Channel,
   Fork,
   ForkPatch,
-  Invite,
   InvitePreview,
   List,
   Member,
@@ -17,9 +16,7 @@ import type {
   NewFork,
   Resolution,
   ResolutionEdit,
-  Role,
   Setup,
-  SignInSession,
   Snapshot,
   Task,
   TaskContext,
@@ -42,7 +39,14 @@ export interface Wire {
   call<T>(
     method: string,
     path: string,
-    init: { query?: object; body?: object; headers?: Record<string, string> },
+    init: {
+      query?: object;
+      body?: object;
+      headers?: Record<string, string>;
+      parseAs?: 'blob';
+      /** It may take longer than other answers. */
+      slow?: boolean;
+    },
   ): Promise<T>;
   /** The body of an answer that comes bit by bit, for as long as it takes. */
   stream(path: string, body: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
@@ -90,8 +94,10 @@ export class Api {
     const request = (method: string, path: string, init: object): Promise<Answer> =>
       this.#http.request(method as 'get', path as '/v1/agents', init as Record<string, unknown>);
     return new Part({
-      call: (method, path, { query, ...init }) =>
-        this.#take(request(method, path, { ...init, params: { query } })),
+      call: (method, path, { query, slow, ...init }) =>
+        this.#take(
+          request(method, path, { ...init, params: { query }, ...(slow ? { fetch: this.#send } : {}) }),
+        ),
       stream: (path, body, signal) =>
         this.#take(request('POST', path, { body, signal, parseAs: 'stream', fetch: this.#send })),
     });
@@ -139,43 +145,16 @@ export class Api {
   signOut(): Promise<void> {
     return this.#take(this.#http.POST('/v1/auth/logout'));
   }
-  changePassword(current_password: string, new_password: string): Promise<void> {
-    return this.#take(this.#http.POST('/v1/auth/password', { body: { current_password, new_password } }));
-  }
-  sessions(): Promise<List<SignInSession>> {
-    return this.#take(this.#http.GET('/v1/auth/sessions'));
-  }
-  endSession(id: string): Promise<void> {
-    return this.#take(this.#http.DELETE('/v1/auth/sessions/{id}', at({ id })));
-  }
 
   // workspaces and people
   createWorkspace(name: string): Promise<Workspace> {
     return this.#take(this.#http.POST('/v1/workspaces', { body: { name } }));
-  }
-  renameWorkspace(id: string, name: string): Promise<Workspace> {
-    return this.#take(this.#http.PATCH('/v1/workspaces/{id}', { ...at({ id }), body: { name } }));
   }
   snapshot(): Promise<Snapshot> {
     return this.#take(this.#http.GET('/v1/snapshot'));
   }
   members(after?: string): Promise<List<Member>> {
     return this.#take(this.#http.GET('/v1/members', { params: { query: { limit: 100, after } } }));
-  }
-  updateMember(user_id: string, body: { role?: Role; handle?: string }): Promise<Member> {
-    return this.#take(this.#http.PATCH('/v1/members/{user_id}', { ...at({ user_id }), body }));
-  }
-  removeMember(user_id: string): Promise<void> {
-    return this.#take(this.#http.DELETE('/v1/members/{user_id}', at({ user_id })));
-  }
-  createInvite(body: { role?: Role; expires_in_s?: number }): Promise<Invite> {
-    return this.#take(this.#http.POST('/v1/invites', { body }));
-  }
-  invites(): Promise<List<Invite>> {
-    return this.#take(this.#http.GET('/v1/invites', { params: { query: { limit: 100 } } }));
-  }
-  revokeInvite(id: string): Promise<void> {
-    return this.#take(this.#http.DELETE('/v1/invites/{id}', at({ id })));
   }
   previewInvite(token: string): Promise<InvitePreview> {
     return this.#take(this.#http.GET('/v1/invites/{id}', at({ id: token })));

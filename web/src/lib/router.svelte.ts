@@ -1,5 +1,9 @@
 /** A router small enough to own: real paths, one reactive `route`, no dependency. */
-export type SettingsPage = 'profile' | 'password' | 'sessions' | 'workspace' | 'members' | 'agents';
+const SETTINGS = [
+  ...(['profile', 'password', 'sessions', 'keys'] as const),
+  ...(['workspace', 'members', 'invites', 'agents'] as const),
+];
+export type SettingsPage = (typeof SETTINGS)[number];
 /** What of one agent is shown; `about` is its address without more. */
 export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'history' | 'try';
 export type Route =
@@ -36,8 +40,7 @@ export interface Place {
   query: URLSearchParams;
 }
 
-const SETTINGS: readonly string[] = ['profile', 'password', 'sessions', 'workspace', 'members', 'agents'];
-const isSettings = (s: string): s is SettingsPage => SETTINGS.includes(s);
+const isSettings = (s: string): s is SettingsPage => (SETTINGS as readonly string[]).includes(s);
 const AGENT_TABS: readonly string[] = ['edit', 'access', 'files', 'history', 'try'];
 const isAgentTab = (s: string): s is AgentTab => AGENT_TABS.includes(s);
 

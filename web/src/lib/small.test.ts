@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { AT, message, task, thread } from '../test/make';
 import { chipText, waitWords } from './chip';
-import { deviceName } from './device';
 import { searchEmoji } from './emoji';
 import { commandFor } from './keys';
 import { bestMatches } from './match';
@@ -42,9 +41,6 @@ test('a preview has no marks', () => {
 test('small words', () => {
   expect(initials('Ada Lindholm Berg')).toBe('AL');
   expect(listed(['A', 'B', 'C'])).toBe('A, B and C');
-  expect(deviceName('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0')).toBe(
-    'Firefox on Linux',
-  );
   expect(searchEmoji('tada', 1)[0]!.char).toBe('🎉');
 });
 test('days are named as people name them', () => {

@@ -46,6 +46,10 @@ export class Session {
     return this.workspaces.find((w) => w.slug === slug);
   }
 
+  moved(id: string, slug: string): void {
+    this.workspaces = this.workspaces.map((w) => (w.id === id ? { ...w, slug } : w));
+  }
+
   async signIn(email: string, password: string): Promise<void> {
     this.#enter(await this.api.signIn(email, password));
   }

@@ -49,7 +49,6 @@ const RECOUNTS_MAX = 5;
 /** One workspace as this person sees it: the snapshot, kept right by events. The only way into state. */
 export class WorkspaceState {
   readonly id: string;
-  readonly slug: string;
   readonly api: Api;
   status = $state<Loading>('loading');
   problem = $state('');
@@ -74,6 +73,7 @@ export class WorkspaceState {
   );
 
   #world: WorkspaceWorld;
+  #ref: string;
   #socket: Socket;
   #threads = new Recent(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
   #dives = new Recent(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
@@ -85,7 +85,7 @@ export class WorkspaceState {
 
   constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
     this.id = ref.id;
-    this.slug = ref.slug;
+    this.#ref = ref.slug;
     this.api = api.in(ref.id);
     this.#world = world;
     this.#socket = new Socket(
@@ -115,6 +115,10 @@ export class WorkspaceState {
     this.dives = new Dives(this);
   }
 
+  /** The first part of its addresses; an admin may change it. */
+  get slug(): string {
+    return this.workspace.slug || this.#ref;
+  }
   get myId(): string {
     return this.people.me.id;
   }

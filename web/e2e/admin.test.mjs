@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Model } from './lib/model.mjs';
+import { Server } from './lib/server.mjs';
+
+let model;
+let server;
+let browser;
+let ada;
+let bo;
+let headers;
+const WIDE = { width: 1440, height: 900 };
+const main = (p) => p.page.locator('main');
+const dialog = (p) => p.page.getByRole('dialog');
+const tabs = (p) => p.page.getByRole('navigation', { name: 'Settings' });
+const open = async (p, page) => {
+  await p.page.goto(`/northwind/settings/${page}`);
+  await tabs(p).waitFor();
+};
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+const said = (p, text) => p.page.locator('.said').filter({ hasText: text }).waitFor({ state: 'attached' });
+const row = (p, list, text) =>
+  p.page.getByRole('list', { name: list }).getByRole('listitem').filter({ hasText: text });
+
+/** As this person's browser, without its pages. */
+async function api(p, method, path, data) {
+  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
+    method,
+    data,
+    headers: { origin: server.base, ...headers },
+  });
+  const text = await answer.text();
+  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
+  return text ? JSON.parse(text) : null;
+}
+/** In both themes and at both widths, with no violation in either. */
+async function look(p, name) {
+  for (const [width, viewport] of [
+    ['wide', WIDE],
+    ['390', PHONE],
+  ]) {
+    await p.page.mouse.move(0, 0);
+    await p.page.setViewportSize(viewport);
+    await accessible(p.page, `${name}, ${width}`);
+    for (const t of ['dark', 'light']) {
+      await theme(p, t);
+      await shot(p.page, `admin-${name}-${width}-${t}`);
+    }
+    await p.page.setViewportSize({ width: 320, height: 700 });
+    await fits(p.page, `${name} at 320 px`);
+  }
+  await p.page.setViewportSize(WIDE);
+}
+const menu = async (p, name, what) => {
+  await button(p.page, `More about ${name}`).click();
+  await p.page.getByRole('menuitem', { name: what }).click();
+};
+async function signIn(p, email) {
+  await p.page.goto('/login');
+  await box(p.page, 'Email').fill(email);
+  await p.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await button(p.page, 'Sign in').click();
+  await box(p.page, 'Start a thread in #general').waitFor();
+}
+
+before(async () => {
+  model = await new Model().start();
+  server = await new Server({ OPENVIBE_MODEL_BASE_URL: model.base }).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  const { workspaces } = await api(ada, 'GET', 'auth/me');
+  headers = { 'x-workspace-id': workspaces[0].id };
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+  await model?.close();
+});
+
+test('the pages that are for admins are not in the tabs of others, and say so by their address', async () => {
+  await open(bo, 'profile');
+  assert.equal(await tabs(bo).getByRole('link', { name: 'Invites' }).count(), 0);
+  await open(bo, 'invites');
+  await main(bo).getByText('Only admins can see this').waitFor();
+  await look(bo, 'only-admins');
+  await open(ada, 'profile');
+  await tabs(ada).getByRole('link', { name: 'Invites' }).click();
+  await main(ada).getByRole('heading', { name: 'Invites' }).waitFor();
+});
+
+test('a key: made with what it may do, shown once, used, revoked', async () => {
+  await open(ada, 'keys');
+  await main(ada).getByText('No key yet').waitFor();
+  await look(ada, 'keys-none');
+  await button(ada.page, 'New key').click();
+  await box(ada.page, 'Name').fill('Nightly report');
+  await dialog(ada).getByLabel('Write', { exact: false }).first().check();
+  await dialog(ada).getByLabel('It works for').selectOption('30');
+  await look(ada, 'key-new');
+  await button(ada.page, 'Make key').click();
+  await dialog(ada).getByText('you will not see it again').waitFor();
+  await look(ada, 'key-made');
+  const key = await dialog(ada).getByLabel('Key', { exact: true }).inputValue();
+  assert.match(key, /^ov_/);
+  await button(ada.page, 'Copy key').click();
+  await dialog(ada).getByText('Copied').waitFor();
+  assert.equal(await ada.page.evaluate(() => navigator.clipboard.readText()), key);
+  await button(ada.page, 'Done').click();
+  const asKey = { headers: { authorization: `Bearer ${key}` } };
+  assert.equal((await fetch(`${server.base}/v1/channels`, asKey)).status, 200);
+  await ada.page.reload();
+  const line = row(ada, 'Keys', 'Nightly report');
+  await line.getByText('last used').waitFor();
+  await line.getByText('Write', { exact: true }).waitFor();
+  await look(ada, 'keys');
+  await button(ada.page, 'Revoke Nightly report').click();
+  await dialog(ada).getByText('stops working at once').waitFor();
+  await accessible(ada.page, 'revoking a key');
+  await button(ada.page, 'Revoke key').click();
+  await line.waitFor({ state: 'detached' });
+  assert.equal((await fetch(`${server.base}/v1/channels`, asKey)).status, 401);
+});
+
+test('a key of a member is offered only what members may', async () => {
+  await open(bo, 'keys');
+  await button(bo.page, 'New key').click();
+  await dialog(bo).getByText('chat:write').waitFor();
+  assert.equal(await dialog(bo).getByText('workspace:admin').count(), 0);
+  await button(bo.page, 'Cancel').click();
+});
+
+test('devices: one signed out, then all others', async () => {
+  const phone = await person(browser, server.base, { viewport: PHONE });
+  const third = await person(browser, server.base);
+  for (const p of [phone, third]) await signIn(p, 'bo@example.com');
+  await open(bo, 'sessions');
+  await row(bo, 'Devices', 'This device').getByText('Chrome on Linux').waitFor();
+  assert.equal(await row(bo, 'Devices', '').count(), 3);
+  await look(bo, 'devices');
+  await row(bo, 'Devices', 'Sign out').first().getByRole('button').click();
+  await said(bo, 'That device is signed out');
+  assert.equal(await row(bo, 'Devices', '').count(), 2);
+  await button(bo.page, 'Sign out everywhere else').click();
+  await accessible(bo.page, 'signing out everywhere else');
+  await button(bo.page, 'Sign out the others').click();
+  await row(bo, 'Devices', 'Sign out').waitFor({ state: 'detached' });
+  await button(bo.page, 'Sign out everywhere else').waitFor({ state: 'detached' });
+  for (const p of [phone, third]) {
+    await button(p.page, 'Sign in').waitFor();
+    await p.close();
+  }
+});
+
+test('an invite for one person: shown once, used up, taken away', async () => {
+  await open(ada, 'invites');
+  await row(ada, 'Invites', 'used 1 time').waitFor();
+  await button(ada.page, 'New invite').click();
+  await dialog(ada).getByLabel('They join as').selectOption('viewer');
+  await dialog(ada).getByLabel('How many may use it').selectOption('1');
+  await accessible(ada.page, 'new invite');
+  await button(ada.page, 'Create invite link').click();
+  await dialog(ada).getByText('It works for one person').waitFor();
+  await accessible(ada.page, 'an invite link');
+  const link = await dialog(ada).getByLabel('Invite link').inputValue();
+  await button(ada.page, 'Done').click();
+  await row(ada, 'Invites', 'used 0 of 1 time').waitFor();
+  const cy = await person(browser, server.base);
+  await cy.page.goto(new URL(link).pathname);
+  await box(cy.page, 'Your name').fill('Cy Novak');
+  await box(cy.page, 'Email').fill('cy@example.com');
+  await cy.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await cy.page.getByRole('button', { name: /^Join / }).click();
+  await cy.page.getByText('You are a viewer here').waitFor();
+  await row(ada, 'Invites', 'Used up').waitFor();
+  await look(ada, 'invites');
+  await row(ada, 'Invites', 'used 1 time').getByRole('button').click();
+  await button(ada.page, 'Take back invite').click();
+  await row(ada, 'Invites', 'used 1 time').waitFor({ state: 'detached' });
+  assert.deepEqual(cy.errors, []);
+  await cy.close();
+});
+
+test('members: found by words and by role, with roles that are told and a last admin who stays', async () => {
+  await open(ada, 'members');
+  await main(ada).getByRole('heading', { name: '3 members' }).waitFor();
+  await look(ada, 'members');
+  await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('chen @bo');
+  await main(ada).getByText('1 match').waitFor();
+  await ada.page.getByLabel('Role of Bo Chen').waitFor();
+  await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('zz');
+  await main(ada).getByText('No member matches').waitFor();
+  await accessible(ada.page, 'no member matches');
+  await button(ada.page, 'Show all members').click();
+  await ada.page.getByLabel('Show', { exact: true }).selectOption('viewer');
+  await main(ada).getByText('1 match').waitFor();
+  await ada.page.getByLabel('Show', { exact: true }).selectOption('');
+  await ada.page.getByLabel('Role of Ada Lindholm').selectOption('member');
+  await dialog(ada).getByText('Give up being an admin?').waitFor();
+  await look(ada, 'step-down');
+  await button(ada.page, 'Become member').click();
+  await dialog(ada).getByText('make someone else an admin first').waitFor();
+  await button(ada.page, 'Cancel').click();
+  assert.equal(await ada.page.getByLabel('Role of Ada Lindholm').inputValue(), 'admin');
+});
+
+test('made admin, one has the pages at once; made member again, they are gone', async () => {
+  await open(bo, 'members');
+  await main(bo).getByText('Bo Chen (you)').waitFor();
+  assert.equal(await bo.page.getByLabel('Role of Ada Lindholm').count(), 0);
+  await look(bo, 'members-seen-by-a-member');
+  await ada.page.getByLabel('Role of Bo Chen').selectOption('admin');
+  await said(ada, 'Bo Chen is admin now');
+  await bo.page.getByLabel('Role of Ada Lindholm').waitFor();
+  await tabs(bo).getByRole('link', { name: 'Invites' }).click();
+  await row(bo, 'Invites', 'Used up').waitFor();
+  await ada.page.getByLabel('Role of Bo Chen').selectOption('member');
+  await main(bo).getByText('Only admins can see this').waitFor();
+  await tabs(bo).getByRole('link', { name: 'Invites' }).waitFor({ state: 'detached' });
+});
+
+test('the menu of a member: handle, and removal as the other one sees it', async () => {
+  await menu(ada, 'Cy Novak', 'Change handle…');
+  await box(ada.page, 'Handle').fill('bo-chen');
+  await button(ada.page, 'Change handle').click();
+  await dialog(ada).getByRole('alert').waitFor();
+  await look(ada, 'handle-taken');
+  await box(ada.page, 'Handle').fill('cyn');
+  await button(ada.page, 'Change handle').click();
+  await main(ada).getByText('@cyn · cy@example.com').waitFor();
+  await open(bo, 'members');
+  await main(bo).getByText('@cyn').waitFor();
+  await button(ada.page, 'More about Cy Novak').click();
+  await look(ada, 'member-menu');
+  await ada.page.getByRole('menuitem', { name: 'Remove…' }).click();
+  await accessible(ada.page, 'removing a member');
+  await button(ada.page, 'Remove Cy Novak').click();
+  await main(ada).getByRole('heading', { name: '2 members' }).waitFor();
+  await main(bo).getByText('2 members').waitFor();
+});
+
+test('the name and the address of the workspace, followed by everybody at once', async () => {
+  await open(ada, 'workspace');
+  await bo.page.goto('/northwind/c/general');
+  await box(bo.page, 'Start a thread in #general').waitFor();
+  await box(ada.page, 'Workspace name').fill('Northwind Trading');
+  await box(ada.page, 'Address').fill('north');
+  await main(ada).getByText('Links to /northwind/… stop working').waitFor();
+  await look(ada, 'general');
+  await button(ada.page, 'Save').click();
+  await said(ada, 'Saved');
+  await ada.page.waitForURL('**/north/settings/workspace');
+  await bo.page.waitForURL('**/north/c/general');
+  await startThread(bo.page, 'Still here after the move');
+  await bo.page.reload();
+  await message(bo.page, 'Still here after the move').waitFor();
+  await ada.page.reload();
+  await box(ada.page, 'Address').fill('northwind');
+  await button(ada.page, 'Save').click();
+  await ada.page.waitForURL('**/northwind/settings/workspace');
+  await bo.page.waitForURL('**/northwind/c/general/**');
+});
+
+test('10,000 members: only those in sight are in the page, and any is found', async () => {
+  const many = Array.from({ length: 10_000 }, (_, i) => ({
+    user_id: `user_${String(i).padStart(26, '0')}`,
+    name: `Person ${String(i).padStart(5, '0')}`,
+    handle: `person-${i}`,
+    email: `person-${i}@example.com`,
+    avatar_url: null,
+    role: 'member',
+    joined_at: '2026-01-05T09:00:00.000Z',
+  }));
+  await ada.page.route('**/v1/snapshot', async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    await route.fulfill({ json: { ...body, members: [...body.members, ...many.slice(0, 498)] } });
+  });
+  await ada.page.route('**/v1/members?*', (route) => {
+    const after = new URL(route.request().url()).searchParams.get('after');
+    const from = many.findIndex((m) => m.user_id === after) + 1;
+    const data = many.slice(from, from + 2000);
+    return route.fulfill({ json: { object: 'list', data, has_more: from + 2000 < many.length } });
+  });
+  await open(ada, 'members');
+  await main(ada).getByRole('heading', { name: '10,002 members' }).waitFor();
+  const rows = ada.page.locator('.mrow');
+  assert.ok((await rows.count()) < 40);
+  await main(ada)
+    .locator('.scroll')
+    .evaluate((s) => (s.scrollTop = s.scrollHeight));
+  await main(ada).getByText('Person 09999').waitFor();
+  assert.ok((await rows.count()) < 40);
+  await accessible(ada.page, '10,000 members');
+  await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('person-7777@');
+  await main(ada).getByText('Person 07777').waitFor();
+  await ada.page.unroute('**/v1/snapshot');
+  await ada.page.unroute('**/v1/members?*');
+});
+
+test('what cannot be loaded says so and is tried again, by hand or when the connection is back', async () => {
+  let broken = true;
+  const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
+  await ada.page.route('**/v1/api-keys**', (r) => (broken ? r.fulfill({ status: 503, json }) : r.continue()));
+  await open(ada, 'keys');
+  await main(ada).getByText('Could not load your keys').waitFor();
+  await accessible(ada.page, 'keys that failed to load');
+  broken = false;
+  await button(ada.page, 'Try again').click();
+  await main(ada).getByText('No key yet').waitFor();
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').waitFor();
+  await tabs(ada).getByRole('link', { name: 'Devices' }).click();
+  await main(ada).getByText('Could not load').waitFor();
+  await accessible(ada.page, 'settings, offline');
+  await ada.context.setOffline(false);
+  await ada.page.getByText('You are offline').waitFor({ state: 'detached' });
+});
+
+test('loading shows the shape of what comes', async () => {
+  let go;
+  const gate = new Promise((r) => (go = r));
+  await ada.page.route('**/v1/auth/sessions**', async (r) => {
+    await gate;
+    await r.continue();
+  });
+  await open(ada, 'sessions');
+  await ada.page.getByRole('status', { name: 'Loading your devices' }).locator('.skel').first().waitFor();
+  await accessible(ada.page, 'devices that load');
+  go();
+  await row(ada, 'Devices', 'This device').waitFor();
+  await ada.page.unroute('**/v1/auth/sessions**');
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

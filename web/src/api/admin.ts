@@ -1,0 +1,74 @@
+import type { ApiKey, InviteForm, KeyForm, NewKey } from './admin-types';
+import type { Wire } from './api';
+import type { Invite, List, Member, Role, SignInSession, Workspace } from './types';
+
+type Query = Record<string, string | number | undefined>;
+const PAGE = 100;
+
+/** The calls of the settings: `api.part(AdminApi)`. Loaded with those pages, so that the start does not carry them. */
+export class AdminApi {
+  #wire: Wire;
+  constructor(wire: Wire) {
+    this.#wire = wire;
+  }
+  #send<T>(method: string, path: string, body?: object): Promise<T> {
+    return this.#wire.call<T>(method, `/v1/${path}`, { body });
+  }
+  #get<T>(path: string, query: Query = {}): Promise<T> {
+    return this.#wire.call<T>('GET', `/v1/${path}`, { query });
+  }
+  /** Every page of a list, oldest first. */
+  async #all<T extends { id: string }>(path: string): Promise<T[]> {
+    const list: T[] = [];
+    for (let after: string | undefined, more = true; more;) {
+      const page = await this.#get<List<T>>(path, { limit: PAGE, after });
+      list.push(...page.data);
+      after = page.data.at(-1)?.id;
+      more = page.has_more && after !== undefined;
+    }
+    return list;
+  }
+
+  // oneself
+  changePassword(current_password: string, new_password: string): Promise<void> {
+    return this.#send('POST', 'auth/password', { current_password, new_password });
+  }
+  sessions(): Promise<SignInSession[]> {
+    return this.#all('auth/sessions');
+  }
+  endSession(id: string): Promise<void> {
+    return this.#send('DELETE', `auth/sessions/${id}`);
+  }
+  keys(): Promise<ApiKey[]> {
+    return this.#all('api-keys');
+  }
+  createKey(body: KeyForm): Promise<NewKey> {
+    return this.#send('POST', 'api-keys', body);
+  }
+  removeKey(id: string): Promise<void> {
+    return this.#send('DELETE', `api-keys/${id}`);
+  }
+
+  // people
+  updateMember(user: string, body: { role?: Role; handle?: string }): Promise<Member> {
+    return this.#send('PATCH', `members/${user}`, body);
+  }
+  /** Takes them out; with one's own id one leaves. */
+  removeMember(user: string): Promise<void> {
+    return this.#send('DELETE', `members/${user}`);
+  }
+  invites(): Promise<Invite[]> {
+    return this.#all('invites');
+  }
+  createInvite(body: InviteForm): Promise<Invite> {
+    return this.#send('POST', 'invites', body);
+  }
+  revokeInvite(id: string): Promise<void> {
+    return this.#send('DELETE', `invites/${id}`);
+  }
+
+  // the workspace
+  updateWorkspace(id: string, body: { name?: string; slug?: string }): Promise<Workspace> {
+    return this.#send('PATCH', `workspaces/${id}`, body);
+  }
+}
