@@ -239,8 +239,20 @@ impl Actor {
         }
     }
 
+    /// For what concerns the person's own membership and keys: a program gets to it only as an admin's.
+    ///
     /// # Errors
-    /// `Denied`, naming the scope that is missing and why.
+    /// `SessionRequired` for a key without `workspace:admin`.
+    pub fn require_person(&self) -> Result<(), AuthError> {
+        if self.key.is_none() || self.scopes.has(Scope::WorkspaceAdmin) {
+            Ok(())
+        } else {
+            Err(AuthError::SessionRequired)
+        }
+    }
+
+    /// # Errors
+    /// `ScopeMissing` or `RoleTooLow`, naming the scope that is missing and why.
     pub fn require(&self, scope: Scope) -> Result<(), AuthError> {
         if self.scopes.has(scope) {
             return Ok(());

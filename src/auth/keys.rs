@@ -97,7 +97,11 @@ pub(super) async fn create(
 }
 
 /// The maker's own keys in this workspace, oldest first.
+///
+/// # Errors
+/// `SessionRequired` for a key without `workspace:admin`.
 pub(super) async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
+    actor.require_person()?;
     Ok(c.q(
         "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
             where workspace_id = $1 and user_id = $2 order by id limit 100",
@@ -108,11 +112,14 @@ pub(super) async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, Aut
     .await?)
 }
 
-/// One's own key, or anyone's for an admin.
+/// One's own key, or anyone's for an admin. A key may always put an end to itself.
 ///
 /// # Errors
-/// `NotFound`.
+/// `NotFound`; `SessionRequired` for a key without `workspace:admin`.
 pub(super) async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), AuthError> {
+    if actor.key != Some(id) {
+        actor.require_person()?;
+    }
     let anyone = actor.scopes.has(Scope::WorkspaceAdmin);
     let n = c
         .q("delete from api_keys where workspace_id = $1 and id = $2 and (user_id = $3 or $4)")

@@ -237,11 +237,14 @@ pub(super) async fn update(
 /// Takes a person out of the workspace, with their keys and channel memberships. What they wrote stays.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`, or what `Actor::require` says when it is someone else.
+/// `MemberNotFound`, `LastAdmin`, what `Actor::require` says when it is someone else, or `SessionRequired` for a key that is
+/// to take its own maker out.
 pub(super) async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
-    if user != actor.user {
+    if user == actor.user {
+        actor.require_person()?;
+    } else {
         actor.require(super::Scope::WorkspaceAdmin)?;
     }
     if member.role == Role::Admin && is_last_admin(c, actor.workspace, user).await? {

@@ -96,7 +96,9 @@ pub async fn cancel_task(
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
         // It is recorded once it has ended.
-        access::placeless(c, caller, &task).await?;
+        access::placeless(c, caller, &task)
+            .await?
+            .require(Scope::ChatWrite)?;
         return Ok(task);
     };
     let access = access::thread(c, caller, thread)

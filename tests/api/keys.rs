@@ -192,6 +192,25 @@ async fn a_deleted_key_is_worth_nothing() {
 }
 
 #[tokio::test]
+async fn a_key_touches_no_other_key_and_no_membership_but_may_end_itself() {
+    let t = team().await;
+    let (robot, own) =
+        t.bo.make_key(&["chat:read", "chat:write", "agents:use"])
+            .await;
+    let (_, other) = t.bo.make_key(&["chat:read"]).await;
+    for refused in [
+        robot.get("/v1/api-keys").await,
+        robot.delete(&format!("/v1/api-keys/{other}")).await,
+        robot.delete(&format!("/v1/members/{}", t.bo.id)).await,
+    ] {
+        assert_eq!(refused.refused(403), "session_required");
+    }
+    assert_eq!(list(&t.bo.get("/v1/api-keys").await.ok(), "/data").len(), 2);
+    robot.delete(&format!("/v1/api-keys/{own}")).await.is(204);
+    robot.get("/v1/channels").await.refused(401);
+}
+
+#[tokio::test]
 async fn a_key_ends_with_the_membership() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;

@@ -51,6 +51,7 @@ mod response_streams;
 mod responses;
 mod resume;
 mod roles;
+mod route_access;
 mod search;
 mod shapes;
 mod socket;

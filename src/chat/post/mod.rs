@@ -379,7 +379,7 @@ pub async fn post_message(
     }
     let access = access.writing()?;
     if let Some(parent) = parent {
-        parent_in(c, &access, parent).await?;
+        parent_in(c, caller, &access, parent).await?;
     }
     if !access.place.joined {
         channels::join(
@@ -409,6 +409,7 @@ pub async fn post_message(
 /// A parent stands where its answer is said.
 async fn parent_in(
     c: &mut Conn,
+    caller: &Caller,
     access: &ThreadAccess,
     parent: MessageId,
 ) -> Result<(), ChatError> {
@@ -420,6 +421,8 @@ async fn parent_in(
     match row {
         Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
         Some((_, _, workspace)) if workspace == access.place.actor.workspace => {
+            // Of what one may not see it is not said that it exists.
+            access::message(c, caller, parent).await?;
             Err(ChatError::Invalid(
                 "the parent stands in another place: reply there".to_owned(),
                 "parent_id",

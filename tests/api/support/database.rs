@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use sqlx::{ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    ConnectOptions, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions,
+};
 
 /// A directory that goes with the test, and the URL of a database that nobody else uses.
 pub struct Place {
@@ -124,6 +126,55 @@ impl Place {
                 .map(|url| ("DATABASE_URL".to_owned(), url)),
         );
         settings
+    }
+
+    /// The first column of what a query gives, as numbers.
+    async fn numbers(&self, sql: &[String]) -> Vec<i64> {
+        let statement = sql.join(" union all ");
+        let statement = sqlx::AssertSqlSafe(statement);
+        if let Some(url) = &self.postgres {
+            let mut c = PgConnection::connect(url).await.unwrap();
+            let query = sqlx::query_scalar(statement);
+            query.fetch_all(&mut c).await.unwrap()
+        } else {
+            let mut c = self.sqlite().await;
+            let query = sqlx::query_scalar(statement);
+            query.fetch_all(&mut c).await.unwrap()
+        }
+    }
+
+    async fn sqlite(&self) -> SqliteConnection {
+        let file = self.dir.join("data").join("openvibe.db");
+        let url = format!("sqlite://{}?mode=ro", file.to_str().unwrap());
+        SqliteConnection::connect(&url).await.unwrap()
+    }
+
+    /// How many rows each table has.
+    pub async fn row_counts(&self) -> Vec<(String, i64)> {
+        let tables: Vec<String> = if let Some(url) = &self.postgres {
+            let mut c = PgConnection::connect(url).await.unwrap();
+            let names =
+                "select tablename::text from pg_tables where schemaname = 'public' order by 1";
+            sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
+        } else {
+            let mut c = self.sqlite().await;
+            // Without the tables that a full-text index keeps for itself.
+            let names = "select name from pragma_table_list where schema = 'main' and type = 'table' \
+                         and name not like 'sqlite%' order by 1";
+            sqlx::query_scalar(names).fetch_all(&mut c).await.unwrap()
+        };
+        let sql: Vec<String> = tables
+            .iter()
+            .map(|table| format!("select count(*) from {table}"))
+            .collect();
+        let counts = self.numbers(&sql).await;
+        tables.into_iter().zip(counts).collect()
+    }
+
+    /// Tasks that have not ended.
+    pub async fn tasks_under_way(&self) -> i64 {
+        let sql = "select count(*) from tasks where status in ('queued', 'running')";
+        self.numbers(&[sql.to_owned()]).await[0]
     }
 
     /// Where a text is stored: files of `SQLite` with every byte that was not overwritten, or tables of

@@ -160,16 +160,17 @@ impl Person {
     /// Takes a workspace as one's own for what follows.
     pub async fn enter(&mut self, workspace: &str) {
         workspace.clone_into(&mut self.workspace);
-        let member = list(
-            &self
-                .in_workspace(workspace)
-                .get("/v1/members?limit=100")
-                .await
-                .ok(),
-            "/data",
-        )
-        .into_iter()
-        .find(|member| member["user_id"] == self.id.as_str());
+        let here = self.in_workspace(workspace);
+        let mut path = "/v1/members?limit=100".to_owned();
+        let member = loop {
+            let page = here.get(&path).await.ok();
+            let mut members = list(&page, "/data").into_iter();
+            let found = members.find(|member| member["user_id"] == self.id.as_str());
+            if found.is_some() || page["has_more"] == false {
+                break found;
+            }
+            path = format!("/v1/members?limit=100&after={}", text(&page, "/last_id"));
+        };
         self.handle = text(&member.expect("a member"), "/handle");
     }
 

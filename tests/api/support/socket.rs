@@ -248,6 +248,12 @@ impl Socket {
         }
     }
 
+    /// Waits for the answer to a hello; the close code when there is none.
+    pub async fn ready_or_closed(&mut self) -> Result<(), u16> {
+        while self.receive().await?["type"] != "ready" {}
+        Ok(())
+    }
+
     /// A frame that proves that everything before it has arrived: after it, what was not seen did not come.
     pub async fn settle(&mut self) -> Vec<Value> {
         self.ack(json!({"type": "ping"})).await;

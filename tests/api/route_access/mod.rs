@@ -1,0 +1,491 @@
+//! Who may call what: every route of the document, called by everyone there is, against one table (`table.txt`).
+//!
+//! A route without a row fails `every_route_has_its_rows`. To add one: a line in `table.txt` for each way of calling it that
+//! is allowed differently, how it is called in `recipes.rs`, and, where its query or body names objects, lines in `ids.txt`.
+
+mod recipes;
+mod table;
+mod world;
+
+use std::collections::BTreeSet;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use self::{
+    recipes::{Call, recipe},
+    table::{Asker, COLUMNS, Cell, IdField, Row, id_fields, rows},
+    world::{Things, World},
+};
+use crate::support::{Person, Socket, TestApp, unknown_id, visitor};
+
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+
+async fn document(base: &str) -> Value {
+    visitor(base).get("/openapi.json").await.is(200)
+}
+
+/// Every operation of the document: `GET /v1/channels` and what is said of it.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, item) in paths {
+        for method in METHODS {
+            if let Some(operation) = item.get(method) {
+                all.push((format!("{} {path}", method.to_uppercase()), operation));
+            }
+        }
+    }
+    all
+}
+
+fn operation<'a>(document: &'a Value, route: &str) -> &'a Value {
+    let (method, path) = route.split_once(' ').unwrap();
+    &document["paths"][path][method.to_lowercase()]
+}
+
+/// Sends a call; the status, for a WebSocket that of the close code.
+async fn send(call: &Call, asker: &Person) -> (u16, String) {
+    let sender = call.sender.as_ref().unwrap_or(asker);
+    if call.opens_socket {
+        return (open(sender).await, String::new());
+    }
+    let headers: Vec<(&str, &str)> = call
+        .headers
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let body = call.body.as_ref().map(|body| body.to_string().into_bytes());
+    let reply = sender
+        .send(call.method.clone(), &call.path, &headers, body)
+        .await;
+    (reply.status, reply.text)
+}
+
+/// What opening a socket in the workspace comes to, as a status (PROTOCOL §4, close codes).
+async fn open(sender: &Person) -> u16 {
+    let mut socket = Socket::silent(sender).await;
+    let mut hello = json!({"type": "hello", "protocol": 1});
+    if let Some(workspace) = &sender.workspace_header {
+        hello["workspace_id"] = workspace.as_str().into();
+    }
+    // One that is refused at once may be closed before it hears this.
+    drop(
+        socket
+            .send_message(tokio_tungstenite::tungstenite::Message::text(
+                hello.to_string(),
+            ))
+            .await,
+    );
+    match socket.ready_or_closed().await {
+        Ok(()) => 101,
+        Err(4001) => 401,
+        Err(4003) => 404,
+        Err(code) => panic!("closed with {code}"),
+    }
+}
+
+fn cell_of(status: u16) -> Cell {
+    match status {
+        401 | 403 | 404 => Cell::Refused(status),
+        _ => Cell::Ok,
+    }
+}
+
+fn line(row: &Row, cells: &[Cell]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:<4}")).collect();
+    format!("{:<58}{}", row.name(), cells.join(""))
+        .trim_end()
+        .to_owned()
+}
+
+/// The call of a row for one asker, about things that are there since just now.
+async fn prepared(w: &World, row: &Row, who: Asker) -> Call {
+    if !row.is_own() {
+        return recipe(w, row, who, &w.olu).await;
+    }
+    match who {
+        // Made while they were still a member.
+        Asker::Viewer => {
+            w.set_role(&w.vera, "member").await;
+            let call = recipe(w, row, who, &w.vera).await;
+            w.set_role(&w.vera, "viewer").await;
+            call
+        }
+        Asker::Nobody | Asker::Foreign => recipe(w, row, who, &w.olu).await,
+        _ => recipe(w, row, who, &w.person(who)).await,
+    }
+}
+
+/// Calls what a row says as everyone and gives what is not as it says.
+async fn check_row(w: &World, document: &Value, row: &Row) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut seen = row.cells.clone();
+    let allowed = |cell: &Cell| *cell == Cell::Ok;
+    let mut refused = Vec::new();
+    for (i, who) in COLUMNS.iter().enumerate() {
+        if matches!(row.cells[i], Cell::Refused(_)) {
+            refused.push((i, w.asker(*who), prepared(w, row, *who).await));
+        }
+    }
+    w.settle().await;
+    let before = w.app.place.row_counts().await;
+    for (i, asker, call) in &refused {
+        let (status, text) = send(call, asker).await;
+        if cell_of(status) != row.cells[*i] {
+            seen[*i] = cell_of(status);
+            wrong.push(format!("  {:?}: {status} {text}", COLUMNS[*i]));
+        }
+    }
+    let after = w.app.place.row_counts().await;
+    if wrong.is_empty() && before != after {
+        let changed: Vec<_> = after.iter().filter(|n| !before.contains(n)).collect();
+        wrong.push(format!(
+            "  refused, and yet rows are made or gone: {changed:?}"
+        ));
+    }
+    let documented = &operation(document, &row.route)["responses"];
+    for (i, who) in COLUMNS
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| allowed(&row.cells[*i]))
+    {
+        let call = prepared(w, row, *who).await;
+        let (status, text) = send(&call, &w.asker(*who)).await;
+        let is_good = (200..300).contains(&status) || status == 101;
+        if !is_good || documented.get(status.to_string()).is_none() {
+            seen[i] = cell_of(status);
+            wrong.push(format!("  {who:?}: {status} {text}"));
+        }
+    }
+    if !wrong.is_empty() {
+        wrong.insert(0, line(row, &row.cells));
+        wrong.insert(1, format!("{}   <- what happened", line(row, &seen)));
+    }
+    wrong
+}
+
+/// The part of the API that a route belongs to, so that the parts are tried side by side.
+fn area(path: &str) -> &'static str {
+    let first = path.trim_start_matches("/v1/").split('/').next().unwrap();
+    match first {
+        "agents" | "agent-templates" | "rpc" | "models" | "responses" | "sandbox-policies" => {
+            "agents"
+        }
+        "forks" | "decisions" | "action-items" | "tasks" | "search" | "files" => "outcomes",
+        "channels" | "threads" | "messages" | "direct" => "chat",
+        _ => "people",
+    }
+}
+
+async fn check_area(name: &str) {
+    let w = World::new().await;
+    let document = document(&w.app.base).await;
+    let mut wrong = Vec::new();
+    for row in rows().iter().filter(|row| area(row.path()) == name) {
+        wrong.extend(check_row(&w, &document, row).await);
+    }
+    assert!(
+        wrong.is_empty(),
+        "the server and tests/api/route_access/table.txt disagree:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn accounts_people_and_workspaces_are_open_to_whom_the_table_says() {
+    check_area("people").await;
+}
+
+#[tokio::test]
+async fn channels_threads_and_messages_are_open_to_whom_the_table_says() {
+    check_area("chat").await;
+}
+
+#[tokio::test]
+async fn dives_and_what_comes_of_them_are_open_to_whom_the_table_says() {
+    check_area("outcomes").await;
+}
+
+#[tokio::test]
+async fn agents_are_open_to_whom_the_table_says() {
+    check_area("agents").await;
+}
+
+#[tokio::test]
+async fn every_route_has_its_rows() {
+    let app = TestApp::start().await;
+    let document = document(&app.base).await;
+    let routes: BTreeSet<String> = operations(&document).into_iter().map(|(r, _)| r).collect();
+    let known: BTreeSet<String> = rows().into_iter().map(|row| row.route).collect();
+    let missing: Vec<_> = routes.difference(&known).collect();
+    assert!(
+        missing.is_empty(),
+        "who may call {missing:?}? Add a line for each to tests/api/route_access/table.txt, and how it is called to \
+         tests/api/route_access/recipes.rs"
+    );
+    let gone: Vec<_> = known.difference(&routes).collect();
+    assert!(gone.is_empty(), "no route of the document: {gone:?}");
+    let names: BTreeSet<String> = rows().iter().map(Row::name).collect();
+    assert_eq!(names.len(), rows().len(), "a row stands twice in table.txt");
+}
+
+/// Names of what a path names, and their kinds.
+fn kinds_of(path: &str) -> Vec<(&'static str, &'static str)> {
+    let mut words = path.trim_start_matches("/v1/").split('/');
+    let first = words.next().unwrap();
+    let mut kinds = Vec::new();
+    let named = match first {
+        "channels" => "channel",
+        "threads" => "thread",
+        "messages" => "message",
+        "forks" => "fork",
+        "tasks" => "task",
+        "action-items" => "item",
+        "workspaces" => "workspace",
+        "agents" => "agent",
+        "invites" => "invite",
+        "api-keys" => "key",
+        "sandbox-policies" => "sandbox",
+        "responses" => "response",
+        "files" => "file",
+        "auth" => "session",
+        _ => "",
+    };
+    if path.contains("{id}") && !named.is_empty() {
+        kinds.push(("{id}", named));
+    }
+    if path.contains("{user_id}") {
+        kinds.push(("{user_id}", "user"));
+    }
+    kinds
+}
+
+/// The address of a call with a part of its path replaced by another id.
+fn readdressed(row: &Row, call: &Call, part: &str, other: &str) -> String {
+    let (asked, query) = match call.path.split_once('?') {
+        Some((path, query)) => (path, format!("?{query}")),
+        None => (call.path.as_str(), String::new()),
+    };
+    let words = row.path().split('/').zip(asked.split('/'));
+    let path: Vec<&str> = words
+        .map(|(pattern, word)| if pattern == part { other } else { word })
+        .collect();
+    path.join("/") + &query
+}
+
+/// Calls every route that names such a thing as everyone who may call it at all, with the id of one that they may not see.
+async fn check_hidden(w: &World, things: &Things, whose: &str) {
+    let mut wrong = Vec::new();
+    for row in &rows() {
+        for (part, kind) in kinds_of(row.path()) {
+            // An invite's token is for whoever has it. Who is to be taken out of a channel is looked for last.
+            if kind == "invite" && row.route != "DELETE /v1/invites/{id}"
+                || row.variant == "oneself"
+            {
+                continue;
+            }
+            let Some(other) = things.get(kind) else {
+                continue;
+            };
+            let askers: Vec<(Asker, Cell)> = COLUMNS
+                .iter()
+                .copied()
+                .zip(row.cells.iter().copied())
+                .filter(|(who, cell)| {
+                    !matches!(who, Asker::Nobody | Asker::Foreign) && *cell == Cell::Ok
+                })
+                .collect();
+            let mut calls = Vec::new();
+            for (who, _) in &askers {
+                let mut call = prepared(w, row, *who).await;
+                call.path = readdressed(row, &call, part, other);
+                calls.push((who, call));
+            }
+            w.settle().await;
+            let before = w.app.place.row_counts().await;
+            for (who, call) in &calls {
+                let (status, text) = send(call, &w.asker(**who)).await;
+                let mut absent = call.clone();
+                let nothings = nothings_id(other);
+                absent.path = call.path.replace(other, &nothings);
+                let absent = send(&absent, &w.asker(**who)).await.1;
+                if status != 404 || absent.replace(&nothings, other) != text {
+                    let name = row.name();
+                    wrong.push(format!(
+                        "{name} with {whose} {kind}, {who:?}: {status} {text}, and of nothing: {absent}"
+                    ));
+                }
+            }
+            if before != w.app.place.row_counts().await {
+                wrong.push(format!(
+                    "{} with {whose} {kind}: something changed",
+                    row.name()
+                ));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "expected 404, as of what does not exist:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn whatever_a_path_names_of_another_workspace_does_not_exist() {
+    let w = World::new().await;
+    check_hidden(&w, &w.foreign, "another workspace's").await;
+}
+
+#[tokio::test]
+async fn whatever_a_path_names_of_a_private_channel_one_is_not_in_does_not_exist() {
+    let w = World::new().await;
+    check_hidden(&w, &w.private, "a private channel's").await;
+}
+
+/// Whether a field's name says that it holds an id.
+fn names_an_id(name: &str) -> bool {
+    name.ends_with("_id") || name.ends_with("_ids")
+}
+
+/// Queries and bodies of the document that name objects: route, place and name.
+fn fields_of(document: &Value) -> BTreeSet<(String, String, String)> {
+    let mut all = BTreeSet::new();
+    for (route, operation) in operations(document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let is_cursor = ["after", "before", "around"].contains(&name);
+            if parameter["in"] == "query" && (names_an_id(name) || is_cursor) {
+                all.insert((route.clone(), "query".to_owned(), name.to_owned()));
+            }
+        }
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        for name in properties(document, schema) {
+            if names_an_id(&name) {
+                all.insert((route.clone(), "body".to_owned(), name));
+            }
+        }
+    }
+    all
+}
+
+/// The fields of a schema, itself or by its name, also where it may be null.
+fn properties(document: &Value, schema: &Value) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let pointer = name.trim_start_matches('#');
+        return properties(document, document.pointer(pointer).unwrap());
+    }
+    let mut names: Vec<String> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect();
+    for list in ["oneOf", "allOf", "anyOf"] {
+        for part in schema[list].as_array().into_iter().flatten() {
+            names.extend(properties(document, part));
+        }
+    }
+    names
+}
+
+#[tokio::test]
+async fn every_id_in_a_query_or_a_body_has_its_row() {
+    let app = TestApp::start().await;
+    let document = document(&app.base).await;
+    let known: BTreeSet<_> = id_fields()
+        .into_iter()
+        .map(|field| (field.route, field.place, field.name))
+        .collect();
+    let fields = fields_of(&document);
+    let missing: Vec<_> = fields.difference(&known).collect();
+    assert!(
+        missing.is_empty(),
+        "what kind of object do these name? Add a line for each to tests/api/route_access/ids.txt: {missing:#?}"
+    );
+    let gone: Vec<_> = known.difference(&fields).collect();
+    assert!(
+        gone.is_empty(),
+        "ids.txt: no field of the document: {gone:?}"
+    );
+}
+
+/// A well-formed id of that kind which nothing has.
+fn nothings_id(id: &str) -> String {
+    unknown_id(id.rsplit_once('_').unwrap().0)
+}
+
+/// The call with that id in that field.
+fn naming(call: &Call, field: &IdField, id: &str) -> Call {
+    let mut call = call.clone();
+    if field.place == "query" {
+        let joint = if call.path.contains('?') { '&' } else { '?' };
+        call.path = format!("{}{joint}{}={id}", call.path, field.name);
+    } else {
+        let is_list = field.name.ends_with("_ids");
+        let value = if is_list { json!([id]) } else { json!(id) };
+        call.body.get_or_insert_with(|| json!({}))[&field.name] = value;
+    }
+    call
+}
+
+/// Names, in every query and body that names objects, one that the asker may not see.
+async fn check_named(w: &World, things: &Things, whose: &str) {
+    let rows = rows();
+    let mut wrong = Vec::new();
+    for field in id_fields() {
+        let Some(other) = things.get(&field.kind) else {
+            continue;
+        };
+        let granted = |row: &&Row| {
+            row.route == field.route && [2, 3].iter().any(|i| row.cells[*i] == Cell::Ok)
+        };
+        let row = rows
+            .iter()
+            .find(granted)
+            .unwrap_or_else(|| panic!("{}", field.route));
+        let who = if row.cells[2] == Cell::Ok {
+            Asker::Member
+        } else {
+            Asker::Admin
+        };
+        let call = prepared(w, row, who).await;
+        w.settle().await;
+        let before = w.app.place.row_counts().await;
+        let (status, text) = send(&naming(&call, &field, other), &w.asker(who)).await;
+        if status != field.status {
+            wrong.push(format!(
+                "{} with {whose} {} as {}: {status}, not {}: {text}",
+                field.route, field.kind, field.name, field.status
+            ));
+        }
+        let nothings = nothings_id(other);
+        let absent = send(&naming(&call, &field, &nothings), &w.asker(who)).await;
+        if (absent.0, absent.1.replace(&nothings, other)) != (status, text.clone()) {
+            wrong.push(format!(
+                "{} tells {whose} {} as {} from one that does not exist: {text} and {}",
+                field.route, field.kind, field.name, absent.1
+            ));
+        }
+        if call.method != Method::GET && before != w.app.place.row_counts().await {
+            wrong.push(format!(
+                "{} with {}: something changed",
+                field.route, field.name
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn whatever_a_query_or_body_names_of_another_workspace_does_not_exist() {
+    let w = World::new().await;
+    check_named(&w, &w.foreign, "another workspace's").await;
+}
+
+#[tokio::test]
+async fn whatever_a_query_or_body_names_of_a_private_channel_one_is_not_in_does_not_exist() {
+    let w = World::new().await;
+    check_named(&w, &w.private, "a private channel's").await;
+}

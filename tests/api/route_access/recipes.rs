@@ -1,0 +1,514 @@
+//! How each route is called so that nothing but the asker's rights can stand in the way.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    table::{Asker, Row},
+    world::{World, dive, kept_response, newcomer, resolved, sandbox},
+};
+use crate::support::{PASSWORD, Person, id, list, text};
+
+/// A request that is ready to be sent.
+#[derive(Clone)]
+pub struct Call {
+    pub method: Method,
+    pub path: String,
+    pub body: Option<Value>,
+    pub headers: Vec<(&'static str, String)>,
+    /// Who sends it, where it is not the asker.
+    pub sender: Option<Person>,
+    /// It opens a WebSocket.
+    pub opens_socket: bool,
+}
+
+impl Call {
+    fn new(method: Method, path: impl Into<String>, body: Option<Value>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            body,
+            headers: Vec::new(),
+            sender: None,
+            opens_socket: false,
+        }
+    }
+
+    fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path, None)
+    }
+
+    fn act(path: impl Into<String>) -> Self {
+        Self::new(Method::POST, path, None)
+    }
+
+    fn post(path: impl Into<String>, body: Value) -> Self {
+        Self::new(Method::POST, path, Some(body))
+    }
+
+    fn put(path: impl Into<String>, body: Value) -> Self {
+        Self::new(Method::PUT, path, Some(body))
+    }
+
+    fn patch(path: impl Into<String>, body: Value) -> Self {
+        Self::new(Method::PATCH, path, Some(body))
+    }
+
+    fn delete(path: impl Into<String>) -> Self {
+        Self::new(Method::DELETE, path, None)
+    }
+
+    fn by(mut self, sender: Person) -> Self {
+        self.sender = Some(sender);
+        self
+    }
+
+    fn if_match(mut self, version: i64) -> Self {
+        self.headers.push(("if-match", version.to_string()));
+        self
+    }
+}
+
+/// A request of that row, about objects that were made for it by `by`: the asker where the row says `own`, else Olu.
+pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
+    let n = w.next();
+    let (path, general) = (row.path(), w.general.as_str());
+    let workspace = &w.ada.workspace;
+    // The path with the id of something in it.
+    let at = |id: &str| path.replace("{id}", id);
+    match (row.route.as_str(), row.variant.as_str()) {
+        ("GET /v1/ws", _) => Call {
+            opens_socket: true,
+            ..Call::get(path)
+        },
+        ("GET /v1/search", _) => Call::get("/v1/search?q=hello"),
+        (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
+
+        // Accounts: whoever ends a session or changes a password is somebody new.
+        ("POST /v1/auth/signup", _) => Call::post(
+            path,
+            json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"}),
+        ),
+        ("POST /v1/auth/login", _) => {
+            Call::post(path, json!({"email": w.olu.email, "password": PASSWORD}))
+        }
+        ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),
+        ("PATCH /v1/auth/me", _) => {
+            Call::patch(path, json!({"name": format!("Renamed {n}")})).by(w.double(who).await.asks)
+        }
+        ("POST /v1/auth/password", _) => Call::post(
+            path,
+            json!({"current_password": PASSWORD, "new_password": "another horse"}),
+        )
+        .by(w.double(who).await.asks),
+        ("DELETE /v1/auth/sessions/{id}", variant) => {
+            let double = w.double(who).await;
+            let of = if variant == "own" { &double.person } else { by };
+            let sessions = if of.cookie.is_some() {
+                of.get("/v1/auth/sessions").await.ok()
+            } else {
+                w.olu.get("/v1/auth/sessions").await.ok()
+            };
+            Call::delete(at(&id(&list(&sessions, "/data")[0]))).by(double.asks)
+        }
+
+        // Workspaces and people
+        ("POST /v1/workspaces", _) => {
+            Call::post(path, json!({"name": format!("Works {n}")})).by(w.double(who).await.asks)
+        }
+        (
+            "GET /v1/workspaces/{id}"
+            | "GET /v1/workspaces/{id}/policy"
+            | "GET /v1/workspaces/{id}/files",
+            _,
+        ) => Call::get(at(workspace)),
+        ("PATCH /v1/workspaces/{id}", _) => {
+            Call::patch(at(workspace), json!({"name": format!("Works {n}")}))
+        }
+        ("PATCH /v1/workspaces/{id}/policy", _) => {
+            Call::patch(at(workspace), json!({"required_text": format!("Rule {n}")}))
+        }
+        ("GET /v1/workspaces/{id}/files/{path}", _) => {
+            let file = at(workspace).replace("{path}", "AGENTS.md");
+            w.ada.put(&file, json!({"content": "x"})).await.ok();
+            Call::get(file)
+        }
+        ("PUT /v1/workspaces/{id}/files/{path}", _) => Call::put(
+            at(workspace).replace("{path}", "TOOLS.md"),
+            json!({"content": format!("Tool {n}")}),
+        ),
+        ("DELETE /v1/workspaces/{id}/files/{path}", _) => {
+            let file = at(workspace).replace("{path}", "AGENTS.md");
+            w.ada.put(&file, json!({"content": "x"})).await.ok();
+            Call::delete(file)
+        }
+        ("PATCH /v1/members/{user_id}", "own handle") => {
+            let double = w.double(who).await;
+            let of = if double.person.id.is_empty() {
+                &w.olu
+            } else {
+                &double.person
+            };
+            let path = path.replace("{user_id}", &of.id);
+            Call::patch(path, json!({"handle": format!("own-{n}")})).by(double.asks)
+        }
+        ("PATCH /v1/members/{user_id}", "own role") => {
+            let double = w.double(who).await;
+            let of = if double.person.id.is_empty() {
+                &w.olu
+            } else {
+                &double.person
+            };
+            let path = path.replace("{user_id}", &of.id);
+            Call::patch(path, json!({"role": "admin"})).by(double.asks)
+        }
+        ("PATCH /v1/members/{user_id}", _) => {
+            let path = path.replace("{user_id}", &w.olu.id);
+            Call::patch(path, json!({"handle": format!("olu-{n}")}))
+        }
+        ("DELETE /v1/members/{user_id}", "own") => {
+            let double = w.double(who).await;
+            let of = if double.person.id.is_empty() {
+                &w.olu
+            } else {
+                &double.person
+            };
+            Call::delete(path.replace("{user_id}", &of.id)).by(double.asks)
+        }
+        ("DELETE /v1/members/{user_id}", _) => {
+            let other = w.double(Asker::Member).await.person;
+            Call::delete(path.replace("{user_id}", &other.id))
+        }
+        ("POST /v1/invites", _) => Call::post(path, json!({})),
+        ("GET /v1/invites/{id}", _) => {
+            let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
+            Call::get(at(&text(&invite, "/token")))
+        }
+        ("DELETE /v1/invites/{id}", _) => {
+            let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
+            Call::delete(at(&id(&invite)))
+        }
+        ("POST /v1/invites/{id}/accept", _) => {
+            let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
+            let call = Call::act(at(&text(&invite, "/token")));
+            match who {
+                // Who accepts it is of another workspace no longer.
+                Asker::Foreign => call.by(newcomer(w).await),
+                _ => call,
+            }
+        }
+        ("POST /v1/api-keys", "with workspace:admin") => Call::post(
+            path,
+            json!({"name": "robot", "scopes": ["workspace:admin"]}),
+        )
+        .by(w.double(who).await.asks),
+        ("POST /v1/api-keys", "with agents:read") => {
+            Call::post(path, json!({"name": "robot", "scopes": ["agents:read"]}))
+                .by(w.double(who).await.asks)
+        }
+        ("DELETE /v1/api-keys/{id}", "own") => {
+            let double = w.double(who).await;
+            let of = if double.person.cookie.is_some() {
+                &double.person
+            } else {
+                by
+            };
+            let scopes = ["chat:read"];
+            let key = match who {
+                // Of one's own workspace: it is none of this one's.
+                Asker::Foreign => w.ada.make_key(&scopes).await.1,
+                _ => of.make_key(&scopes).await.1,
+            };
+            Call::delete(at(&key)).by(double.asks)
+        }
+        ("DELETE /v1/api-keys/{id}", _) => Call::delete(at(&by.make_key(&["chat:read"]).await.1)),
+
+        // Channels
+        ("POST /v1/channels", _) => Call::post(path, json!({"name": format!("room {n}")})),
+        ("POST /v1/direct", "with an agent") => {
+            let agent = id(&w.ada.agent("vibe").await);
+            Call::post(path, json!({"agent_id": agent}))
+        }
+        ("POST /v1/direct", _) => Call::post(path, json!({"member_ids": [w.olu.id]})),
+        (
+            "GET /v1/channels/{id}"
+            | "GET /v1/channels/{id}/members"
+            | "GET /v1/channels/{id}/threads",
+            _,
+        ) => Call::get(at(general)),
+        ("PATCH /v1/channels/{id}", _) => {
+            Call::patch(at(&room(by, n).await), json!({"topic": "Plans"}))
+        }
+        ("POST /v1/channels/{id}/archive", _) => Call::act(at(&room(by, n).await)),
+        ("POST /v1/channels/{id}/unarchive", _) => {
+            let room = room(by, n).await;
+            by.act(&format!("/v1/channels/{room}/archive"))
+                .await
+                .is(200);
+            Call::act(at(&room))
+        }
+        ("POST /v1/channels/{id}/join" | "POST /v1/channels/{id}/read", _) => {
+            Call::act(at(&room(by, n).await))
+        }
+        ("POST /v1/channels/{id}/leave", _) => {
+            let (room, person) = (room(by, n).await, w.person(who));
+            bring(by, &room, &person, who).await;
+            Call::act(at(&room))
+        }
+        ("POST /v1/channels/{id}/members", _) => {
+            Call::post(at(&room(by, n).await), json!({"user_id": w.olu.id}))
+        }
+        ("DELETE /v1/channels/{id}/members/{user_id}", variant) => {
+            let room = room(by, n).await;
+            let person = w.person(who);
+            bring(by, &room, &w.vera, Asker::Viewer).await;
+            bring(by, &room, &person, who).await;
+            let gone = match variant {
+                "oneself" if who != Asker::Nobody => &person,
+                _ if who == Asker::Viewer => &w.olu,
+                _ => &w.vera,
+            };
+            Call::delete(at(&room).replace("{user_id}", &gone.id))
+        }
+
+        // Threads and messages
+        ("POST /v1/channels/{id}/threads", "for an agent") => {
+            let agent = id(&w.ada.agent("vibe").await);
+            // Nobody is mentioned, but the thread's agent answers.
+            Call::post(at(general), json!({"content": "Hello", "agent_id": agent}))
+        }
+        ("POST /v1/channels/{id}/threads", _) => Call::post(at(general), json!({"content": "Hi"})),
+        (
+            "GET /v1/threads/{id}" | "GET /v1/threads/{id}/messages" | "GET /v1/threads/{id}/forks",
+            _,
+        ) => Call::get(at(&by.thread(general, "Root").await)),
+        ("PATCH /v1/threads/{id}", "to an agent") => {
+            let agent = id(&w.ada.agent("vibe").await);
+            let thread = by.thread(general, "Root").await;
+            Call::patch(at(&thread), json!({"agent_id": agent}))
+        }
+        ("PATCH /v1/threads/{id}", _) => Call::patch(
+            at(&by.thread(general, "Root").await),
+            json!({"title": "Plan"}),
+        ),
+        ("PUT /v1/threads/{id}/read", _) => {
+            let started = by.start(general, "Root").await;
+            let seq = started["message"]["seq"].clone();
+            Call::put(at(&text(&started, "/thread/id")), json!({"seq": seq}))
+        }
+        ("POST /v1/threads/{id}/messages", _) => Call::post(
+            at(&by.thread(general, "Root").await),
+            json!({"content": "Hi"}),
+        ),
+        ("GET /v1/messages/{id}", _) => Call::get(at(&message(by, general).await)),
+        ("PATCH /v1/messages/{id}", _) => Call::patch(
+            at(&message(by, general).await),
+            json!({"content": "Hi there"}),
+        ),
+        ("DELETE /v1/messages/{id}", _) => Call::delete(at(&message(by, general).await)),
+        ("PUT /v1/messages/{id}/reactions/{emoji}", _) => Call::new(
+            Method::PUT,
+            at(&message(by, general).await).replace("{emoji}", "%F0%9F%91%8D"),
+            None,
+        ),
+        ("DELETE /v1/messages/{id}/reactions/{emoji}", _) => {
+            let message = message(by, general).await;
+            let path = at(&message).replace("{emoji}", "%F0%9F%91%8D");
+            by.put(&path, json!({})).await.is(200);
+            Call::delete(path)
+        }
+
+        // Deep dives
+        ("POST /v1/threads/{id}/forks", variant) => {
+            let started = by.start(general, "Root").await;
+            let mut form = json!({"message_id": started["message"]["id"], "agent_id": null});
+            if variant == "for an agent" {
+                form["agent_id"] = w.ada.agent("vibe").await["id"].clone();
+            }
+            Call::post(at(&text(&started, "/thread/id")), form)
+        }
+        ("GET /v1/forks/{id}" | "GET /v1/forks/{id}/messages", _) => {
+            Call::get(at(&dive(by, general).await.2))
+        }
+        ("PATCH /v1/forks/{id}", _) => {
+            Call::patch(at(&dive(by, general).await.2), json!({"title": "The day"}))
+        }
+        ("POST /v1/forks/{id}/messages", _) => {
+            Call::post(at(&dive(by, general).await.2), json!({"content": "Hi"}))
+        }
+        ("POST /v1/forks/{id}/reopen", _) => Call::act(at(&resolved(by, general).await.fork)),
+        ("POST /v1/forks/{id}/resolve" | "POST /v1/forks/{id}/abandon", _) => {
+            Call::act(at(&dive(by, general).await.2))
+        }
+        ("GET /v1/forks/{id}/resolution" | "GET /v1/forks/{id}/resolutions", _) => {
+            Call::get(at(&resolved(by, general).await.fork))
+        }
+        ("PATCH /v1/forks/{id}/resolution", _) => {
+            let fork = dive(by, general).await.2;
+            Call::patch(at(&fork), json!({"headline": "Monday"})).if_match(0)
+        }
+        ("POST /v1/forks/{id}/publish", _) => {
+            let fork = dive(by, general).await.2;
+            Call::post(at(&fork), json!({"resolution": {"headline": "Monday"}}))
+        }
+        ("PATCH /v1/action-items/{id}", _) => {
+            Call::patch(at(&resolved(by, general).await.item), json!({"done": true}))
+        }
+
+        // Tasks
+        ("GET /v1/tasks/{id}" | "POST /v1/tasks/{id}/cancel", "of the API" | "own of the API") => {
+            placeless(row, w, by).await
+        }
+        ("GET /v1/tasks/{id}" | "GET /v1/tasks/{id}/context", _) => {
+            Call::get(at(&w.failed_task(by).await))
+        }
+        ("POST /v1/tasks/{id}/cancel" | "POST /v1/tasks/{id}/retry", _) => {
+            Call::act(at(&w.failed_task(by).await))
+        }
+
+        // Agents
+        ("POST /v1/agents", _) => Call::post(path, agent(n)),
+        ("POST /v1/agents/import" | "POST /v1/agents/preview", _) => {
+            Call::post(path, json!({"agent": agent(n)}))
+        }
+        (
+            "GET /v1/agents/{id}"
+            | "GET /v1/agents/{id}/export"
+            | "GET /v1/agents/{id}/files"
+            | "GET /v1/agents/{id}/versions",
+            _,
+        ) => Call::get(at(&made_agent(w, n).await)),
+        ("PUT /v1/agents/{id}", _) => Call::put(at(&made_agent(w, n).await), agent(n)),
+        ("PATCH /v1/agents/{id}", "to the default") => {
+            Call::patch(at(&made_agent(w, n).await), json!({"role": "primary"}))
+        }
+        ("PATCH /v1/agents/{id}", "its status") => {
+            Call::patch(at(&made_agent(w, n).await), json!({"status": "inactive"}))
+        }
+        ("PATCH /v1/agents/{id}", _) => {
+            Call::patch(at(&made_agent(w, n).await), json!({"description": "Plans"}))
+        }
+        ("DELETE /v1/agents/{id}", "for good") => {
+            Call::delete(format!("{}?permanent=true", at(&made_agent(w, n).await)))
+        }
+        ("DELETE /v1/agents/{id}", _) => Call::delete(at(&made_agent(w, n).await)),
+        ("POST /v1/agents/{id}/default", _) => Call::act(at(&made_agent(w, n).await)),
+        ("POST /v1/agents/{id}/duplicate", _) => Call::post(
+            at(&made_agent(w, n).await),
+            json!({"name": format!("copy-{n}")}),
+        ),
+        ("POST /v1/agents/{id}/rollback", _) => {
+            Call::post(at(&made_agent(w, n).await), json!({"target_version": 1}))
+        }
+        (
+            "GET /v1/agents/{id}/versions/{version}"
+            | "GET /v1/agents/{id}/versions/{version}/diff",
+            _,
+        ) => Call::get(at(&made_agent(w, n).await).replace("{version}", "1")),
+        ("GET /v1/agents/{id}/files/{path}", _) => {
+            Call::get(at(&made_agent(w, n).await).replace("{path}", "SOUL.md"))
+        }
+        ("PUT /v1/agents/{id}/files/{path}", _) => Call::put(
+            at(&made_agent(w, n).await).replace("{path}", "NOTES.md"),
+            json!({"content": "x"}),
+        ),
+        ("DELETE /v1/agents/{id}/files/{path}", _) => {
+            let file = at(&made_agent(w, n).await).replace("{path}", "NOTES.md");
+            w.ada.put(&file, json!({"content": "x"})).await.ok();
+            Call::delete(file)
+        }
+        ("POST /v1/rpc/{method}", method) => {
+            let path = path.replace("{method}", method);
+            let of = json!({"agent_id": made_agent(w, n).await});
+            let body = match method {
+                "agents.list" | "agent.identity.get" => json!({}),
+                "agents.create" => json!({"id": format!("rpc-{n}")}),
+                "agents.update" => with(of, json!({"label": "Renamed"})),
+                "agents.files.get" => with(of, json!({"path": "SOUL.md"})),
+                "agents.files.set" => with(of, json!({"path": "NOTES.md", "content": "x"})),
+                "agent.identity.update" => json!({"identity": format!("Calm {n}")}),
+                "agent.identity.update_soul" => json!({"soul": format!("You are calm {n}.")}),
+                "agents.get" | "agents.delete" | "agents.set_default" | "agents.files.list"
+                | "agent.toggleActive" => of,
+                other => panic!("recipes.rs knows no method {other}"),
+            };
+            Call::post(path, body)
+        }
+        ("POST /v1/sandbox-policies", _) => Call::post(path, sandbox(&format!("box {n}"))),
+        ("GET /v1/sandbox-policies/{id}", _) => Call::get(at(&made_sandbox(w, n).await)),
+        ("PUT /v1/sandbox-policies/{id}", _) => {
+            Call::put(at(&made_sandbox(w, n).await), sandbox(&format!("box {n}")))
+        }
+        ("DELETE /v1/sandbox-policies/{id}", _) => Call::delete(at(&made_sandbox(w, n).await)),
+
+        // Answers for clients of the Responses API
+        ("GET /v1/models/{id}", _) => Call::get(path.replace("{id}", "agent:vibe")),
+        ("POST /v1/responses", _) => Call::post(path, json!({"input": "Hello", "store": false})),
+        ("GET /v1/responses/{id}", _) => Call::get(at(&kept_response(by).await)),
+        ("DELETE /v1/responses/{id}", _) => Call::delete(at(&kept_response(by).await)),
+        _ => panic!(
+            "{} has a row in tests/api/route_access/table.txt and no recipe: add how it is called to \
+             tests/api/route_access/recipes.rs",
+            row.name()
+        ),
+    }
+}
+
+fn with(mut object: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else {
+        panic!("{fields} is no object");
+    };
+    object.as_object_mut().unwrap().extend(fields);
+    object
+}
+
+fn agent(n: u64) -> Value {
+    json!({"name": format!("agent-{n}"), "instructions": "You help."})
+}
+
+async fn made_agent(w: &World, n: u64) -> String {
+    id(&w.ada.post("/v1/agents", agent(n)).await.is(201))
+}
+
+async fn made_sandbox(w: &World, n: u64) -> String {
+    let form = sandbox(&format!("made {n}"));
+    id(&w.ada.post("/v1/sandbox-policies", form).await.is(201))
+}
+
+/// A public channel.
+async fn room(by: &Person, n: u64) -> String {
+    id(&by
+        .post("/v1/channels", json!({"name": format!("room {n}")}))
+        .await
+        .is(201))
+}
+
+/// Puts someone of this workspace into a channel.
+async fn bring(by: &Person, room: &str, person: &Person, who: Asker) {
+    if !matches!(who, Asker::Nobody | Asker::Foreign) {
+        let path = format!("/v1/channels/{room}/members");
+        by.post(&path, json!({"user_id": person.id})).await.is(201);
+    }
+}
+
+async fn message(by: &Person, channel: &str) -> String {
+    text(&by.start(channel, "Hi").await, "/message/id")
+}
+
+/// The task that records a call of the Responses API: it has no place.
+async fn placeless(row: &Row, w: &World, by: &Person) -> Call {
+    kept_response(by).await;
+    let tasks = by.get("/v1/tasks?limit=100").await.ok();
+    let own = list(&tasks, "/data").into_iter().rev();
+    let task = own
+        .filter(|task| task["thread_id"].is_null() && task["requested_by"] == by.id.as_str())
+        .map(|task| id(&task))
+        .next()
+        .unwrap_or_else(|| panic!("no task of the API, {}", w.next()));
+    let path = row.path().replace("{id}", &task);
+    if row.changes() {
+        Call::act(path)
+    } else {
+        Call::get(path)
+    }
+}

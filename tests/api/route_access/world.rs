@@ -1,0 +1,255 @@
+//! A workspace with people of every kind, another one beside it, and what calls are made about.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use serde_json::{Value, json};
+
+use super::table::{Asker, COLUMNS};
+use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
+
+/// One object of each kind, all in one place that others are to hear nothing of.
+pub struct Things {
+    of_kind: BTreeMap<&'static str, String>,
+}
+
+impl Things {
+    /// The id of the object of that kind, if there is one.
+    pub fn get(&self, kind: &str) -> Option<&str> {
+        self.of_kind.get(kind).map(String::as_str)
+    }
+}
+
+pub struct World {
+    pub app: TestApp,
+    /// Admin; the keys are hers.
+    pub ada: Person,
+    /// Makes whatever the asker did not make.
+    pub olu: Person,
+    /// The member who asks.
+    pub bo: Person,
+    /// The viewer who asks.
+    pub vera: Person,
+    /// Admin of another workspace.
+    pub zoe: Person,
+    pub general: String,
+    /// In a private channel in which only Olu is.
+    pub private: Things,
+    /// In Zoe's workspace.
+    pub foreign: Things,
+    keys: BTreeMap<&'static str, Person>,
+    made: AtomicU64,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
+        let ada = app.founder("Ada").await;
+        let olu = app.join(&ada, "Olu", "member").await;
+        let bo = app.join(&ada, "Bo", "member").await;
+        let vera = app.join(&ada, "Vera", "viewer").await;
+        let zoe = app.founder("Zoe").await;
+        // Whose answers are refusals where a test says so; nobody else asks it.
+        ada.make_agent("grump").await;
+        let general = id(&ada.channel("general").await);
+        let mut keys = BTreeMap::new();
+        for column in COLUMNS {
+            if let Asker::Key(scope) = column {
+                keys.insert(*scope, ada.make_key(&[scope]).await.0);
+            }
+        }
+        let hidden = olu.private_channel("hidden", &[]).await;
+        let private = things(&app, &olu, &hidden).await;
+        let elsewhere = id(&zoe.channel("general").await);
+        let mut foreign = things(&app, &zoe, &elsewhere).await;
+        let admins = admins_things(&zoe).await;
+        foreign.of_kind.extend(admins);
+        Self {
+            app,
+            ada,
+            olu,
+            bo,
+            vera,
+            zoe,
+            general,
+            private,
+            foreign,
+            keys,
+            made: AtomicU64::new(0),
+        }
+    }
+
+    /// A number that nothing was named after yet.
+    pub fn next(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Who asks. Whoever is of another workspace names this one.
+    pub fn asker(&self, who: Asker) -> Person {
+        match who {
+            Asker::Nobody => visitor(&self.app.base),
+            Asker::Viewer => self.vera.clone(),
+            Asker::Member => self.bo.clone(),
+            Asker::Admin => self.ada.clone(),
+            Asker::Foreign => self.zoe.in_workspace(&self.ada.workspace),
+            Asker::Key(scope) => self.keys[scope].clone(),
+        }
+    }
+
+    /// The person behind an asker, with a browser session.
+    pub fn person(&self, who: Asker) -> Person {
+        match who {
+            Asker::Key(_) => self.ada.clone(),
+            Asker::Foreign => self.zoe.clone(),
+            other => self.asker(other),
+        }
+    }
+
+    /// Someone new who may do what the asker may: for calls that end a session, a password or a membership.
+    pub async fn double(&self, who: Asker) -> Double {
+        let name = format!("Double {}", self.next());
+        let person = match who {
+            Asker::Nobody => visitor(&self.app.base),
+            Asker::Viewer => self.app.join(&self.ada, &name, "viewer").await,
+            Asker::Member => self.app.join(&self.ada, &name, "member").await,
+            Asker::Admin | Asker::Key(_) => self.app.join(&self.ada, &name, "admin").await,
+            Asker::Foreign => self.app.founder(&name).await,
+        };
+        let asks = match who {
+            Asker::Key(scope) => person.make_key(&[scope]).await.0,
+            Asker::Foreign => person.in_workspace(&self.ada.workspace),
+            _ => person.clone(),
+        };
+        Double { person, asks }
+    }
+
+    /// Waits until no agent is at work, so that whatever changes then was changed by a call.
+    pub async fn settle(&self) {
+        let mut sockets = Vec::new();
+        for person in [&self.ada, &self.olu, &self.zoe] {
+            sockets.push(person.socket().await);
+        }
+        while self.app.place.tasks_under_way().await > 0 {
+            let ends = sockets
+                .iter_mut()
+                .map(|s| Box::pin(s.of("task.status_changed")));
+            futures::future::select_all(ends).await;
+        }
+    }
+
+    pub async fn set_role(&self, person: &Person, role: &str) {
+        let path = format!("/v1/members/{}", person.id);
+        self.ada.patch(&path, json!({"role": role})).await.is(200);
+    }
+
+    /// A task that is failed, of this person.
+    pub async fn failed_task(&self, by: &Person) -> String {
+        let thread = by.thread(&self.general, "Root").await;
+        // What was tried again before takes the default answer, not this one.
+        self.settle().await;
+        self.app.model.script("grump", [Answer::status(400, "{}")]);
+        let task = by.ask(&thread, "@grump hi").await;
+        by.failed(&task).await;
+        task
+    }
+}
+
+pub struct Double {
+    /// With a browser session.
+    pub person: Person,
+    /// As they ask: perhaps with a key.
+    pub asks: Person,
+}
+
+/// A dive that is resolved, and what came of it.
+pub struct Resolved {
+    pub thread: String,
+    pub root: String,
+    pub fork: String,
+    pub item: String,
+    pub resolution: String,
+}
+
+/// A thread and a dive into it in which one message stands.
+pub async fn dive(by: &Person, channel: &str) -> (String, String, String) {
+    let started = by.start(channel, "Friday or Monday?").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let fork = id(&by
+        .start_dive(&thread, &root, json!({"agent_id": null}))
+        .await);
+    by.say_in(&fork, "Monday suits everybody.").await;
+    (thread, root, fork)
+}
+
+pub async fn resolved(by: &Person, channel: &str) -> Resolved {
+    let (thread, root, fork) = dive(by, channel).await;
+    let content = json!({"headline": "Monday", "action_items": [{"text": "Book the room"}]});
+    let published = by.publish_as(&fork, content).await;
+    Resolved {
+        thread,
+        root,
+        fork,
+        item: text(&published, "/resolution/action_items/0/id"),
+        resolution: text(&published, "/resolution/id"),
+    }
+}
+
+/// A kept answer of the API; its id.
+pub async fn kept_response(by: &Person) -> String {
+    let asked = json!({"input": "Hello", "store": true});
+    id(&by.post("/v1/responses", asked).await.is(200))
+}
+
+async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
+    let done = resolved(by, channel).await;
+    let task = by.ask(&done.thread, "@vibe hi").await;
+    by.completed(&task).await;
+    drop(app.model.requests());
+    Things {
+        of_kind: BTreeMap::from([
+            ("channel", channel.to_owned()),
+            ("thread", done.thread),
+            ("message", done.root),
+            ("fork", done.fork),
+            ("item", done.item),
+            ("resolution", done.resolution),
+            ("task", task),
+        ]),
+    }
+}
+
+/// What a workspace has beside its channels.
+async fn admins_things(by: &Person) -> BTreeMap<&'static str, String> {
+    let invite = by.post("/v1/invites", json!({})).await.is(201);
+    let key = by.make_key(&["chat:read"]).await.1;
+    let sandbox = by
+        .post("/v1/sandbox-policies", sandbox("theirs"))
+        .await
+        .is(201);
+    let sessions = by.get("/v1/auth/sessions").await.ok();
+    let audit = by.get("/v1/audit-log").await.ok();
+    BTreeMap::from([
+        ("workspace", by.workspace.clone()),
+        ("user", by.id.clone()),
+        ("agent", id(&by.agent("vibe").await)),
+        ("invite", id(&invite)),
+        ("invite token", text(&invite, "/token")),
+        ("key", key),
+        ("sandbox", id(&sandbox)),
+        ("session", id(&list(&sessions, "/data")[0])),
+        ("audit", id(&list(&audit, "/data")[0])),
+        ("response", kept_response(by).await),
+    ])
+}
+
+pub fn sandbox(name: &str) -> Value {
+    json!({"name": name, "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
+        "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only"})
+}
+
+/// An account of its own, in no workspace.
+pub async fn newcomer(world: &World) -> Person {
+    sign_up(&world.app.base, &format!("Newcomer {}", world.next()), None).await
+}
