@@ -34,6 +34,11 @@ check: node packages ## Formats, lints, types, docs; no suite
 	$(CLEAN) cargo clippy --all-targets -- -D warnings
 	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --quiet
 	cd web && npm run --silent check
+	scripts/audit.sh
+
+.PHONY: audit
+audit: node ## Licences, sources and known weaknesses of what is built in
+	scripts/audit.sh
 
 .PHONY: test-rust
 test-rust: node test-tools ## The Rust suites, on SQLite and on PostgreSQL
