@@ -1,4 +1,5 @@
-import createClient, { type Client } from 'openapi-fetch';
+import type { Client } from 'openapi-fetch';
+import { httpClient } from './http';
 import { ApiError, Conflict, Unreachable } from './problem';
 import type { paths } from './schema';
 import type {
@@ -76,12 +77,9 @@ export class Api {
     this.#world = world;
     const send = world.fetch ?? ((r: Request) => fetch(r));
     this.#send = send;
-    this.#http = createClient<paths>({
-      baseUrl: world.base ?? '',
-      cache: 'no-store',
-      headers: workspace ? { 'X-Workspace-Id': workspace } : {},
-      fetch: (r) => send(new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) })),
-    });
+    this.#http = httpClient(world.base ?? '', workspace ? { 'X-Workspace-Id': workspace } : {}, (r) =>
+      send(new Request(r, { signal: AbortSignal.timeout(TIMEOUT_MS) })),
+    );
   }
 
   /** The same client, acting in one workspace. */

@@ -1,6 +1,7 @@
 /** What the keys do, for people: each with the words of one line. */
 export const KEY_LIST: [string[], string][] = [
   [['Ctrl', 'K'], 'Jump to a channel, dive, person, agent or thread'],
+  [['Ctrl', 'Shift', 'F'], 'Search messages'],
   [['/'], 'Write'],
   [['C'], 'New thread'],
   [['R'], 'Reply'],

@@ -1,5 +1,6 @@
 export type Command =
   | 'switcher'
+  | 'search'
   | 'composer'
   | 'escape'
   | 'keys'
@@ -41,6 +42,7 @@ export function commandFor(s: Stroke, typing: boolean): Command | null {
   if (s.isComposing) return null;
   const mod = s.metaKey || s.ctrlKey;
   if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
+  if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'search';
   if (s.altKey && !mod && (s.key === 'ArrowUp' || s.key === 'ArrowDown')) {
     const way = s.key === 'ArrowUp' ? 'previous' : 'next';
     return s.shiftKey ? `${way}-unread` : `${way}-channel`;

@@ -17,6 +17,7 @@ export type Route =
   | { name: 'thread'; slug: string; channel: string; thread: string }
   | { name: 'actions'; slug: string }
   | { name: 'decisions'; slug: string }
+  | { name: 'search'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
   /** `agent` is an id, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
@@ -80,7 +81,7 @@ function parseRoute(path: string): Route {
   if (!b) return { name: 'workspace', slug: a };
   if (b === 'c' && c && !d) return { name: 'channel', slug: a, channel: c };
   if (b === 'c' && c && d === 't' && e) return { name: 'thread', slug: a, channel: c, thread: e };
-  if ((b === 'actions' || b === 'decisions') && !c) return { name: b, slug: a };
+  if ((b === 'actions' || b === 'decisions' || b === 'search') && !c) return { name: b, slug: a };
   if (b === 'settings' && !d) {
     const page = c ?? 'profile';
     if (isSettings(page)) return { name: 'settings', slug: a, page };
@@ -102,6 +103,7 @@ export const to = {
     `/${slug}/c/${encodeURIComponent(channel)}/t/${thread}?panel=dive:${fork}${message ? `#d-${message}` : ''}`,
   actions: (slug: string) => `/${slug}/actions`,
   decisions: (slug: string) => `/${slug}/decisions`,
+  search: (slug: string, q = '') => `/${slug}/search${q ? `?q=${encodeURIComponent(q)}` : ''}`,
   settings: (slug: string, page: SettingsPage) => `/${slug}/settings/${page}`,
   agent: (slug: string, agent: string, tab: AgentTab = 'about') =>
     `/${slug}/settings/agents/${agent}${tab === 'about' ? '' : `/${tab}`}`,

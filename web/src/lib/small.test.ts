@@ -21,6 +21,8 @@ test('plain keys do nothing while one types, those with a modifier do', () => {
   expect(commandFor(key('j'), false)).toBe('next-message');
   expect(commandFor(key('j'), true)).toBeNull();
   expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
+  expect(commandFor(key('F', { metaKey: true, shiftKey: true }), true)).toBe('search');
+  expect(commandFor(key('f', { ctrlKey: true }), true)).toBeNull(); // the browser's own
   expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
   expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
 });

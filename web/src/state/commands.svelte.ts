@@ -28,6 +28,7 @@ export class Commands {
     if (r.name === 'agent') return r.agent === 'new' ? 'New agent' : this.#ws.people.agentName(r.agent);
     if (r.name === 'actions') return 'Actions';
     if (r.name === 'decisions') return 'Decisions';
+    if (r.name === 'search') return 'Search';
     const panel = this.#router.panel;
     if (panel?.kind === 'dive' && this.#router.place.focus)
       return this.#ws.dives.get(panel.id)?.title ?? 'Deep dive';
@@ -52,6 +53,10 @@ export class Commands {
       case 'switcher':
         ui.dialog = null;
         ui.switcher = !ui.switcher;
+        return true;
+      case 'search':
+        if (this.#router.route.name !== 'search') this.#router.go(to.search(this.#ws.slug));
+        else document.querySelector<HTMLInputElement>('[data-search]')?.select();
         return true;
       case 'keys':
         ui.dialog = { name: 'keys' };

@@ -8,7 +8,7 @@ import type { WorkspaceState } from './workspace.svelte';
 
 export interface SwitcherItem {
   key: string;
-  kind: 'channel' | 'private' | 'direct' | 'thread' | 'dive' | 'person' | 'agent';
+  kind: 'channel' | 'private' | 'direct' | 'thread' | 'dive' | 'person' | 'agent' | 'search';
   id: string;
   title: string;
   note: string;

@@ -79,6 +79,7 @@ export class WorkspaceState {
   #dives = new Recent(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
   #lists = new Recent(CHANNELS_OPEN_MAX, (id) => new ChannelState(id, this));
   #listeners = new Set<(e: OutcomeEvent) => void>();
+  #hearers = new Set<(e: ServerEvent) => void>();
   #asked = new Map<string, number>();
   #stopped = false;
   #wasLive = false;
@@ -242,6 +243,11 @@ export class WorkspaceState {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
+  /** Whoever lists what is kept elsewhere hears of everything here, once it is in place. Returns how to stop. */
+  onEvent(hearer: (e: ServerEvent) => void): () => void {
+    this.#hearers.add(hearer);
+    return () => this.#hearers.delete(hearer);
+  }
   /** Vibe, unless the thread has an agent of its own. */
   partnerIn(thread: string): string | null {
     return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
@@ -257,6 +263,10 @@ export class WorkspaceState {
 
   apply(e: ServerEvent): void {
     this.people.apply(e);
+    this.#apply(e);
+    for (const hearer of this.#hearers) hearer(e);
+  }
+  #apply(e: ServerEvent): void {
     switch (e.type) {
       case 'workspace.updated':
         this.workspace = { ...this.workspace, ...e.data.workspace };

@@ -1,0 +1,321 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  setUp,
+  shot,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+let ids;
+const WIDE = { width: 1440, height: 900 };
+const field = (p) => p.page.getByRole('combobox', { name: 'Search messages' });
+const found = (p) => p.page.getByRole('region', { name: 'Found, newest first' });
+const hits = (p) => found(p).locator('[data-hit]');
+const hit = (p, text) => hits(p).filter({ hasText: text });
+const option = (p, name) => p.page.getByRole('option', { name });
+const query = (p) => new URL(p.page.url()).searchParams.get('q');
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+/** Until exactly these are listed, by a part of their text, newest first. */
+const lists = async (p, ...texts) => {
+  await p.page.waitForFunction((want) => {
+    const rows = [...document.querySelectorAll('[data-hit]')].map((r) => r.textContent);
+    return rows.length === want.length && want.every((w, i) => rows[i].includes(w));
+  }, texts);
+};
+
+/** As this person's browser, without its pages. */
+async function api(p, method, path, data) {
+  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
+    method,
+    data,
+    headers: { origin: server.base, ...(ids ? { 'x-workspace-id': ids.workspace } : {}) },
+  });
+  const text = await answer.text();
+  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
+  return text ? JSON.parse(text) : null;
+}
+const start = (p, channel, content) => api(p, 'POST', `channels/${channel}/threads`, { content });
+const say = async (p, thread, content) =>
+  (await api(p, 'POST', `threads/${thread}/messages`, { content })).message.id;
+
+before(async () => {
+  server = await new Server({}).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  const { workspaces } = await api(ada, 'GET', 'auth/me');
+  ids = { workspace: workspaces[0].id };
+  const s = await api(ada, 'GET', 'snapshot');
+  const channel = (name) => s.channels.find((c) => c.name === name).id;
+  const secret = await api(ada, 'POST', 'channels', { name: 'board', private: true });
+  const { handle } = s.members.find((m) => m.name === 'Bo Chen');
+  ids = { ...ids, handle, general: channel('general'), random: channel('random'), board: secret.id };
+
+  const { thread: long, message: root } = await start(ada, ids.random, 'The long log of the lighthouse');
+  for (let i = 1; i <= 400; i++) {
+    const text = i === 12 ? 'A kingfisher sat on the rail at dawn' : `Watch ${i}: nothing to report`;
+    const id = await say(ada, long.id, text);
+    if (i === 12) ids.far = id;
+  }
+  ids = { ...ids, long: long.id, root: root.id };
+  await start(ada, ids.board, 'Between us: the launch costs 40,000');
+  const { thread, message: first } = await start(ada, ids.general, 'Friday or Monday for the launch?');
+  ids = { ...ids, thread: thread.id };
+  await say(ada, thread.id, 'Nobody **deploys** on a Friday; the `launch` can wait <b>two</b> days');
+  ids.bo = await say(bo, thread.id, 'Then the launch is on Monday, see https://example.com/plan');
+  const { fork } = await api(ada, 'POST', `threads/${thread.id}/forks`, {
+    message_id: first.id,
+    agent_id: null,
+  });
+  for (let i = 1; i <= 70; i++)
+    await api(ada, 'POST', `forks/${fork.id}/messages`, {
+      content: i === 5 ? 'What if it rains at the launch?' : `A thought, number ${i}`,
+    });
+  ids = { ...ids, fork: fork.id };
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('nothing is looked for yet: what one can write, and the field has the focus', async () => {
+  await side(ada).getByRole('link', { name: 'Search' }).click();
+  await ada.page.getByRole('heading', { name: 'Search what was said' }).waitFor();
+  assert.equal(await field(ada).evaluate((f) => f === document.activeElement), true);
+  await accessible(ada.page, 'search, empty');
+  await shot(ada.page, '90-search-empty-dark');
+});
+
+test('what is typed is looked for, marked, and stands in the address', async () => {
+  await field(ada).pressSequentially('launch');
+  await hit(ada, 'Then the launch is on Monday').waitFor();
+  await ada.page.waitForURL('**/northwind/search?q=launch');
+  const marked = await hit(ada, 'deploys on a Friday').locator('mark').allTextContents();
+  assert.deepEqual(marked, ['launch']);
+  assert.equal(await hit(ada, 'deploys on a Friday').locator('b').count(), 0);
+  assert.deepEqual(
+    (await found(ada).getByRole('heading', { level: 2 }).allTextContents()).map((t) => t.trim().slice(0, 18)),
+    ['Friday or Monday f', 'Between us: the la'],
+  );
+  await accessible(ada.page, 'what was found');
+  await shot(ada.page, '91-search-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '92-search-light');
+  await theme(ada, 'dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'what was found at 390 px');
+  await shot(ada.page, '93-search-390-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '94-search-390-light');
+  await theme(ada, 'dark');
+  await ada.page.setViewportSize({ width: 320, height: 800 });
+  await fits(ada.page, 'search at 320 px');
+  await ada.page.setViewportSize(WIDE);
+});
+
+test('an address can be shared; Back goes to the search before', async () => {
+  await bo.page.goto('/northwind/search?q=launch');
+  await lists(bo, 'What if it rains', 'Then the launch', 'deploys on a Friday', 'Friday or Monday');
+  assert.equal(await field(bo).inputValue(), 'launch');
+  assert.equal(await hit(bo, 'Between us').count(), 0, 'a private channel of others is not searched');
+  await field(bo).fill('rains');
+  await lists(bo, 'What if it rains');
+  await bo.page.keyboard.press('Enter');
+  await field(bo).fill('rains deploys');
+  await bo.page.getByText('Nothing found for “rains deploys”').waitFor();
+  await bo.page.goBack();
+  await lists(bo, 'What if it rains');
+  assert.equal(await field(bo).inputValue(), 'rains');
+  await bo.page.goBack();
+  await hit(bo, 'Then the launch').waitFor();
+  assert.equal(query(bo), 'launch');
+});
+
+test('filters are words, and complete', async () => {
+  await field(ada).fill('');
+  await field(ada).pressSequentially('launch fr');
+  await option(ada, /from:/).waitFor();
+  await ada.page.keyboard.press('Tab');
+  await option(ada, /Bo Chen/).waitFor();
+  await accessible(ada.page, 'completion of a filter');
+  await shot(ada.page, '95-search-completion-dark');
+  await ada.page.keyboard.type('b');
+  await option(ada, /Me/).waitFor({ state: 'detached' });
+  await ada.page.keyboard.press('Enter');
+  assert.equal(await field(ada).inputValue(), `launch from:${ids.handle} `);
+  await lists(ada, 'Then the launch is on Monday');
+  await button(ada.page, 'has:').click();
+  await option(ada, /A link/).click();
+  await lists(ada, 'Then the launch is on Monday');
+  await button(ada.page, 'in:').click();
+  await option(ada, /random/).click();
+  await ada.page.getByText('Nothing found for').waitFor();
+  await accessible(ada.page, 'nothing found');
+  await shot(ada.page, '96-search-none-dark');
+  await button(ada.page, 'Without in:random').click();
+  await lists(ada, 'Then the launch is on Monday');
+  await button(ada.page, 'Clear the search').click();
+  await field(ada).pressSequentially('after:');
+  await option(ada, /Yesterday/).waitFor();
+  await ada.page.keyboard.press('Escape');
+  await option(ada, /Yesterday/).waitFor({ state: 'detached' });
+});
+
+test('a hit far up in a long thread opens there; the way back leads to the hit', async () => {
+  await field(ada).fill('kingfisher');
+  await hit(ada, 'at dawn').waitFor();
+  await ada.page.keyboard.press('ArrowDown');
+  await ada.page.keyboard.press('Enter');
+  await ada.page.waitForURL(`**/t/${ids.long}#m-${ids.far}`);
+  const row = ada.page.locator(`#m-${ids.far}`);
+  await row.waitFor();
+  await ada.page.waitForFunction((id) => {
+    const r = document.getElementById(`m-${id}`)?.getBoundingClientRect();
+    return r && r.top > 0 && r.bottom < innerHeight;
+  }, ids.far);
+  assert.match(await row.getAttribute('class'), /flash/);
+  assert.equal(await message(ada.page, 'Watch 399').count(), 0, 'the end is not loaded');
+  await ada.page.goBack();
+  await hit(ada, 'at dawn').waitFor();
+  await ada.page.waitForFunction((id) => document.activeElement?.dataset.hit === id, ids.far);
+});
+
+test('what was said in a dive opens the dive at the message', async () => {
+  await field(ada).fill('rains');
+  await lists(ada, 'What if it rains');
+  await hit(ada, 'What if it rains').getByText(/dive/i).waitFor();
+  await hit(ada, 'What if it rains').click();
+  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  const row = message(panel, 'What if it rains at the launch?');
+  await row.waitFor();
+  await ada.page.waitForFunction(() => {
+    const rows = [...document.querySelectorAll('aside article')];
+    const r = rows.find((x) => x.textContent.includes('What if it rains'))?.getBoundingClientRect();
+    return r && r.top > 0 && r.bottom < innerHeight;
+  });
+  await shot(ada.page, '97-search-dive-dark');
+  await ada.page.goBack();
+});
+
+test('the list reads on at its end; J and K go from hit to hit', async () => {
+  await ada.page.goto('/northwind/search?q=watch%20in:random');
+  await hit(ada, 'Watch 400').waitFor();
+  const first = await hits(ada).count();
+  assert.ok(first < 60, `${first} at first`);
+  await found(ada).hover();
+  await ada.page.mouse.wheel(0, 4000);
+  await ada.page.waitForFunction((n) => document.querySelectorAll('[data-hit]').length > n, first);
+  await field(ada).press('Escape');
+  await ada.page.keyboard.press('j');
+  await ada.page.keyboard.press('j');
+  await ada.page.keyboard.press('j');
+  await ada.page.keyboard.press('k');
+  assert.match(await ada.page.evaluate(() => document.activeElement.textContent), /Watch 399/);
+  await ada.page.keyboard.press('Enter');
+  await ada.page.waitForURL(`**/t/${ids.long}#m-*`);
+  await message(ada.page, 'Watch 399').waitFor();
+});
+
+test('Ctrl-Shift-F from anywhere; the switcher’s last row', async () => {
+  await ada.page.keyboard.press('Control+Shift+F');
+  await ada.page.getByRole('heading', { name: 'Search what was said' }).waitFor();
+  await side(ada).getByRole('link', { name: 'general' }).click();
+  await box(ada.page, 'Start a thread in #general').waitFor();
+  await ada.page.keyboard.press('Control+k');
+  await ada.page.getByRole('combobox').fill('kingfisher');
+  await option(ada, 'Search messages for “kingfisher”').waitFor();
+  await ada.page.keyboard.press('Enter');
+  await lists(ada, 'at dawn');
+  await ada.page.keyboard.press('Control+k');
+  await ada.page.getByRole('dialog').getByRole('combobox').fill('general');
+  await ada.page.keyboard.press('ArrowUp');
+  await shot(ada.page, '98-switcher-search-dark');
+  await ada.page.keyboard.press('Enter');
+  await ada.page.waitForURL('**/search?q=general');
+});
+
+test('an edited message is looked at again, a deleted one goes, at once', async () => {
+  await field(ada).fill(`launch from:${ids.handle}`);
+  await lists(ada, 'Then the launch is on Monday');
+  await api(bo, 'PATCH', `messages/${ids.bo}`, { content: 'The launch moved to Tuesday' });
+  await lists(ada, 'The launch moved to Tuesday');
+  await api(bo, 'PATCH', `messages/${ids.bo}`, { content: 'It moved to Tuesday' });
+  await ada.page.getByText('Nothing found for').waitFor();
+  await field(ada).fill('moved');
+  await lists(ada, 'It moved to Tuesday');
+  await api(bo, 'DELETE', `messages/${ids.bo}`);
+  await ada.page.getByText('Nothing found for “moved”').waitFor();
+});
+
+test('what cannot be searched says why; what failed can be tried again; offline waits', async () => {
+  await field(ada).fill('-');
+  await ada.page.keyboard.press('Enter');
+  await ada.page.getByText('This cannot be searched for').waitFor();
+  await accessible(ada.page, 'a search that cannot be done');
+  let broken = true;
+  await ada.page.route('**/v1/search?**', (r) =>
+    broken
+      ? r.fulfill({
+          status: 503,
+          json: { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } },
+        })
+      : r.continue(),
+  );
+  await field(ada).fill('kingfisher');
+  await ada.page.getByText('Could not search').waitFor();
+  await accessible(ada.page, 'a search that failed');
+  broken = false;
+  await button(ada.page, 'Try again').click();
+  await lists(ada, 'at dawn');
+  await ada.page.unroute('**/v1/search?**');
+  await ada.context.setOffline(true);
+  await field(ada).fill('deploys');
+  await ada.page.getByRole('heading', { name: 'You are offline' }).waitFor();
+  await accessible(ada.page, 'search, offline');
+  await ada.context.setOffline(false);
+  await lists(ada, 'Nobody deploys');
+});
+
+test('a search that takes long shows the shape of what comes', async () => {
+  let go;
+  const gate = new Promise((r) => (go = r));
+  await ada.page.route('**/v1/search?**', async (r) => {
+    await gate;
+    await r.continue();
+  });
+  await ada.page.goto('/northwind/search?q=kingfisher');
+  await ada.page.getByRole('status', { name: 'Searching' }).locator('.skel').first().waitFor();
+  await accessible(ada.page, 'a search that is under way');
+  go();
+  await lists(ada, 'at dawn');
+  await ada.page.unroute('**/v1/search?**');
+});
+
+test('a viewer searches as everybody', async () => {
+  await ada.page.goto('/northwind/settings/members');
+  await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
+  await bo.page.goto('/northwind/search?q=kingfisher');
+  await lists(bo, 'at dawn');
+  await accessible(bo.page, 'search for a viewer');
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

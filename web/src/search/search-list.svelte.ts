@@ -1,0 +1,171 @@
+import type { ServerEvent } from '../api/events';
+import { ApiError, say, Unreachable } from '../api/problem';
+import type { SearchApi, SearchHit } from '../api/search';
+
+/** What was found in one thread. */
+export interface Group {
+  thread: string;
+  hits: SearchHit[];
+}
+const PAGE = 20;
+const PAGE_MAX = 100;
+/** Somebody who edits saves more than once. */
+const REFRESH_AFTER_MS = 400;
+
+/** What a search found, newest first, as far as it was read; kept right by events. */
+export class SearchList {
+  status = $state<'idle' | 'loading' | 'ready' | 'error'>('idle');
+  /** What went wrong, and whether it is worth another try. */
+  problem = $state('');
+  cause = $state<'query' | 'network' | 'server'>('server');
+  hits = $state.raw<SearchHit[]>([]);
+  more = $state(false);
+  busy = $state(false);
+  /** Reading on failed; what is listed stays. */
+  stuck = $state('');
+  q = $state('');
+  /** Where the reader was, for the way back. */
+  top = 0;
+  at: string | null = null;
+
+  readonly groups: Group[] = $derived.by(() => {
+    const groups = new Map<string, Group>();
+    for (const hit of this.hits) {
+      const group = groups.get(hit.thread_id);
+      if (group) group.hits.push(hit);
+      else groups.set(hit.thread_id, { thread: hit.thread_id, hits: [hit] });
+    }
+    return [...groups.values()];
+  });
+
+  #api: Pick<SearchApi, 'find'>;
+  #myId: string;
+  #cursor: string | undefined;
+  #run = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Heard to be deleted: an answer that was under way may still have it. */
+  #gone = new Set<string>();
+
+  constructor(api: Pick<SearchApi, 'find'>, myId: string) {
+    this.#api = api;
+    this.#myId = myId;
+  }
+
+  /** What is listed stays on screen until the answer is there; so it does when the same is asked for again. */
+  async load(q: string): Promise<void> {
+    const again = q === this.q && this.status === 'ready';
+    this.q = q;
+    this.stuck = '';
+    clearTimeout(this.#timer);
+    if (!q) return this.#clear();
+    if (again) return this.#refresh();
+    this.top = 0;
+    this.at = null;
+    if (!this.hits.length) this.status = 'loading';
+    const run = ++this.#run;
+    this.busy = true;
+    try {
+      const page = await this.#api.find({ q, limit: PAGE });
+      if (run !== this.#run) return;
+      this.hits = this.#left(page.data);
+      this.#next(page.has_more, page.next_cursor);
+      this.status = 'ready';
+    } catch (e) {
+      if (run !== this.#run) return;
+      this.hits = [];
+      this.more = false;
+      this.problem = say(e);
+      this.cause =
+        e instanceof Unreachable ? 'network' : e instanceof ApiError && e.status === 400 ? 'query' : 'server';
+      this.status = 'error';
+    } finally {
+      if (run === this.#run) this.busy = false;
+    }
+  }
+  #clear(): void {
+    this.#run++;
+    this.hits = [];
+    this.more = false;
+    this.busy = false;
+    this.status = 'idle';
+  }
+  #left(hits: SearchHit[]): SearchHit[] {
+    return hits.filter((h) => !this.#gone.has(h.id));
+  }
+  #next(more: boolean, cursor: string | null | undefined): void {
+    this.#cursor = cursor ?? undefined;
+    this.more = more && this.#cursor !== undefined;
+  }
+  async loadMore(): Promise<void> {
+    if (!this.more || this.busy) return;
+    const run = ++this.#run;
+    this.busy = true;
+    this.stuck = '';
+    try {
+      const page = await this.#api.find({ q: this.q, limit: PAGE, cursor: this.#cursor });
+      if (run !== this.#run) return;
+      const known = new Set(this.hits.map((h) => h.id));
+      this.hits = [...this.hits, ...this.#left(page.data).filter((h) => !known.has(h.id))];
+      this.#next(page.has_more, page.next_cursor);
+    } catch (e) {
+      if (run === this.#run) this.stuck = say(e);
+    } finally {
+      if (run === this.#run) this.busy = false;
+    }
+  }
+  /** The same again, as far down as one answer reaches; what is below stays as it was. */
+  async #refresh(): Promise<void> {
+    const run = ++this.#run;
+    const limit = Math.min(Math.max(this.hits.length, PAGE), PAGE_MAX);
+    this.busy = true;
+    try {
+      const page = await this.#api.find({ q: this.q, limit });
+      if (run !== this.#run) return;
+      const last = page.data.at(-1);
+      const below = page.has_more && last ? this.hits.filter((h) => h.seq < last.seq) : [];
+      this.hits = [...this.#left(page.data), ...below];
+      if (!below.length) this.#next(page.has_more, page.next_cursor);
+    } catch {
+      // What is listed was right a moment ago; the next event or search tries again.
+    } finally {
+      if (run === this.#run) this.busy = false;
+    }
+  }
+
+  hear(e: ServerEvent): void {
+    switch (e.type) {
+      case 'message.deleted':
+        return this.#lose(e.data.message.id);
+      case 'message.updated': {
+        const now = e.data.message;
+        const hit = this.hits.find((h) => h.id === now.id);
+        if (now.deleted_at) return this.#lose(now.id);
+        if (hit && hit.content !== now.content) this.#soon(); // the server knows what of it still matches
+        return;
+      }
+      case 'thread.updated': {
+        const { id, title } = e.data.thread;
+        const old = this.hits.find((h) => h.thread_id === id);
+        if (old && old.thread_title !== title) this.#soon();
+        return;
+      }
+      case 'channel.member_removed':
+        if (e.data.user_id === this.#myId && e.data.channel.kind !== 'public')
+          this.#drop((h) => h.channel_id === e.data.channel.id);
+    }
+  }
+  #lose(id: string): void {
+    this.#gone.add(id);
+    this.#drop((h) => h.id === id);
+  }
+  #drop(gone: (h: SearchHit) => boolean): void {
+    if (this.hits.some(gone)) this.hits = this.hits.filter((h) => !gone(h));
+  }
+  #soon(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#refresh(), REFRESH_AFTER_MS);
+  }
+  dispose(): void {
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { ServerEvent } from '../api/events';
+import { ApiError, Unreachable } from '../api/problem';
+import type { SearchHit } from '../api/search';
+import type { List } from '../api/types';
+import { channel, message, thread } from '../test/make';
+import { SearchList } from './search-list.svelte';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const hit = (seq: number, x: Partial<SearchHit> = {}): SearchHit => ({
+  ...message({ seq, content: `launch ${seq}` }),
+  highlight: `<mark>launch</mark> ${seq}`,
+  thread_title: null,
+  thread_title_highlight: null,
+  channel_name: 'general',
+  reply_count: 0,
+  ...x,
+});
+const page = (hits: SearchHit[], next: string | null = null): List<SearchHit> => ({
+  data: hits,
+  has_more: next !== null,
+  next_cursor: next,
+});
+type Asked = { q: string; limit?: number; cursor?: string };
+/** Answers in the order in which it was asked, when the test says so. */
+function scene() {
+  const asked: Asked[] = [];
+  const waiting: { done: (p: List<SearchHit>) => void; fail: (e: unknown) => void }[] = [];
+  const list = new SearchList(
+    {
+      find: (of) => {
+        asked.push(of);
+        return new Promise((done, fail) => waiting.push({ done, fail }));
+      },
+    },
+    'user_me',
+  );
+  const answer = async (p: List<SearchHit> | Error) => {
+    const next = waiting.shift()!;
+    if (p instanceof Error) next.fail(p);
+    else next.done(p);
+    await vi.advanceTimersByTimeAsync(0);
+  };
+  const ids = () => list.hits.map((h) => h.seq);
+  const hear = (type: ServerEvent['type'], data: object) =>
+    list.hear({ type, seq: 1, ts: '', data } as unknown as ServerEvent);
+  return { list, asked, answer, ids, hear };
+}
+
+test('hits stand together by thread, the thread with the newest one first', async () => {
+  const { list, answer } = scene();
+  void list.load('launch');
+  await answer(page([hit(9), hit(8, { thread_id: 'thread_2' }), hit(7)]));
+  expect(list.groups.map((g) => [g.thread, g.hits.map((h) => h.seq)])).toEqual([
+    ['thread_1', [9, 7]],
+    ['thread_2', [8]],
+  ]);
+});
+test('an answer to what was asked before the last letter is not shown', async () => {
+  const { list, asked, answer, ids } = scene();
+  void list.load('la');
+  void list.load('launch');
+  await answer(page([hit(1)]));
+  expect(list.status).toBe('loading');
+  await answer(page([hit(2)]));
+  expect(ids()).toEqual([2]);
+  expect(asked.map((a) => a.q)).toEqual(['la', 'launch']);
+});
+test('more comes behind what is there, each hit once', async () => {
+  const { list, asked, answer, ids } = scene();
+  void list.load('launch');
+  await answer(page([hit(9), hit(8)], 'c1'));
+  void list.loadMore();
+  await answer(page([hit(8), hit(7)]));
+  expect(ids()).toEqual([9, 8, 7]);
+  expect(asked[1]).toMatchObject({ cursor: 'c1' });
+  expect(list.more).toBe(false);
+});
+test('reading on that fails keeps what is there and says so', async () => {
+  const { list, answer, ids } = scene();
+  void list.load('launch');
+  await answer(page([hit(9)], 'c1'));
+  void list.loadMore();
+  await answer(new Unreachable(false));
+  expect(ids()).toEqual([9]);
+  expect(list.status).toBe('ready');
+  expect(list.stuck).not.toBe('');
+});
+test('a deleted message goes, also from an answer that was under way', async () => {
+  const { list, answer, ids, hear } = scene();
+  void list.load('launch');
+  await answer(page([hit(9), hit(8)], 'c1'));
+  hear('message.deleted', { message: message({ seq: 9, deleted_at: 'now' }) });
+  expect(ids()).toEqual([8]);
+  void list.loadMore();
+  hear('message.deleted', { message: message({ seq: 7, deleted_at: 'now' }) });
+  await answer(page([hit(7), hit(6)]));
+  expect(ids()).toEqual([8, 6]);
+});
+test('an edited hit is asked for again, once for all saves; further down stays as it was', async () => {
+  const { list, asked, answer, ids, hear } = scene();
+  void list.load('launch');
+  await answer(page([hit(9), hit(8)], 'c1'));
+  void list.loadMore();
+  await answer(page([hit(7)], 'c2'));
+  hear('message.updated', { message: message({ seq: 9, content: 'lunch' }) });
+  hear('message.updated', { message: message({ seq: 9, content: 'brunch' }) });
+  hear('message.updated', { message: message({ seq: 8, content: 'launch 8' }) }); // a reaction, no new text
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(asked.length).toBe(3);
+  await answer(page([hit(8, { highlight: 'new' })], 'c3'));
+  expect(ids()).toEqual([8, 7]);
+  expect(list.hits[0]!.highlight).toBe('new');
+});
+test('a private channel that I am put out of takes its hits along; a renamed thread is asked for again', async () => {
+  const { list, asked, answer, ids, hear } = scene();
+  void list.load('launch');
+  await answer(page([hit(9, { channel_id: 'chan_2' }), hit(8)]));
+  hear('thread.updated', { thread: thread({ title: 'Launch day' }) });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(asked.length).toBe(2);
+  await answer(page([hit(9, { channel_id: 'chan_2' }), hit(8, { thread_title: 'Launch day' })]));
+  hear('channel.member_removed', { channel: channel({ id: 'chan_2', kind: 'private' }), user_id: 'user_bo' });
+  expect(ids()).toEqual([9, 8]);
+  hear('channel.member_removed', { channel: channel({ id: 'chan_2', kind: 'private' }), user_id: 'user_me' });
+  expect(ids()).toEqual([8]);
+});
+test('why it failed decides what can be done', async () => {
+  const { list, answer } = scene();
+  void list.load('-launch');
+  await answer(new ApiError(400, { error: { code: 'invalid_query', message: 'say what to find' } }, ''));
+  expect([list.status, list.cause, list.problem]).toEqual(['error', 'query', 'Say what to find']);
+  void list.load('launch');
+  await answer(new Unreachable(false));
+  expect([list.status, list.cause]).toEqual(['error', 'network']);
+  void list.load('launch');
+  await answer(page([]));
+  expect([list.status, list.hits.length]).toEqual(['ready', 0]);
+  await list.load('');
+  expect(list.status).toBe('idle');
+});

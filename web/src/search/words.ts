@@ -1,0 +1,135 @@
+/** What one types into the search field: words, and filters as words (`from:ada`). No state, no framework. */
+
+/** The word at the caret; a quoted phrase is one word. */
+export interface Word {
+  start: number;
+  end: number;
+  text: string;
+}
+export function wordAt(text: string, caret: number): Word {
+  for (const m of text.matchAll(/(?:[^\s"]|"[^"]*(?:"|$))+/g)) {
+    const end = m.index + m[0].length;
+    if (m.index <= caret && caret <= end) return { start: m.index, end, text: m[0] };
+  }
+  return { start: caret, end: caret, text: '' };
+}
+
+export const FILTERS = [
+  { name: 'from', title: 'from:', note: 'Who wrote it', example: 'from:me' },
+  { name: 'in', title: 'in:', note: 'The channel', example: 'in:general' },
+  { name: 'has', title: 'has:', note: 'A file, a link, code, a reaction or a result', example: 'has:link' },
+  { name: 'before', title: 'before:', note: 'Until a day', example: 'before:2026-01-31' },
+  { name: 'after', title: 'after:', note: 'From a day on', example: 'after:2026-01-01' },
+] as const;
+export type FilterName = (typeof FILTERS)[number]['name'];
+
+const FILTER = /^(from|in|has|before|after):(.*)$/i;
+export function filterOf(word: string): { name: FilterName; value: string } | null {
+  const m = FILTER.exec(word);
+  return m ? { name: m[1]!.toLowerCase() as FilterName, value: m[2]! } : null;
+}
+/** The filters of a query as they are typed, those without a value left out. */
+export const filtersIn = (q: string): string[] =>
+  (q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? []).filter((w) => filterOf(w)?.value);
+export const without = (q: string, word: string): string =>
+  (q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? []).filter((w) => w !== word).join(' ');
+
+/** Something to write in place of the word at the caret. */
+export interface Offer {
+  key: string;
+  kind: 'filter' | 'agent' | 'person' | 'channel' | 'thing' | 'day';
+  insert: string;
+  title: string;
+  note: string;
+  id?: string;
+}
+export interface Known {
+  me: string;
+  people: readonly { id: string; handle: string; name: string }[];
+  agents: readonly { id: string; handle: string; name: string }[];
+  channels: readonly { id: string; name: string; topic: string }[];
+  today: Date;
+}
+const MAX = 7;
+const THINGS: [string, string][] = [
+  ['file', 'A file or an image'],
+  ['link', 'A link'],
+  ['code', 'Code'],
+  ['reaction', 'A reaction'],
+  ['result', 'The result of a deep dive'],
+];
+const DAYS: [string, number][] = [
+  ['Today', 0],
+  ['Yesterday', 1],
+  ['A week ago', 7],
+  ['A month ago', 30],
+  ['A year ago', 365],
+];
+
+/** What the word may become; none once it is complete. */
+export function offersFor(word: string, known: Known): Offer[] {
+  const filter = filterOf(word);
+  if (!filter) {
+    if (word.length < 2) return [];
+    return FILTERS.filter((f) => f.name.startsWith(word.toLowerCase())).map((f) => ({
+      key: f.name,
+      kind: 'filter',
+      insert: f.title,
+      title: f.title,
+      note: f.note,
+    }));
+  }
+  const value = filter.value.replace(/^[@#]/, '').toLowerCase();
+  const all = valuesOf(filter.name, known);
+  if (all.some((o) => o.insert.toLowerCase() === `${filter.name}:${value}`)) return [];
+  const starts = (s: string) => s.toLowerCase().startsWith(value);
+  const fits = (o: Offer) =>
+    starts(o.insert.slice(filter.name.length + 1)) ||
+    starts(o.title) ||
+    o.title.toLowerCase().includes(' ' + value);
+  return all.filter(fits).slice(0, MAX);
+}
+
+function valuesOf(name: FilterName, known: Known): Offer[] {
+  const offer = (kind: Offer['kind'], value: string, title: string, note: string, id?: string): Offer => ({
+    key: `${kind}:${id ?? value}`,
+    kind,
+    insert: `${name}:${value}`,
+    title,
+    note,
+    ...(id ? { id } : {}),
+  });
+  switch (name) {
+    case 'from':
+      return [
+        ...known.people
+          .filter((p) => p.id === known.me)
+          .map((p) => offer('person', 'me', 'Me', `@${p.handle}`, p.id)),
+        ...known.agents.map((a) => offer('agent', a.handle, a.name, `@${a.handle}`, a.id)),
+        ...known.people
+          .filter((p) => p.id !== known.me)
+          .map((p) => offer('person', p.handle, p.name, `@${p.handle}`, p.id)),
+      ];
+    case 'in':
+      return known.channels.map((c) => offer('channel', c.name, c.name, c.topic, c.id));
+    case 'has':
+      return THINGS.map(([value, title]) => offer('thing', value, title, `has:${value}`));
+    default:
+      return DAYS.map(([title, days]) => {
+        const at = new Date(known.today);
+        at.setDate(at.getDate() - days);
+        const day = [at.getFullYear(), at.getMonth() + 1, at.getDate()]
+          .map((n) => String(n).padStart(2, '0'))
+          .join('-');
+        return offer('day', day, title, day);
+      });
+  }
+}
+
+/** The text with the word replaced; a filter's name is followed by its value, anything else by a space. */
+export function put(text: string, word: Word, insert: string): { text: string; caret: number } {
+  const tail = text.slice(word.end);
+  const gap = insert.endsWith(':') || tail.startsWith(' ') ? '' : ' ';
+  const head = text.slice(0, word.start) + insert + gap;
+  return { text: head + tail, caret: head.length + (gap || insert.endsWith(':') ? 0 : 1) };
+}
