@@ -1,16 +1,13 @@
 import type { Wire } from './api';
+import type { components } from './schema';
 import type { List, Message } from './types';
 
-/** A message that was found, with what a list shows of its place. */
-export type SearchHit = Message & {
-  /** Around the first match: escaped HTML with `<mark>` (lib of the page: `marked`). */
-  highlight: string;
-  thread_title: string | null;
-  /** The title in the same way, where words of it matched. */
-  thread_title_highlight: string | null;
-  channel_name: string | null;
-  reply_count: number;
-};
+type S = components['schemas'];
+/** A message that was found, with what a list shows of its place; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
+export type SearchHit = Message &
+  Pick<S['SearchHit'], 'highlight' | 'reply_count'> & {
+    [K in 'thread_title' | 'thread_title_highlight' | 'channel_name']: string | null;
+  };
 
 /** The calls of the search page: `api.part(SearchApi)`. */
 export class SearchApi {

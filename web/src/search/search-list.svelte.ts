@@ -7,6 +7,16 @@ export interface Group {
   thread: string;
   hits: SearchHit[];
 }
+/** The thread with the newest hit first. Not a field of the list, which outlives the page that a derived value belongs to. */
+export function groupsOf(hits: readonly SearchHit[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const hit of hits) {
+    const group = groups.get(hit.thread_id);
+    if (group) group.hits.push(hit);
+    else groups.set(hit.thread_id, { thread: hit.thread_id, hits: [hit] });
+  }
+  return [...groups.values()];
+}
 const PAGE = 20;
 const PAGE_MAX = 100;
 /** Somebody who edits saves more than once. */
@@ -27,16 +37,6 @@ export class SearchList {
   /** Where the reader was, for the way back. */
   top = 0;
   at: string | null = null;
-
-  readonly groups: Group[] = $derived.by(() => {
-    const groups = new Map<string, Group>();
-    for (const hit of this.hits) {
-      const group = groups.get(hit.thread_id);
-      if (group) group.hits.push(hit);
-      else groups.set(hit.thread_id, { thread: hit.thread_id, hits: [hit] });
-    }
-    return [...groups.values()];
-  });
 
   #api: Pick<SearchApi, 'find'>;
   #myId: string;

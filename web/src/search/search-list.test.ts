@@ -4,7 +4,7 @@ import { ApiError, Unreachable } from '../api/problem';
 import type { SearchHit } from '../api/search';
 import type { List } from '../api/types';
 import { channel, message, thread } from '../test/make';
-import { SearchList } from './search-list.svelte';
+import { groupsOf, SearchList } from './search-list.svelte';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -53,7 +53,7 @@ test('hits stand together by thread, the thread with the newest one first', asyn
   const { list, answer } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8, { thread_id: 'thread_2' }), hit(7)]));
-  expect(list.groups.map((g) => [g.thread, g.hits.map((h) => h.seq)])).toEqual([
+  expect(groupsOf(list.hits).map((g) => [g.thread, g.hits.map((h) => h.seq)])).toEqual([
     ['thread_1', [9, 7]],
     ['thread_2', [8]],
   ]);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { filtersIn, offersFor, put, without, wordAt, type Known } from './words';
+import { asked, filtersIn, offersFor, put, without, wordAt, type Known } from './words';
 
 const known: Known = {
   me: 'user_me',
@@ -59,4 +59,9 @@ test('the filters of a query, and the query without one of them', () => {
   const q = 'launch from:bo "in:quotes here" has: in:general';
   expect(filtersIn(q)).toEqual(['from:bo', 'in:general']);
   expect(without(q, 'from:bo')).toBe('launch "in:quotes here" has: in:general');
+});
+test('a filter whose value is still to come does not narrow the search', () => {
+  expect(asked('launch from: "two  words"')).toBe('launch "two  words"');
+  expect(asked(' launch  day ')).toBe('launch  day');
+  expect(asked('from:')).toBe('');
 });

@@ -28,11 +28,20 @@ export function filterOf(word: string): { name: FilterName; value: string } | nu
   const m = FILTER.exec(word);
   return m ? { name: m[1]!.toLowerCase() as FilterName, value: m[2]! } : null;
 }
-/** The filters of a query as they are typed, those without a value left out. */
-export const filtersIn = (q: string): string[] =>
-  (q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? []).filter((w) => filterOf(w)?.value);
+const split = (q: string): string[] => q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? [];
+/** What is looked for: a filter whose value is still to come does not count. */
+export const asked = (text: string): string =>
+  split(text).some((w) => filterOf(w)?.value === '')
+    ? split(text)
+        .filter((w) => filterOf(w)?.value !== '')
+        .join(' ')
+    : text.trim();
+/** The filters of a query as they are typed. */
+export const filtersIn = (q: string): string[] => split(q).filter((w) => filterOf(w)?.value);
 export const without = (q: string, word: string): string =>
-  (q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? []).filter((w) => w !== word).join(' ');
+  split(q)
+    .filter((w) => w !== word)
+    .join(' ');
 
 /** Something to write in place of the word at the caret. */
 export interface Offer {
