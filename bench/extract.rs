@@ -97,6 +97,7 @@ fn material(messages: u32) -> Material {
             n * 31 % 977,
             BESIDE.repeat(2)
         ),
+        files: Vec::new(),
         day: NaiveDate::default(),
     });
     Material {

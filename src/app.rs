@@ -21,6 +21,7 @@ use crate::{
     chat::search::index,
     config::{Config, Signup},
     db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
+    files::{self, Blobs, Tidying},
     forks::{edit, resolver::Resolver},
     http::{State, router, state::Inner},
     ids::WorkspaceId,
@@ -41,6 +42,8 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
 /// How long the database may take to close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
+/// Rounds until everything that is stored is looked at again.
+const WHOLE_TIDY_ROUNDS: u64 = 60;
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 
 pub struct App {
@@ -247,6 +250,8 @@ impl App {
             config.sockets_max,
             config.sockets_per_user,
         );
+        let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
+            .context("the directory for uploads cannot be made ready")?;
         let state = State(Arc::new(Inner {
             db,
             public_url,
@@ -256,6 +261,7 @@ impl App {
             queue,
             provider,
             responses: desk,
+            blobs,
             hasher: Hasher::default(),
             limits,
             metrics,
@@ -312,6 +318,7 @@ impl App {
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
         tracker.spawn(worker.run());
         tracker.spawn(tidy_forever(state.clone()));
+        tracker.spawn(tidy_files_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
         let router =
             router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
@@ -431,6 +438,26 @@ async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError>
             auth::tidy_sessions(c).await
         })
         .await
+}
+
+/// Removes uploads that nobody refers to; now and then also what deaths have left, the first time soon after the start.
+async fn tidy_files_forever(state: State) {
+    let orphan_after = state.config.upload_orphan_after;
+    let every = (orphan_after / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
+    for round in 0_u64.. {
+        let how = if round.is_multiple_of(WHOLE_TIDY_ROUNDS) {
+            Tidying::Whole
+        } else {
+            Tidying::Rows
+        };
+        if let Err(e) = files::tidy(&state.db, &state.blobs, orphan_after, how).await {
+            tracing::warn!(error = %e, "files that nobody refers to could not be removed; trying again later");
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+    }
 }
 
 /// Tells everyone of edits of drafts that came too soon after the last one that they were told of.

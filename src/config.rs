@@ -56,6 +56,10 @@ pub struct Config {
     /// For one attempt.
     pub attempt_max: Duration,
     pub event_retention: Duration,
+    /// Of one upload.
+    pub upload_bytes_max: u64,
+    /// How long an upload may be in no message.
+    pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
     /// Open in this process at once.
@@ -77,6 +81,9 @@ pub enum ConfigError {
     File(String),
 }
 
+/// More would be no upload but a disk.
+const UPLOAD_BYTES_LIMIT: u64 = 1 << 30;
+
 /// Every setting's name without the prefix `OPENVIBE_`.
 const NAMES: &[&str] = &[
     "LISTEN",
@@ -94,6 +101,8 @@ const NAMES: &[&str] = &[
     "TASK_TIMEOUT",
     "ATTEMPT_MAX",
     "EVENT_RETENTION",
+    "UPLOAD_BYTES_MAX",
+    "UPLOAD_ORPHAN_AFTER",
     "SIGNUP",
     "RATE_LIMITS",
     "SOCKETS_MAX",
@@ -130,6 +139,31 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     n.checked_mul(ms_per_unit)
         .map(Duration::from_millis)
         .ok_or_else(|| format!("`{text}` is too long"))
+}
+
+/// `1000000`, `25MiB`, `1GiB`; a bare number is bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let bytes_per_unit: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size: the units are KiB, MiB, GiB"
+            ));
+        }
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(bytes_per_unit))
+        .ok_or_else(|| format!("`{text}` is not a size such as 25MiB"))
 }
 
 struct Source(BTreeMap<String, String>);
@@ -293,6 +327,17 @@ impl Config {
                 Duration::from_hours(168),
                 parse_duration,
             )?,
+            upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
+                match parse_bytes(t)? {
+                    n @ 1..=UPLOAD_BYTES_LIMIT => Ok(n),
+                    _ => Err(format!("`{t}` is not a size from 1 to 1GiB")),
+                }
+            })?,
+            upload_orphan_after: s.parsed(
+                "UPLOAD_ORPHAN_AFTER",
+                Duration::from_hours(24),
+                parse_duration,
+            )?,
             signup: s.parsed("SIGNUP", Signup::First, |t| {
                 one_of(
                     t,
@@ -363,6 +408,8 @@ mod tests {
             ("WORKSPACES_PER_USER", "many"),
             ("PUBLIC_URL", "chat.example"),
             ("DATABASE_URL", "mysql://x"),
+            ("UPLOAD_BYTES_MAX", "2GiB"),
+            ("UPLOAD_BYTES_MAX", "many"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("OPENVIBE_{name}: ")), "{error}");

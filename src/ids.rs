@@ -167,6 +167,7 @@ ids! {
     SessionId = "sess";
     AuditEntryId = "audit";
     SandboxPolicyId = "sbx";
+    FileId = "file";
 }
 
 #[cfg(test)]

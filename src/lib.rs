@@ -1,7 +1,7 @@
 //! `OpenVibe`: team chat in which AI agents are teammates.
 //!
 //! ```text
-//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, auth, tasks,
+//! cli ─► app ─► http::router ─► */routes, realtime::socket ─► agents::turn, forks, responses ─► chat ─► agents::profiles, files, auth, tasks,
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
@@ -15,6 +15,7 @@ pub mod cli;
 pub mod config;
 pub mod db;
 pub mod failpoint;
+pub mod files;
 pub mod forks;
 pub mod http;
 pub mod ids;

@@ -3,11 +3,12 @@
 use super::{
     manifest::{self, AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
     profiles::Resolved,
-    prompt::{Ask, Author, Context, Dive, HISTORY_MAX, Speech, Spoken},
+    prompt::{Ask, Attached, Author, Context, Dive, HISTORY_MAX, Speech, Spoken, attached_line},
     system,
 };
 use crate::{
-    db::{Conn, DbError},
+    db::{Conn, DbError, Json},
+    files::Attachment,
     ids::{AgentId, ForkId, MessageId, ThreadId, UserId},
     realtime::hub::Spot,
     tasks::Task,
@@ -31,6 +32,7 @@ struct Row {
     kind: String,
     state: String,
     content: String,
+    attachments: Json<Vec<Attachment>>,
     /// Of a later reply: the seq of the message that it answers.
     parent_seq: Option<i64>,
 }
@@ -70,8 +72,31 @@ impl Row {
                 _ => Speech::Complete,
             },
             content: self.content,
+            attachments: told(self.attachments.0),
         }
     }
+
+    /// What was said, as one text.
+    fn shown(&self) -> String {
+        let mut text = self.content.clone();
+        for file in told(self.attachments.0.clone()) {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&attached_line(&file));
+        }
+        text
+    }
+}
+
+fn told(files: Vec<Attachment>) -> Vec<Attached> {
+    files
+        .into_iter()
+        .map(|file| Attached {
+            name: file.name,
+            size_bytes: file.size_bytes,
+        })
+        .collect()
 }
 
 /// Columns of a `Row`, with the author's name, from messages as `m`; the text that follows says which.
@@ -79,7 +104,7 @@ macro_rules! row_sql {
     ($parent_seq:literal, $tail:literal) => {
         concat!(
             "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
-             m.kind, m.state, m.content, ",
+             m.kind, m.state, m.content, m.attachments, ",
             $parent_seq,
             " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
@@ -102,12 +127,12 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
         return Ok(None);
     };
     let place = seat.place();
-    let asked: Option<(i64, String)> = c
-        .q("select seq, content from messages where id = $1 and deleted_at is null")
+    let asked: Option<(i64, String, Json<Vec<Attachment>>)> = c
+        .q("select seq, content, attachments from messages where id = $1 and deleted_at is null")
         .bind(trigger)
         .opt()
         .await?;
-    let Some((trigger_seq, content)) = asked else {
+    let Some((trigger_seq, content, attachments)) = asked else {
         return Ok(None);
     };
     let rows = history(c, place, trigger_seq, agent.agent).await?;
@@ -135,6 +160,7 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
             ask: Ask {
                 message_id: trigger,
                 content,
+                attachments: told(attachments.0),
                 asker_id: task.requested_by,
                 asker_name: name.clone(),
                 asker_role: role.clone(),
@@ -245,19 +271,20 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>
         let mut rows = before(c, Spot::Thread(thread), forked.seq, HISTORY_MAX).await?;
         rows.reverse();
         background.extend(rows.into_iter().map(Row::spoken));
-        if !forked.content.is_empty() {
+        if !forked.shown().is_empty() {
             background.push(forked.clone().spoken());
         }
     }
+    let shown = forked.shown();
     let dive = Dive {
         message_id: message,
         author_name: forked
             .author_name
             .unwrap_or_else(|| "Deleted account".to_owned()),
-        forked_content: if forked.content.is_empty() {
+        forked_content: if shown.is_empty() {
             manifest::DELETED.to_owned()
         } else {
-            forked.content
+            shown
         },
         description,
     };

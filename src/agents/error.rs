@@ -74,6 +74,8 @@ pub enum AgentError {
     #[error(transparent)]
     BadId(#[from] IdError),
     #[error(transparent)]
+    Avatar(#[from] crate::files::FileError),
+    #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(transparent)]
     Db(#[from] DbError),

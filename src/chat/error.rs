@@ -1,4 +1,4 @@
-use crate::{agents::AgentError, auth::AuthError, db::DbError};
+use crate::{agents::AgentError, auth::AuthError, db::DbError, files::FileError};
 
 /// UTF-8 bytes of a message (PROTOCOL §1).
 pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
@@ -62,6 +62,8 @@ pub enum ChatError {
     TriggerDeleted,
     #[error(transparent)]
     Auth(#[from] AuthError),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error(transparent)]

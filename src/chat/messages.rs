@@ -14,7 +14,8 @@ use super::{
 use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, now},
-    ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
+    files::{Attachment, File},
+    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, hub::Spot, log},
 };
 
@@ -101,9 +102,8 @@ pub struct Message {
     pub content_plain: String,
     pub mentions: Vec<Mention>,
     pub reactions: Vec<Reaction>,
-    /// Always empty: files come later.
-    #[schema(value_type = Vec<Object>)]
-    pub attachments: [(); 0],
+    /// Files, in the order in which they were given.
+    pub attachments: Vec<File>,
     pub metadata: MessageMetadata,
     pub client_id: Option<String>,
     pub created_at: Timestamp,
@@ -130,6 +130,7 @@ pub(super) struct Row {
     pub(super) content_plain: String,
     pub(super) mentions: Json<Vec<Mention>>,
     pub(super) reactions: Json<Vec<Reaction>>,
+    pub(super) attachments: Json<Vec<Attachment>>,
     pub(super) metadata: Json<MessageMetadata>,
     pub(super) client_id: Option<String>,
     pub(super) created_at: Timestamp,
@@ -168,7 +169,12 @@ impl From<Row> for Message {
             content_plain: row.content_plain,
             mentions: row.mentions.0,
             reactions: row.reactions.0,
-            attachments: [],
+            attachments: row
+                .attachments
+                .0
+                .into_iter()
+                .map(|file| file.into_file(row.workspace_id, Some(row.id)))
+                .collect(),
             metadata: row.metadata.0,
             client_id: row.client_id,
             created_at: row.created_at,
@@ -184,7 +190,7 @@ macro_rules! message_sql {
         concat!(
             "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
              coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, u.avatar_url, m.kind, m.state, m.content, \
-             m.content_plain, m.mentions, m.reactions, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
+             m.content_plain, m.mentions, m.reactions, m.attachments, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
              from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail
@@ -200,20 +206,50 @@ pub struct Text {
     pub plain: String,
     pub findable: Findable,
     pub mentions: Vec<RawMention>,
+    /// What is posted with it.
+    pub files: Vec<FileId>,
 }
 
 impl Text {
     /// # Errors
     /// `Invalid` when it is blank, `MessageTooLong`.
     pub fn parse(content: String) -> Result<Self, ChatError> {
-        if content.len() > MESSAGE_BYTES_MAX {
-            return Err(ChatError::MessageTooLong(content.len()));
+        Self::with_files(content, Vec::new())
+    }
+
+    /// A text that is posted with files; it may be blank when there are any.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn with_files(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
+        let text = Self::maybe_blank(content, files)?;
+        if text.files.is_empty() {
+            text.require_words()?;
         }
-        if content.trim().is_empty() {
+        Ok(text)
+    }
+
+    /// The new text of a message, which may be blank if that one has files.
+    ///
+    /// # Errors
+    /// `MessageTooLong`.
+    pub fn edited(content: String) -> Result<Self, ChatError> {
+        Self::maybe_blank(content, Vec::new())
+    }
+
+    fn require_words(&self) -> Result<(), ChatError> {
+        if self.content.trim().is_empty() {
             return Err(ChatError::Invalid(
                 "the message is blank: write something".to_owned(),
                 "content",
             ));
+        }
+        Ok(())
+    }
+
+    fn maybe_blank(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
+        if content.len() > MESSAGE_BYTES_MAX {
+            return Err(ChatError::MessageTooLong(content.len()));
         }
         if content.contains('\0') {
             return Err(ChatError::Invalid(
@@ -229,6 +265,7 @@ impl Text {
             plain,
             findable,
             mentions,
+            files,
         })
     }
 }
@@ -359,6 +396,9 @@ pub async fn edit(
     }
     if message.kind != "text" || message.state == "streaming" {
         return Err(ChatError::NotEditable);
+    }
+    if message.attachments.is_empty() {
+        text.require_words()?;
     }
     let found = super::post::resolve_mentions(c, &access.place.actor, text).await?;
     c.q("update messages set content = $2, content_plain = $3, mentions = $4, edited_at = $5 where id = $1")

@@ -15,6 +15,7 @@ use crate::{
     agents::manifest,
     auth::{Caller, Scope},
     db::{Conn, DbError, Json, now},
+    files,
     ids::{MessageId, TaskId},
     realtime::{Audience, Hub, NewEvent, log},
     tasks::{Task, queue},
@@ -154,7 +155,7 @@ pub async fn delete_message(
 /// Turns a message into a tombstone, takes its text out of everything that was stored, and appends `message.deleted`.
 pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result<Message, DbError> {
     let id = message.id;
-    c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, state = $3, deleted_at = $4 where id = $1")
+    c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")
         .bind(id)
         .bind(Json(Vec::<()>::new()))
         .bind(if message.state == "streaming" { "interrupted".to_owned() } else { message.state.clone() })
@@ -165,6 +166,7 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
         .bind(id)
         .run()
         .await?;
+    files::remove_of_message(c, id).await?;
     if message.kind != "notice" && message.fork_id.is_none() {
         c.q("update threads set reply_count = reply_count - 1 where id = $1 and root_message_id <> $2 and reply_count > 0")
             .bind(message.thread_id)
@@ -209,6 +211,7 @@ fn blank(frame: &mut serde_json::Value) {
         message.insert("content".to_owned(), "".into());
         message.insert("content_plain".to_owned(), "".into());
         message.insert("mentions".to_owned(), serde_json::json!([]));
+        message.insert("attachments".to_owned(), serde_json::json!([]));
     }
     if let Some(prompt) = frame.pointer_mut("/data/task/input/prompt") {
         *prompt = "".into();

@@ -67,6 +67,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             postgres: include_str!("../../migrations/postgres/20261120170000_create_search.sql"),
         },
     ),
+    (
+        20_261_120_180_000,
+        "create_files",
+        Text::Common(include_str!(
+            "../../migrations/20261120180000_create_files.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

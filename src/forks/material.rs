@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
-    agents::prompt::Author,
+    agents::prompt::{Attached, Author, attached_line},
     chat::forks::{self, Fork},
     db::{Conn, DbError, Json},
+    files::Attachment,
     ids::{AgentId, ForkId, MessageId, UserId},
     model::extract::{Line, Material, Person, Speaker},
     time::Timestamp,
@@ -38,6 +39,7 @@ struct Row {
     author_name: Option<String>,
     content: String,
     mentions: Json<Vec<crate::chat::messages::Mention>>,
+    attachments: Json<Vec<Attachment>>,
     created_at: Timestamp,
 }
 
@@ -45,7 +47,7 @@ macro_rules! said_sql {
     ($tail:literal) => {
         concat!(
             "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
-             m.content, m.mentions, m.created_at from messages m \
+             m.content, m.mentions, m.attachments, m.created_at from messages m \
              left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
             $tail
@@ -148,6 +150,7 @@ fn assemble(
         lines.push(Line {
             speaker,
             text: row.content,
+            files: files_told(row.attachments.0),
             day: row.created_at.day(),
         });
     }
@@ -160,6 +163,16 @@ fn assemble(
         people: ids,
         covers_seq,
     }
+}
+
+fn files_told(files: Vec<Attachment>) -> Vec<String> {
+    let told = |file: Attachment| {
+        attached_line(&Attached {
+            name: file.name,
+            size_bytes: file.size_bytes,
+        })
+    };
+    files.into_iter().map(told).collect()
 }
 
 impl Row {

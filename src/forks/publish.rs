@@ -264,6 +264,7 @@ async fn insert_card(
         plain: plain::to_plain(&content),
         content,
         mentions: Vec::new(),
+        attachments: Vec::new(),
         metadata,
         client_id: None,
     };

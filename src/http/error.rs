@@ -10,8 +10,8 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, forks::ForkError,
-    model::ModelError, responses::ResponseError,
+    agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, files::FileError,
+    forks::ForkError, model::ModelError, responses::ResponseError,
 };
 
 /// When to try again what the server cannot do now.
@@ -63,7 +63,9 @@ pub struct ErrorDetail {
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: String) -> Self {
         let kind = match status {
-            StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => "invalid_request",
+            StatusCode::BAD_REQUEST
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::RANGE_NOT_SATISFIABLE => "invalid_request",
             StatusCode::UNAUTHORIZED => "unauthenticated",
             StatusCode::FORBIDDEN => "permission_denied",
             StatusCode::NOT_FOUND => "not_found",
@@ -90,6 +92,14 @@ impl ApiError {
     pub fn param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into()).filter(|p| !p.is_empty());
         self
+    }
+
+    fn param_if_none(self, param: &'static str) -> Self {
+        if self.param.is_none() {
+            self.param(param)
+        } else {
+            self
+        }
     }
 
     /// 400
@@ -163,6 +173,14 @@ impl ApiError {
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             "the request's body is larger than 1 MiB: send less".to_owned(),
+        )
+    }
+
+    pub fn range_not_satisfiable(size_bytes: u64) -> Self {
+        Self::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "range_not_satisfiable",
+            format!("the file has {size_bytes} bytes: ask for a range within them"),
         )
     }
 
@@ -435,6 +453,39 @@ impl From<AgentError> for ApiError {
             }
             E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
             E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
+            E::Avatar(e) => Self::from(e).param("avatar.file_id"),
+            E::Auth(e) => e.into(),
+            E::Db(e) => e.into(),
+        }
+    }
+}
+
+impl From<FileError> for ApiError {
+    fn from(e: FileError) -> Self {
+        use FileError as E;
+        let text = e.to_string();
+        let make = |status, code| Self::new(status, code, text);
+        match e {
+            E::NotFound => make(StatusCode::NOT_FOUND, "file_not_found"),
+            E::InUse => make(StatusCode::CONFLICT, "file_in_use"),
+            E::NotYours => make(StatusCode::FORBIDDEN, "not_yours"),
+            E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("file"),
+            E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, "file_empty").param("file"),
+            E::Multipart(_) => make(StatusCode::BAD_REQUEST, "invalid_multipart").param("file"),
+            E::TooSlow => make(StatusCode::BAD_REQUEST, "body_too_slow"),
+            E::TooMany(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_attachments").param("attachments")
+            }
+            E::Twice => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "invalid_value").param("attachments")
+            }
+            E::NoImage => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "no_image").param("avatar.file_id")
+            }
+            E::Io(e) => {
+                tracing::error!(error = %e, "a file could not be stored or read");
+                Self::unavailable("the file could not be stored or read: try again in a moment")
+            }
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),
         }
@@ -483,6 +534,7 @@ impl From<ChatError> for ApiError {
             E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
             E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
             E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
+            E::File(e) => Self::from(e).param_if_none("attachments"),
             E::Auth(e) => e.into(),
             E::Agent(e) => e.into(),
             E::Db(e) => e.into(),

@@ -1,18 +1,26 @@
 //! Joins the routes of every capability.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::{Body, BodyDataStream, Bytes},
     extract::{DefaultBodyLimit, Request, WebSocketUpgrade},
-    http::{HeaderMap, HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
 use bytes::BytesMut;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use tokio::sync::Semaphore;
 use tower::util::option_layer;
 use tower_http::{
@@ -27,7 +35,7 @@ use super::{
     extract::{Address, token_of},
     health, openapi, origin,
 };
-use crate::{agents, auth, auth::Caller, chat, forks, realtime::socket, responses};
+use crate::{agents, auth, auth::Caller, chat, files, forks, realtime::socket, responses};
 
 /// A request's body (PROTOCOL §1).
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -44,6 +52,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .merge(health::router())
         .merge(auth::routes::router())
         .merge(chat::routes::router())
+        .merge(files::routes::router())
         .merge(forks::routes::router())
         .merge(agents::routes::router())
         .merge(responses::routes::router())
@@ -81,7 +90,7 @@ async fn open_socket(
 
 pub fn build(state: State) -> Router {
     let (router, _) = routes().split_for_parts();
-    let header = |name: &'static str, value: &'static str| {
+    let set_header = |name: &'static str, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(
             HeaderName::from_static(name),
             HeaderValue::from_static(value),
@@ -90,7 +99,7 @@ pub fn build(state: State) -> Router {
     // Browsers take this header over https only and complain of it elsewhere.
     let opener_policy = state
         .is_https()
-        .then(|| header("cross-origin-opener-policy", "same-origin"));
+        .then(|| set_header("cross-origin-opener-policy", "same-origin"));
     router
         .route("/openapi.json", get(openapi::serve))
         .fallback(assets::serve)
@@ -108,10 +117,10 @@ pub fn build(state: State) -> Router {
             |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
         ))
         .layer(middleware::from_fn(error::speak_openai))
-        .layer(header("x-content-type-options", "nosniff"))
-        .layer(header("referrer-policy", "same-origin"))
+        .layer(set_header("x-content-type-options", "nosniff"))
+        .layer(set_header("referrer-policy", "same-origin"))
         .layer(option_layer(opener_policy))
-        .layer(header("cache-control", "no-store"))
+        .layer(set_header("cache-control", "no-store"))
         .layer(
             TraceLayer::new_for_http()
                 .make_span_with(span)
@@ -166,6 +175,10 @@ async fn take_turns(
     request: Request,
     next: Next,
 ) -> Response {
+    // An upload takes as long as its sender does; how many there are is bounded by person.
+    if is_upload(&request) {
+        return next.run(request).await;
+    }
     let Ok(Ok(_place)) = tokio::time::timeout(HANDLED_WITHIN, places.acquire()).await else {
         return ApiError::overloaded().into_response();
     };
@@ -174,6 +187,9 @@ async fn take_turns(
 
 /// Reads the body before anyone looks at the request. A refusal that left it unread would cost the client its connection.
 async fn read_body(request: Request, next: Next) -> Response {
+    if is_upload(&request) {
+        return pass_body(request, next).await;
+    }
     let (parts, body) = request.into_parts();
     match tokio::time::timeout(BODY_WITHIN, collect(body)).await {
         Ok(Ok(bytes)) => {
@@ -188,6 +204,51 @@ async fn read_body(request: Request, next: Next) -> Response {
         )
         .into_response(),
     }
+}
+
+/// Uploads are too large to be held, so their handler reads them as they come.
+fn is_upload(request: &Request) -> bool {
+    request.method() == Method::POST && request.uri().path() == "/v1/files"
+}
+
+/// A body that is read by whoever has a part in it.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<BodyDataStream>>, Arc<AtomicBool>);
+
+impl Stream for Shared {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.1.store(true, Ordering::Relaxed);
+        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        body.poll_next_unpin(cx)
+    }
+}
+
+/// Hands the body on unread, and once the answer is known throws away what is left of it, up to a point.
+async fn pass_body(request: Request, next: Next) -> Response {
+    // Such a client sends nothing before it is told to, and reading would tell it.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (parts, body) = request.into_parts();
+    let is_read = Arc::new(AtomicBool::new(false));
+    let body = Arc::new(Mutex::new(body.into_data_stream()));
+    let mut rest = Shared(body, Arc::clone(&is_read));
+    let handed = Body::from_stream(rest.clone());
+    let response = next.run(Request::from_parts(parts, handed)).await;
+    if !waits || is_read.load(Ordering::Relaxed) {
+        let drain = async {
+            let mut read = 0;
+            while let Some(Ok(piece)) = rest.next().await {
+                read += piece.len();
+                if read > BODY_DRAINED_MAX {
+                    break;
+                }
+            }
+        };
+        // The connection closes with the rest unread; the answer may be lost with it.
+        drop(tokio::time::timeout(BODY_WITHIN, drain).await);
+    }
+    response
 }
 
 /// A body as far as it is allowed to go. What is too large is read to its end all the same, up to a point, so that the

@@ -9,6 +9,7 @@ use crate::{
     auth::{Hasher, Limits},
     config::Config,
     db::Db,
+    files::Blobs,
     model::Provider,
     realtime::Hub,
     responses::Desk,
@@ -28,6 +29,8 @@ pub struct Inner {
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
     pub responses: Arc<Desk>,
+    /// Where uploads are.
+    pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,
     pub metrics: PrometheusHandle,

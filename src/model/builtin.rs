@@ -138,7 +138,12 @@ impl Talk {
             // The prompt does not tell days, and no answer here names one that was not said.
             let day = NaiveDate::default();
             let text = utterance.text.chars().take(UTTERANCE_CHARS_MAX).collect();
-            material.lines.push(Line { speaker, text, day });
+            material.lines.push(Line {
+                speaker,
+                text,
+                files: Vec::new(),
+                day,
+            });
         }
         Self {
             reading: Reading::new(&material),

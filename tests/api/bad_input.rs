@@ -328,8 +328,8 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
         "/v1/",
         "/v1/nothing",
         "/v1/channels/",
-        "/v1/search",
-        "/v1/files",
+        "/v1/search/nothing",
+        "/v1/files/",
     ] {
         assert_eq!(
             t.ada.get(path).await.refused(404),

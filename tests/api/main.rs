@@ -23,6 +23,7 @@ mod drafts;
 mod events;
 mod failures;
 mod faults;
+mod files;
 mod fork_context;
 mod fork_faults;
 mod fork_messages;

@@ -16,6 +16,7 @@ use crate::agents::AgentError;
 use crate::{
     auth::{self, Actor, Scope, handles},
     db::{Conn, Json, dialect::lock_workspace},
+    files,
     ids::AgentId,
 };
 
@@ -54,6 +55,7 @@ async fn insert_new(
     // The name may have come from the identity.
     check(&profile)?;
     see_base(c, actor, &profile, None).await?;
+    lend_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
         status: status.as_str(),
@@ -70,6 +72,22 @@ async fn insert_new(
         return point_default_at(c, actor, &row).await;
     }
     Ok(agent)
+}
+
+/// A picture becomes one that everyone in the workspace may see.
+async fn lend_avatar(
+    c: &mut Conn,
+    actor: &Actor,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let picture = |profile: &Profile| profile.avatar.as_ref().and_then(|avatar| avatar.file_id);
+    match picture(profile) {
+        Some(file) if before.and_then(picture) != Some(file) => {
+            Ok(files::lend_avatar(c, actor, file).await?)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A base that one may not see does not exist.
@@ -181,6 +199,7 @@ async fn apply(
     check(&profile)?;
     check_names(c, actor.workspace, &profile, Some(before)).await?;
     see_base(c, actor, &profile, before.base_profile_id).await?;
+    lend_avatar(c, actor, &profile, Some(before)).await?;
     let wanted = Wanted {
         name: &parts.name,
         status,

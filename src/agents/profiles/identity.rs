@@ -80,11 +80,9 @@ pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
                 && !emoji_changed
                 && emoji.encode_utf16().count() <= EMOJI_UNITS_MAX =>
         {
-            let color = profile.avatar.as_ref().and_then(|a| a.color.clone());
-            profile.avatar = Some(Avatar {
-                emoji: Some(emoji),
-                color,
-            });
+            let mut avatar = profile.avatar.take().unwrap_or_default();
+            avatar.emoji = Some(emoji);
+            profile.avatar = Some(avatar);
         }
         _ => {
             let emoji = emoji_of(profile).unwrap_or_default();

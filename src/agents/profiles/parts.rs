@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     auth::{Actor, Role, Scope},
-    ids::UserId,
+    ids::{FileId, UserId},
 };
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Avatar {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -15,6 +15,9 @@ pub struct Avatar {
     /// `#rrggbb`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
+    /// An image: one's own upload that is in no message, or one that is a picture of an agent already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<FileId>,
 }
 
 /// What an agent is among the others. `primary` is never stored: it is the workspace's default agent.

@@ -270,6 +270,7 @@ impl Rpc {
             avatar: form.emoji.map(|emoji| profiles::Avatar {
                 emoji: Some(emoji),
                 color: None,
+                file_id: None,
             }),
             instructions: soul,
             ..NewAgent::default()

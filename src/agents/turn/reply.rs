@@ -147,6 +147,7 @@ impl<'a> Reply<'a> {
                     content: String::new(),
                     plain: String::new(),
                     mentions: Vec::new(),
+                    attachments: Vec::new(),
                     metadata: messages::MessageMetadata {
                         agent_id: Some(agent),
                         agent_version: Some(version),

@@ -10,6 +10,7 @@ use crate::{
         threads,
     },
     db::{Conn, DbError, Json, now},
+    files::Attachment,
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, WorkspaceId},
     realtime::{Audience, NewEvent, log},
     tasks::{Lease, Seat, Task},
@@ -31,6 +32,7 @@ pub struct NewMessage {
     pub content: String,
     pub plain: String,
     pub mentions: Vec<Mention>,
+    pub attachments: Vec<Attachment>,
     pub metadata: MessageMetadata,
     pub client_id: Option<String>,
 }
@@ -44,8 +46,8 @@ pub async fn insert_message(
 ) -> Result<Message, DbError> {
     let at = now();
     let (author_name, avatar_url): (Option<String>, Option<String>) = c.q("insert into messages (id, workspace_id, channel_id, thread_id, fork_id, parent_id, seq, author_type, author_id, kind, state, \
-         content, content_plain, mentions, reactions, metadata, client_id, created_at) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+         content, content_plain, mentions, reactions, metadata, client_id, created_at, attachments) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
          returning case messages.author_type when 'human' then (select u.name from users u where u.id = messages.author_id) \
            when 'agent' then (select coalesce(a.summary ->> 'display_name', a.name) from agents a where a.id = messages.author_id) end, \
            (select u.avatar_url from users u where messages.author_type = 'human' and u.id = messages.author_id)")
@@ -67,6 +69,7 @@ pub async fn insert_message(
         .bind(Json(new.metadata.clone()))
         .bind(new.client_id.clone())
         .bind(at)
+        .bind(Json(new.attachments.clone()))
         .one()
         .await?;
     // As it would be read; reading it would take a statement more.
@@ -88,6 +91,7 @@ pub async fn insert_message(
         content_plain: new.plain.clone(),
         mentions: Json(new.mentions.clone()),
         reactions: Json(Vec::new()),
+        attachments: Json(new.attachments.clone()),
         metadata: Json(new.metadata.clone()),
         client_id: new.client_id.clone(),
         created_at: at,
@@ -168,6 +172,7 @@ pub async fn insert_notice(
         plain: text.clone(),
         content: text,
         mentions: Vec::new(),
+        attachments: Vec::new(),
         metadata: MessageMetadata {
             agent_id: Some(place.agent),
             task_id: place.task,

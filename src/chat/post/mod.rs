@@ -20,6 +20,7 @@ use crate::{
     agents::profiles::{self, Askable},
     auth::{Actor, Caller, Scope},
     db::{Conn, DbError, now},
+    files,
     ids::{AgentId, ForkId, MessageId, ThreadId, WorkspaceId},
     realtime::{NewEvent, hub::Spot, log},
     tasks::{NewTask, Task, queue},
@@ -279,6 +280,7 @@ async fn say(
         log::append(c, actor.workspace, event).await?;
         seq += 1;
     }
+    let attachments = files::attach(c, actor, said.message, &said.text.files).await?;
     let new = NewMessage {
         id: said.message,
         workspace: actor.workspace,
@@ -293,6 +295,7 @@ async fn say(
         content: said.text.content.clone(),
         plain: said.text.plain.clone(),
         mentions: found.mentions.clone(),
+        attachments,
         metadata: MessageMetadata {
             api_key_id: actor.key,
             ..MessageMetadata::default()

@@ -19,7 +19,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, parse_id, parse_limit},
     },
-    ids::{ForkId, MessageId, ThreadId},
+    ids::{FileId, ForkId, MessageId, ThreadId},
     realtime::hub::Spot,
 };
 
@@ -129,12 +129,12 @@ async fn list(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MessageForm {
-    /// Markdown, at most 32 KiB.
+    /// Markdown, at most 32 KiB. With `attachments` it may be empty.
     content: String,
-    /// Files come later: an empty list is all it takes.
-    #[serde(default, rename = "attachments")]
-    #[schema(value_type = Vec<String>, max_items = 0)]
-    _attachments: [(); 0],
+    /// One's own uploads that are in no message yet, at most 10.
+    #[serde(default)]
+    #[schema(max_items = 10)]
+    attachments: Vec<FileId>,
     /// A message of this place that this one answers.
     parent_id: Option<MessageId>,
     /// The same again answers 200 with the first.
@@ -186,7 +186,7 @@ async fn post(
     place: Spot,
     form: MessageForm,
 ) -> Result<(StatusCode, Json<PostedMessage>), ApiError> {
-    let text = Text::parse(form.content)?;
+    let text = Text::with_files(form.content, form.attachments)?;
     let client_id = post::parse_client_id(form.client_id)?;
     let posted = say(state, caller, place, text, form.parent_id, client_id).await?;
     Ok((
@@ -213,7 +213,7 @@ async fn get_message(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MessagePatch {
-    /// Markdown, at most 32 KiB.
+    /// Markdown, at most 32 KiB. It may be empty where the message has files, which stay.
     content: String,
 }
 
@@ -226,7 +226,7 @@ async fn edit_message(
     Path(id): Path<MessageId>,
     Body(patch): Body<MessagePatch>,
 ) -> Result<Json<Message>, ApiError> {
-    let text = Text::parse(patch.content)?;
+    let text = Text::edited(patch.content)?;
     let edit = async move |c: &mut Conn| messages::edit(c, &caller, id, &text).await;
     Ok(Json(
         write_for(&state, WhichObject::Message(id), edit).await?,

@@ -22,7 +22,7 @@ use crate::{
         extract::{Body, Path, Query},
         page::{List, parse_limit},
     },
-    ids::{AgentId, ChannelId, ThreadId},
+    ids::{AgentId, ChannelId, FileId, ThreadId},
     patch::{nullable, present},
 };
 
@@ -72,8 +72,12 @@ async fn list_threads(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ThreadForm {
-    /// Markdown, at most 32 KiB.
+    /// Markdown, at most 32 KiB. With `attachments` it may be empty.
     content: String,
+    /// One's own uploads that are in no message yet, at most 10.
+    #[serde(default)]
+    #[schema(max_items = 10)]
+    attachments: Vec<FileId>,
     title: Option<String>,
     /// An agent that answers what mentions none; null is nobody. Left out: the agent of `from_thread_id`, else that of a
     /// direct channel.
@@ -109,7 +113,7 @@ async fn start_thread(
     Path(id): Path<ChannelId>,
     Body(form): Body<ThreadForm>,
 ) -> Result<(StatusCode, Json<PostedThread>), ApiError> {
-    let text = Text::parse(form.content)?;
+    let text = Text::with_files(form.content, form.attachments)?;
     let new = NewThread {
         title: post::parse_title(form.title.as_deref())?,
         agent: form.agent_id,

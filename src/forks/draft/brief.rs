@@ -225,7 +225,13 @@ pub(super) fn closing(asked: &Asked<'_>) -> Vec<Piece> {
 /// One message under its label; of a longer one about `chars_max` characters.
 pub(super) fn line(material: &Material, at: usize, chars_max: usize) -> Piece {
     let line = &material.lines[at];
-    let text = escape_lines(&without_middle(line.text.trim(), chars_max));
+    let mut text = escape_lines(&without_middle(line.text.trim(), chars_max));
+    for file in &line.files {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(file);
+    }
     let text = if text.is_empty() { "(no text)" } else { &text };
     Piece {
         role: Role::User,

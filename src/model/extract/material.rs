@@ -25,6 +25,8 @@ pub struct Line {
     pub speaker: Speaker,
     /// Markdown.
     pub text: String,
+    /// What models are told of its files; nothing is extracted from it.
+    pub files: Vec<String>,
     /// On which it was written (UTC): what "by Friday" is relative to.
     pub day: NaiveDate,
 }

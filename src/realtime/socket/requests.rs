@@ -13,7 +13,7 @@ use crate::{
         reads,
     },
     http::{ApiError, extract::parse_json},
-    ids::{ChannelId, ForkId, MessageId, ThreadId},
+    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
 };
 
 use super::{CatchUp, Connection, GOING_AWAY, MALFORMED_MAX, POLICY_VIOLATION};
@@ -30,6 +30,8 @@ enum Request {
         #[serde(default)]
         fork_id: Option<ForkId>,
         content: String,
+        #[serde(default)]
+        attachments: Vec<FileId>,
         #[serde(default)]
         parent_id: Option<MessageId>,
         client_id: String,
@@ -239,10 +241,11 @@ impl Connection {
                 thread_id,
                 fork_id,
                 content,
+                attachments,
                 parent_id,
                 client_id,
             } => {
-                let text = Text::parse(content)?;
+                let text = Text::with_files(content, attachments)?;
                 let client_id = post::parse_client_id(Some(client_id))?;
                 let place = match (thread_id, fork_id) {
                     (Some(thread), None) => Some(Spot::Thread(thread)),

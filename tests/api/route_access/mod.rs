@@ -56,6 +56,7 @@ async fn send(call: &Call, asker: &Person) -> (u16, String) {
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
     let body = call.body.as_ref().map(|body| body.to_string().into_bytes());
+    let body = call.form.clone().or(body);
     let reply = sender
         .send(call.method.clone(), &call.path, &headers, body)
         .await;

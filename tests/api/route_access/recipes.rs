@@ -7,7 +7,7 @@ use super::{
     table::{Asker, Row},
     world::{World, dive, kept_response, newcomer, resolved, sandbox},
 };
-use crate::support::{PASSWORD, Person, id, list, text};
+use crate::support::{MULTIPART, PASSWORD, Person, id, list, multipart, text};
 
 /// A request that is ready to be sent.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct Call {
     pub method: Method,
     pub path: String,
     pub body: Option<Value>,
+    /// Sent instead of a body of JSON.
+    pub form: Option<Vec<u8>>,
     pub headers: Vec<(&'static str, String)>,
     /// Who sends it, where it is not the asker.
     pub sender: Option<Person>,
@@ -28,6 +30,7 @@ impl Call {
             method,
             path: path.into(),
             body,
+            form: None,
             headers: Vec::new(),
             sender: None,
             opens_socket: false,
@@ -318,6 +321,21 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             Call::delete(path)
         }
 
+        // Files
+        ("POST /v1/files", _) => Call {
+            form: Some(multipart(&[("name=\"file\"; filename=\"a.txt\"", b"x")])),
+            headers: vec![("content-type", MULTIPART.to_owned())],
+            ..Call::act(path)
+        },
+        ("GET /v1/files/{id}" | "GET /v1/files/{id}/metadata", "") => {
+            Call::get(at(&posted_file(by, general).await))
+        }
+        ("DELETE /v1/files/{id}", "") => Call::delete(at(&posted_file(by, general).await)),
+        ("DELETE /v1/files/{id}", _) => Call::delete(at(&id(&by.upload("a.txt", b"x").await))),
+        ("GET /v1/files/{id}" | "GET /v1/files/{id}/metadata", _) => {
+            Call::get(at(&id(&by.upload("a.txt", b"x").await)))
+        }
+
         // Deep dives
         ("POST /v1/threads/{id}/forks", variant) => {
             let started = by.start(general, "Root").await;
@@ -489,6 +507,16 @@ async fn bring(by: &Person, room: &str, person: &Person, who: Asker) {
         let path = format!("/v1/channels/{room}/members");
         by.post(&path, json!({"user_id": person.id})).await.is(201);
     }
+}
+
+/// A file in a message.
+pub async fn posted_file(by: &Person, channel: &str) -> String {
+    let file = id(&by.upload("a.txt", b"x").await);
+    let form = json!({"content": "", "attachments": [file]});
+    by.post(&format!("/v1/channels/{channel}/threads"), form)
+        .await
+        .is(201);
+    file
 }
 
 async fn message(by: &Person, channel: &str) -> String {

@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::recipes::posted_file;
 use super::table::{Asker, COLUMNS};
 use crate::support::{Answer, Person, TestApp, id, list, sign_up, text, visitor};
 
@@ -216,6 +217,7 @@ async fn things(app: &TestApp, by: &Person, channel: &str) -> Things {
             ("item", done.item),
             ("resolution", done.resolution),
             ("task", task),
+            ("file", posted_file(by, channel).await),
         ]),
     }
 }

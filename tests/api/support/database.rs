@@ -181,15 +181,21 @@ impl Place {
     /// `PostgreSQL`.
     pub async fn places_of(&self, needle: &str) -> Vec<String> {
         let Some(url) = &self.postgres else {
-            let mut found = Vec::new();
-            for entry in std::fs::read_dir(self.dir.join("data")).unwrap() {
-                let path = entry.unwrap().path();
-                let bytes = std::fs::read(&path).unwrap();
-                if bytes
-                    .windows(needle.len())
-                    .any(|window| window == needle.as_bytes())
-                {
-                    found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+            let (mut found, mut folders) = (Vec::new(), vec![self.dir.join("data")]);
+            while let Some(folder) = folders.pop() {
+                for entry in std::fs::read_dir(folder).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        folders.push(path);
+                        continue;
+                    }
+                    let bytes = std::fs::read(&path).unwrap();
+                    if bytes
+                        .windows(needle.len())
+                        .any(|window| window == needle.as_bytes())
+                    {
+                        found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+                    }
                 }
             }
             return found;

@@ -17,7 +17,7 @@ pub use database::Place;
 pub use dives::{Dive, ROOT, drafting};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
-pub use person::{PASSWORD, Person, Reply, sign_up, visitor};
+pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
 pub use process::{TestProcess, command};
 use serde_json::Value;
 pub use socket::Socket;

@@ -17,6 +17,24 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
+/// The type of what `multipart` makes.
+pub const MULTIPART: &str = "multipart/form-data; boundary=boundary-4711";
+
+/// Parts of a form: disposition and bytes of each. The type that they claim to have is a lie.
+pub fn multipart(parts: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (disposition, bytes) in parts {
+        let head = format!(
+            "--boundary-4711\r\ncontent-disposition: form-data; {disposition}\r\ncontent-type: image/svg+xml\r\n\r\n"
+        );
+        body.extend(head.as_bytes());
+        body.extend(*bytes);
+        body.extend(b"\r\n");
+    }
+    body.extend(b"--boundary-4711--\r\n");
+    body
+}
+
 /// An answer of the server.
 #[derive(Debug)]
 pub struct Reply {
@@ -81,6 +99,17 @@ impl Reply {
         assert_eq!(error["type"], kind, "{}: {}", self.what, self.text);
         assert!(!text(error, "/message").is_empty());
         text(error, "/code")
+    }
+
+    /// The text of the answer, when the request was granted.
+    #[track_caller]
+    pub fn ok_text(self, expected: &str) {
+        assert_eq!(
+            (self.status, self.text.as_str()),
+            (200, expected),
+            "{}",
+            self.what
+        );
     }
 
     pub fn header(&self, name: &str) -> Option<String> {
@@ -267,10 +296,39 @@ impl Person {
             request = request.header(*name, *value);
         }
         if let Some(body) = body {
-            request = request
-                .header("content-type", "application/json")
-                .body(body);
+            if !headers.iter().any(|(name, _)| *name == "content-type") {
+                request = request.header("content-type", "application/json");
+            }
+            request = request.body(body);
         }
+        Self::answered(what, request).await
+    }
+
+    /// A `POST` whose answer may not come: the server may die meanwhile.
+    pub async fn try_send_typed(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Option<Reply> {
+        let what = format!("POST {path}");
+        let mut request = self.http.post(format!("{}{path}", self.base));
+        for (name, value) in self.credentials() {
+            request = request.header(name, value);
+        }
+        let request = request.header("content-type", content_type).body(body);
+        let response = within(&what, request.send()).await.ok()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = within(&what, response.text()).await.ok()?;
+        Some(Reply {
+            status,
+            headers,
+            text,
+            what,
+        })
+    }
+
+    async fn answered(what: String, request: reqwest::RequestBuilder) -> Reply {
         let response = within(&what, request.send())
             .await
             .unwrap_or_else(|e| panic!("{what}: {e:?}"));
@@ -348,6 +406,16 @@ impl Person {
 
     pub async fn delete(&self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], None).await
+    }
+
+    /// Uploads a file: the object.
+    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Value {
+        let disposition = format!("name=\"file\"; filename=\"{name}\"");
+        let form = multipart(&[(&disposition, bytes)]);
+        let headers = [("content-type", MULTIPART)];
+        self.send(Method::POST, "/v1/files", &headers, Some(form))
+            .await
+            .is(201)
     }
 
     /// The channel of that name.

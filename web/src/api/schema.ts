@@ -747,6 +747,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Upload a file, to be put into a message by its id within a day */
+        post: operations["upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The bytes of a file
+         * @description Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
+         */
+        get: operations["serve"];
+        put?: never;
+        post?: never;
+        /** Delete an upload of one's own that is in no message */
+        delete: operations["remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files/{id}/metadata": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is known of a file */
+        get: operations["metadata"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forks/{id}": {
         parameters: {
             query?: never;
@@ -1714,6 +1769,7 @@ export interface components {
             emoji?: string | null;
             /** @description `#rrggbb` */
             color?: string | null;
+            file_id?: components["schemas"]["FileId"] | null;
         };
         /** @description An agent that was merged in, as it was then. */
         Base: {
@@ -1961,6 +2017,8 @@ export interface components {
             /** @description At most 256 KiB. */
             content: string;
         };
+        /** @description `file_` and 26 base-32 characters */
+        FileId: string;
         FileSearchTool: {
             vector_store_ids?: string[];
             /**
@@ -2431,8 +2489,8 @@ export interface components {
                 content_plain: string;
                 mentions: components["schemas"]["Mention"][];
                 reactions: components["schemas"]["Reaction"][];
-                /** @description Always empty: files come later. */
-                attachments: Record<string, never>[];
+                /** @description Files, in the order in which they were given. */
+                attachments: components["schemas"]["UploadedFile"][];
                 metadata: components["schemas"]["MessageMetadata"];
                 client_id?: string | null;
                 created_at: components["schemas"]["Timestamp"];
@@ -2781,8 +2839,8 @@ export interface components {
             content_plain: string;
             mentions: components["schemas"]["Mention"][];
             reactions: components["schemas"]["Reaction"][];
-            /** @description Always empty: files come later. */
-            attachments: Record<string, never>[];
+            /** @description Files, in the order in which they were given. */
+            attachments: components["schemas"]["UploadedFile"][];
             metadata: components["schemas"]["MessageMetadata"];
             client_id?: string | null;
             created_at: components["schemas"]["Timestamp"];
@@ -2798,10 +2856,10 @@ export interface components {
             avatar_url?: string | null;
         };
         MessageForm: {
-            /** @description Markdown, at most 32 KiB. */
+            /** @description Markdown, at most 32 KiB. With `attachments` it may be empty. */
             content: string;
-            /** @description Files come later: an empty list is all it takes. */
-            attachments?: string[];
+            /** @description One's own uploads that are in no message yet, at most 10. */
+            attachments?: components["schemas"]["FileId"][];
             parent_id?: components["schemas"]["MessageId"] | null;
             /** @description The same again answers 200 with the first. */
             client_id?: string | null;
@@ -2823,7 +2881,7 @@ export interface components {
             notify_user_ids?: components["schemas"]["UserId"][];
         };
         MessagePatch: {
-            /** @description Markdown, at most 32 KiB. */
+            /** @description Markdown, at most 32 KiB. It may be empty where the message has files, which stay. */
             content: string;
         };
         MessageSeen: {
@@ -3695,8 +3753,10 @@ export interface components {
             status?: components["schemas"]["ThreadStatus"] | null;
         };
         ThreadForm: {
-            /** @description Markdown, at most 32 KiB. */
+            /** @description Markdown, at most 32 KiB. With `attachments` it may be empty. */
             content: string;
+            /** @description One's own uploads that are in no message yet, at most 10. */
+            attachments?: components["schemas"]["FileId"][];
             title?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
             from_thread_id?: components["schemas"]["ThreadId"] | null;
@@ -3761,6 +3821,39 @@ export interface components {
             /** @description `user` or `assistant`. */
             role: string;
             content: string;
+        };
+        UploadForm: {
+            /**
+             * Format: binary
+             * @description The bytes, with a `filename`; at most 25 MiB unless the server is set otherwise.
+             */
+            file: string;
+            /** @description The same again answers 200 with the first. */
+            client_id?: string | null;
+        };
+        /** @description An uploaded file. */
+        UploadedFile: {
+            /** @description Always `file`. */
+            object: string;
+            id: components["schemas"]["FileId"];
+            workspace_id: components["schemas"]["WorkspaceId"];
+            name: string;
+            /** @description Read from the bytes; texts of any kind are `text/plain`. */
+            content_type: string;
+            /** Format: int64 */
+            size_bytes: number;
+            /**
+             * Format: int64
+             * @description Of an image, in pixels.
+             */
+            width?: number | null;
+            /** Format: int64 */
+            height?: number | null;
+            created_by: components["schemas"]["UserId"];
+            message_id?: components["schemas"]["MessageId"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description Where its bytes are. */
+            url: string;
         };
         User: {
             id: components["schemas"]["UserId"];
@@ -9129,6 +9222,419 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Events"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["UploadForm"];
+            };
+        };
+        responses: {
+            /** @description A resend: the first answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedFile"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedFile"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    serve: {
+        parameters: {
+            query?: {
+                /** @description `1`: to be saved, whatever it is. */
+                download?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description The part that `Range` names */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description They are those of the tag in `If-None-Match` */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metadata: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["FileId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadedFile"];
                 };
             };
             /** @description The request is malformed, or no workspace is named */

@@ -64,6 +64,7 @@ fn conversation() -> impl Strategy<Value = Material> {
             Speaker::Person(who)
         },
         text,
+        files: Vec::new(),
         day: day(on),
     });
     prop::collection::vec(line, 0..12).prop_map(|lines| {

@@ -43,6 +43,7 @@ pub(super) fn material(talk: &[Talk]) -> Material {
         material.lines.push(Line {
             speaker,
             text: text.to_owned(),
+            files: Vec::new(),
             day: day(20),
         });
     }

@@ -61,6 +61,7 @@ fn material(script: &str) -> Material {
         material.lines.push(Line {
             speaker,
             text: text.to_owned(),
+            files: Vec::new(),
             day,
         });
     }

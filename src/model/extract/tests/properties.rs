@@ -37,6 +37,7 @@ fn material() -> impl Strategy<Value = Material> {
             Speaker::Person(person)
         },
         text,
+        files: Vec::new(),
         day: day(),
     });
     prop::collection::vec(line, 0..14).prop_map(|lines| Material {

@@ -1,0 +1,217 @@
+//! What a file is, read from its bytes and never from what the sender says.
+
+/// How much of the beginning is looked at.
+pub(super) const HEAD_BYTES: usize = 256 * 1024;
+
+/// How a browser is told to treat a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Shown in the page or a tab.
+    Inline,
+    /// Saved.
+    Attachment,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// As it is served.
+    pub content_type: String,
+    pub width: Option<i64>,
+    pub height: Option<i64>,
+}
+
+/// What browsers show by themselves without running anything in it, with how it is called here.
+const SHOWN: &[(&str, &str)] = &[
+    ("image/png", "image/png"),
+    ("image/jpeg", "image/jpeg"),
+    ("image/gif", "image/gif"),
+    ("image/webp", "image/webp"),
+    ("image/avif", "image/avif"),
+    ("video/mp4", "video/mp4"),
+    ("video/webm", "video/webm"),
+    ("audio/mpeg", "audio/mpeg"),
+    ("audio/m4a", "audio/mp4"),
+    ("audio/mp4", "audio/mp4"),
+    ("audio/ogg", "audio/ogg"),
+    ("audio/opus", "audio/ogg"),
+    ("video/ogg", "video/ogg"),
+    ("audio/wav", "audio/wav"),
+    ("audio/x-wav", "audio/wav"),
+    ("application/pdf", "application/pdf"),
+];
+const TEXT: &str = "text/plain";
+/// Text that a browser would run or render if somebody talked it into it.
+const MARKUP: &str = "text/plain; markup";
+const BYTES: &str = "application/octet-stream";
+/// Endings of text that is more than text.
+const MARKUP_ENDINGS: &[&str] = &[
+    "html", "htm", "xhtml", "shtml", "mht", "mhtml", "svg", "svgz", "xml", "xsl", "xslt", "js",
+    "mjs", "cjs", "css", "hta", "swf", "wasm",
+];
+
+impl Kind {
+    /// `head` is the beginning of the file (all of it, when it is short); the name only makes it less trusted.
+    pub fn of(head: &[u8], name: &str) -> Self {
+        let content_type = content_type(head, name);
+        let size = content_type
+            .starts_with("image/")
+            .then(|| imagesize::blob_size(head).ok())
+            .flatten();
+        let side = |n: usize| i64::try_from(n).ok().filter(|n| *n > 0);
+        Self {
+            width: size.and_then(|size| side(size.width)),
+            height: size.and_then(|size| side(size.height)),
+            content_type,
+        }
+    }
+}
+
+fn content_type(head: &[u8], name: &str) -> String {
+    if head.starts_with(b"%PDF-") {
+        return "application/pdf".to_owned();
+    }
+    // Before the magic numbers: some are letters with which a text may begin.
+    if is_text(head) {
+        let is_markup = reads_like_markup(head) || has_markup_ending(name);
+        return if is_markup { MARKUP } else { TEXT }.to_owned();
+    }
+    let found = infer::get(head).map(|found| found.mime_type());
+    let shown = found.and_then(|found| SHOWN.iter().find(|(mime, _)| *mime == found));
+    match (shown, found) {
+        (Some((_, name)), _) => (*name).to_owned(),
+        (None, Some(found)) if is_inert(found) => found.to_owned(),
+        _ => BYTES.to_owned(),
+    }
+}
+
+/// What no browser runs, so that its name may be told.
+fn is_inert(mime: &str) -> bool {
+    let active = ["text/", "html", "xml", "svg", "script", "flash", "wasm"];
+    // Office documents have `openxmlformats` in their names.
+    mime.starts_with("application/vnd.openxmlformats")
+        || !active.iter().any(|part| mime.contains(part))
+}
+
+/// UTF-8 without characters that no text has. A character that is cut at the end is none of its faults.
+fn is_text(head: &[u8]) -> bool {
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(e) if e.error_len().is_none() && head.len() >= HEAD_BYTES => {
+            std::str::from_utf8(&head[..e.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !text
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}'))
+}
+
+/// Tags anywhere near the beginning, as browsers look for them, or a line that names an interpreter.
+fn reads_like_markup(head: &[u8]) -> bool {
+    let begin = String::from_utf8_lossy(&head[..head.len().min(4096)]);
+    let begin = begin.trim_start_matches('\u{feff}').trim_start();
+    begin.starts_with('<') || begin.starts_with("#!")
+}
+
+fn has_markup_ending(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_some_and(|(_, ending)| MARKUP_ENDINGS.contains(&ending.to_ascii_lowercase().as_str()))
+}
+
+/// Whether the bytes are an image that browsers show.
+pub(super) fn is_image(content_type: &str) -> bool {
+    content_type.starts_with("image/") && delivery(content_type) == Delivery::Inline
+}
+
+/// What may be shown; everything else is saved.
+pub(super) fn delivery(content_type: &str) -> Delivery {
+    let is_shown = content_type == TEXT || SHOWN.iter().any(|(_, name)| *name == content_type);
+    if is_shown {
+        Delivery::Inline
+    } else {
+        Delivery::Attachment
+    }
+}
+
+/// The header: texts are UTF-8, markup is told as text.
+pub(super) fn served_type(content_type: &str) -> &str {
+    match content_type {
+        TEXT | MARKUP => "text/plain; charset=utf-8",
+        other => other,
+    }
+}
+
+/// As clients are told.
+pub(super) fn told_type(content_type: &str) -> &str {
+    if content_type == MARKUP {
+        TEXT
+    } else {
+        content_type
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
+
+    #[test]
+    fn the_bytes_decide() {
+        for (head, name, expected) in [
+            (PNG, "a.txt", "image/png"),
+            (
+                b"<!doctype html><script>1</script>".as_slice(),
+                "a.png",
+                MARKUP,
+            ),
+            (b"  <svg xmlns='x'/>", "a.svg", MARKUP),
+            (b"\xef\xbb\xbf<?xml version='1.0'?>", "a", MARKUP),
+            (b"#!/bin/sh\nls", "run", MARKUP),
+            (b"alert(1)", "a.js", MARKUP),
+            (b"plain words", "a.png", TEXT),
+            (b"BMW is a maker of cars", "a", TEXT),
+            (b"%PDF-1.7\n", "a", "application/pdf"),
+            (b"GIF89a\x01\0\x01\0\0", "a.html", "image/gif"),
+            (b"\x1f\x8b\x08\0", "a.gz", "application/gzip"),
+            (b"\0\x01\x02\x03", "a.html", BYTES),
+            (b"\xff\xfe<\0h\0t\0m\0l\0", "a.html", BYTES),
+        ] {
+            assert_eq!(Kind::of(head, name).content_type, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_image_has_its_size() {
+        let kind = Kind::of(PNG, "");
+        assert_eq!((kind.width, kind.height), (Some(3), Some(2)));
+        assert_eq!(Kind::of(b"GIF89a", "").width, None);
+    }
+
+    #[test]
+    fn nothing_that_runs_is_shown() {
+        for content_type in [
+            MARKUP,
+            BYTES,
+            "application/zip",
+            "image/svg+xml",
+            "text/html",
+        ] {
+            assert_eq!(
+                delivery(content_type),
+                Delivery::Attachment,
+                "{content_type}"
+            );
+        }
+        assert_eq!(served_type(MARKUP), "text/plain; charset=utf-8");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_are_served_as_something_that_runs(head: Vec<u8>, name: String) {
+            let kind = Kind::of(&head, &name);
+            let served = served_type(&kind.content_type);
+            proptest::prop_assert!(!["html", "svg", "xml", "script"].iter().any(|bad| served.contains(bad)), "{}", served);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a file is called.
+
+/// UTF-16 code units of a name.
+const NAME_UNITS_MAX: usize = 200;
+/// Of an ending that stays when a name is cut.
+const ENDING_UNITS_MAX: usize = 20;
+const NAMELESS: &str = "file";
+
+/// A name to show and to save under: without a path, characters that show nothing or turn the direction of writing, and not
+/// longer than a file system takes. What nothing is left of is called `file`.
+pub fn clean_name(given: &str) -> String {
+    let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
+    let shown: String = last
+        .chars()
+        .map(|c| if c.is_whitespace() { ' ' } else { c })
+        .filter(|c| !c.is_control() && !is_hidden(*c))
+        .collect();
+    let shown = shown.trim().trim_start_matches('.').trim();
+    let name = if shown.is_empty() { NAMELESS } else { shown };
+    shorten(name)
+}
+
+/// Invisible characters, and those that change the order in which others are shown.
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Cut in the middle, before the ending.
+fn shorten(name: &str) -> String {
+    let units = |text: &str| text.encode_utf16().count();
+    if units(name) <= NAME_UNITS_MAX {
+        return name.to_owned();
+    }
+    let ending = match name.rfind('.') {
+        Some(at) if units(&name[at..]) <= ENDING_UNITS_MAX => &name[at..],
+        _ => "",
+    };
+    let room = NAME_UNITS_MAX - units(ending);
+    let mut used = 0;
+    let stem: String = name[..name.len() - ending.len()]
+        .chars()
+        .take_while(|c| {
+            used += c.len_utf16();
+            used <= room
+        })
+        .collect();
+    format!("{}{ending}", stem.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_no_path_and_nothing_hidden() {
+        for (given, name) in [
+            ("plan.pdf", "plan.pdf"),
+            ("/etc/passwd", "passwd"),
+            ("..\\..\\boot.ini", "boot.ini"),
+            ("C:\\fake\\Plan B.PDF", "Plan B.PDF"),
+            ("../..", "file"),
+            ("", "file"),
+            (" \u{200b}\n", "file"),
+            (".htaccess", "htaccess"),
+            ("in\u{202e}gpj.exe", "ingpj.exe"),
+            ("line\nbreak\u{2028}.txt", "line break .txt"),
+            ("Übersicht – 日本.png", "Übersicht – 日本.png"),
+        ] {
+            assert_eq!(clean_name(given), name, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_ending() {
+        let long = clean_name(&format!("{}.tar.gz", "😀".repeat(300)));
+        assert!(long.ends_with("😀.gz"), "{long}");
+        assert!(long.encode_utf16().count() <= NAME_UNITS_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_becomes_one_that_can_be_shown(given in any::<String>()) {
+            let name = clean_name(&given);
+            prop_assert!(!name.is_empty());
+            prop_assert!(name.encode_utf16().count() <= NAME_UNITS_MAX);
+            prop_assert!(!name.chars().any(|c| c.is_control() || c == '/' || c == '\\'));
+            prop_assert!(name != "." && name != "..");
+        }
+    }
+}

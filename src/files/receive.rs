@@ -1,0 +1,222 @@
+//! An upload as it comes in: `multipart/form-data` with one part `file`, read piece by piece.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::Stream;
+use multer::{Field, Multipart};
+
+use super::{Blobs, FileError, blobs::Whole, clean_name};
+
+/// Without a byte, after which an upload is given up.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Of the upload that may be in memory between the network and the disk, headers of its parts included.
+const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
+/// More than any `client_id` has.
+const CLIENT_ID_BYTES_MAX: usize = 1024;
+
+/// An upload that has come in whole.
+pub struct Received {
+    pub whole: Whole,
+    pub name: String,
+    pub client_id: Option<String>,
+}
+
+/// Hands on one piece at a time, and refuses to run far ahead of what is taken out at the other end.
+struct Paced<S> {
+    body: S,
+    /// Bytes that may still come before some are taken.
+    room: Arc<AtomicI64>,
+    rests: bool,
+}
+
+impl<S, E> Stream for Paced<S>
+where
+    S: Stream<Item = Result<Bytes, E>> + Unpin,
+{
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // The parser reads until nothing is there; this makes it look at each piece first.
+        if std::mem::take(&mut self.rests) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match Pin::new(&mut self.body).poll_next(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+                if self.room.fetch_sub(len, Ordering::Relaxed) < len {
+                    return Poll::Ready(Some(Err(std::io::Error::other(
+                        "a part's headers are too long",
+                    ))));
+                }
+                self.rests = true;
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(std::io::Error::other(
+                "the request's body broke off",
+            )))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+async fn in_time<T>(step: impl Future<Output = Result<T, multer::Error>>) -> Result<T, FileError> {
+    match tokio::time::timeout(IDLE_MAX, step).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(e)) => Err(FileError::Multipart(e.to_string())),
+        Err(_) => Err(FileError::TooSlow),
+    }
+}
+
+/// Reads an upload and stores its bytes. `content_type` is the request's header.
+///
+/// # Errors
+/// `Multipart`, `TooLarge`, `Empty`, `TooSlow`, `Io`, `Db`.
+pub async fn receive<S, E>(
+    blobs: &Blobs,
+    content_type: Option<&str>,
+    body: S,
+    bytes_max: u64,
+) -> Result<Received, FileError>
+where
+    S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
+    E: 'static,
+{
+    let boundary = multer::parse_boundary(content_type.unwrap_or_default()).map_err(|_| {
+        FileError::Multipart("it takes multipart/form-data with a boundary".to_owned())
+    })?;
+    let room = Arc::new(AtomicI64::new(HELD_BYTES_MAX));
+    let paced = Paced {
+        body,
+        room: Arc::clone(&room),
+        rests: false,
+    };
+    let mut parts = Multipart::new(paced, boundary);
+    let (mut file, mut client_id): (Option<(Whole, String)>, Option<String>) = (None, None);
+    while let Some(mut part) = in_time(parts.next_field()).await? {
+        match part.name() {
+            Some("file") if file.is_none() => {
+                let given = file_name(&part);
+                file = Some((
+                    store(blobs, &mut part, &room, bytes_max).await?,
+                    clean_name(&given),
+                ));
+            }
+            Some("client_id") if client_id.is_none() => {
+                client_id = Some(read_text(&mut part, &room).await?);
+            }
+            name => {
+                let name: String = name.unwrap_or_default().chars().take(40).collect();
+                let text = format!(
+                    "it takes one part `file` and at most one `client_id`; this has another `{name}`"
+                );
+                return Err(FileError::Multipart(text));
+            }
+        }
+    }
+    let (whole, name) =
+        file.ok_or_else(|| FileError::Multipart("it has no part named `file`".to_owned()))?;
+    Ok(Received {
+        whole,
+        name,
+        client_id,
+    })
+}
+
+async fn store(
+    blobs: &Blobs,
+    part: &mut Field<'_>,
+    room: &AtomicI64,
+    bytes_max: u64,
+) -> Result<Whole, FileError> {
+    let mut incoming = blobs.begin().await?;
+    while let Some(bytes) = in_time(part.chunk()).await? {
+        if incoming.size_bytes() + bytes.len() as u64 > bytes_max {
+            return Err(FileError::TooLarge(bytes_max));
+        }
+        incoming.write(&bytes).await?;
+        taken(room, bytes.len());
+    }
+    if incoming.size_bytes() == 0 {
+        return Err(FileError::Empty);
+    }
+    incoming.finish().await
+}
+
+fn taken(room: &AtomicI64, len: usize) {
+    room.fetch_add(i64::try_from(len).unwrap_or(0), Ordering::Relaxed);
+}
+
+async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, FileError> {
+    let mut all = Vec::new();
+    while let Some(bytes) = in_time(part.chunk()).await? {
+        taken(room, bytes.len());
+        all.extend_from_slice(&bytes);
+        if all.len() > CLIENT_ID_BYTES_MAX {
+            return Err(FileError::Multipart("the client_id is too long".to_owned()));
+        }
+    }
+    String::from_utf8(all).map_err(|_| FileError::Multipart("the client_id is no text".to_owned()))
+}
+
+/// The name that was sent: as `filename*=UTF-8''…` (RFC 5987), else as browsers write it, with quotation marks and line breaks
+/// percent-encoded.
+fn file_name(part: &Field<'_>) -> String {
+    let header = part
+        .headers()
+        .get("content-disposition")
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        .unwrap_or_default();
+    extended_name(&header).unwrap_or_else(|| {
+        part.file_name()
+            .unwrap_or_default()
+            .replace("%22", "\"")
+            .replace("%0D", " ")
+            .replace("%0A", " ")
+    })
+}
+
+fn extended_name(header: &str) -> Option<String> {
+    let at = header.to_ascii_lowercase().find("filename*=utf-8'")?;
+    let (_, encoded) = header[at + "filename*=utf-8'".len()..].split_once('\'')?;
+    let encoded = encoded.split(';').next().unwrap_or_default().trim();
+    let mut bytes = Vec::new();
+    let mut rest = encoded.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let decoded = after
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|pair| hex::decode(pair).ok());
+        if let Some(decoded) = decoded {
+            bytes.extend(decoded);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extended_name_is_decoded() {
+        let header = "form-data; name=\"file\"; filename=\"x\"; filename*=UTF-8'de'%C3%9Cbersicht%20100%.pdf; a=b";
+        assert_eq!(extended_name(header).as_deref(), Some("Übersicht 100%.pdf"));
+        assert_eq!(extended_name("form-data; filename=\"x\""), None);
+        assert_eq!(extended_name("filename*=utf-8''%ff"), None);
+    }
+}

@@ -1,0 +1,338 @@
+//! Files over HTTP.
+
+use axum::{
+    Json,
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Delivery, File, FileError, Kind, NewFile, Received, Stored};
+use crate::{
+    auth::{Actor, Caller, Scope},
+    chat::{ChatError, access, post},
+    db::Conn,
+    failpoint,
+    http::{
+        ApiError, State,
+        extract::{Path, Query, workspace_of},
+    },
+    ids::{FileId, WorkspaceId},
+};
+
+type St = axum::extract::State<State>;
+
+/// Where a `client_id` of an upload counts.
+const PLACE: &str = "files";
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(upload))
+        .routes(routes!(serve, remove))
+        .routes(routes!(metadata))
+}
+
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the parts of an upload")]
+struct UploadForm {
+    /// The bytes, with a `filename`; at most 25 MiB unless the server is set otherwise.
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+    /// The same again answers 200 with the first.
+    client_id: Option<String>,
+}
+
+/// Upload a file, to be put into a message by its id within a day
+#[utoipa::path(post, path = "/v1/files", tag = "files",
+    request_body(content = UploadForm, content_type = "multipart/form-data"),
+    responses((status = 201, body = File), (status = 200, body = File, description = "A resend: the first answer")))]
+async fn upload(
+    axum::extract::State(state): St,
+    caller: Caller,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<(StatusCode, Json<File>), ApiError> {
+    let workspace = workspace_of(&state, &headers, &caller).await?;
+    // Before a byte is read.
+    let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
+    actor.require(Scope::ChatWrite)?;
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let body = request.into_body().into_data_stream();
+    let bytes_max = state.config.upload_bytes_max;
+    let received = super::receive(&state.blobs, content_type, body, bytes_max).await?;
+    let client_id = post::parse_client_id(received.client_id.clone())?;
+    let tracker = state.tracker.clone();
+    // On its own, so that bytes and row come together also when the client goes away in the middle.
+    let storing =
+        tracker.spawn(async move { store(&state, caller, workspace, received, client_id).await });
+    let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
+    Ok((status, Json(file)))
+}
+
+async fn store(
+    state: &State,
+    caller: Caller,
+    workspace: WorkspaceId,
+    received: Received,
+    client_id: Option<String>,
+) -> Result<(StatusCode, File), ApiError> {
+    let Received { whole, name, .. } = received;
+    let kind = Kind::of(&whole.head, &name);
+    let published = state.blobs.publish(whole).await?;
+    failpoint!("file_stored");
+    let new = NewFile {
+        id: FileId::new(),
+        hash: published.hash.clone(),
+        upload: published.upload,
+        size_bytes: i64::try_from(published.size_bytes).unwrap_or(i64::MAX),
+        name,
+        kind,
+        client_id,
+    };
+    let insert = async move |c: &mut Conn| {
+        // Much may have changed while the bytes came in.
+        let actor = caller.enter(c, workspace).await?;
+        actor.require(Scope::ChatWrite)?;
+        let client_id = new.client_id.as_deref();
+        if let Some(known) = post::claim_client_id(c, &actor, client_id, PLACE, new.id.0).await? {
+            let stored = super::find(c, FileId(known)).await?;
+            let stored = stored.ok_or(FileError::NotFound)?;
+            return Ok((StatusCode::OK, File::from(stored), None));
+        }
+        let (file, upload) = super::insert(c, &actor, &new).await?;
+        Ok::<_, ChatError>((StatusCode::CREATED, file, Some(upload)))
+    };
+    let (status, file, upload) = state.db.write(workspace.0, insert).await?;
+    if let Some(upload) = upload {
+        published.keep(upload);
+    }
+    Ok((status, file))
+}
+
+/// A file that one may see.
+async fn visible(c: &mut Conn, caller: &Caller, id: FileId) -> Result<(Stored, Actor), ApiError> {
+    let stored = super::find(c, id).await?.ok_or(FileError::NotFound)?;
+    let actor = match stored.message_id {
+        Some(message) => match access::message(c, caller, message).await {
+            Ok(access) => access.place.actor,
+            Err(ChatError::MessageNotFound) => return Err(FileError::NotFound.into()),
+            Err(e) => return Err(e.into()),
+        },
+        None if stored.is_avatar || stored.about.created_by == caller.user => caller
+            .enter(c, stored.workspace_id)
+            .await
+            .map_err(|_| FileError::NotFound)?,
+        None => return Err(FileError::NotFound.into()),
+    };
+    Ok((stored, actor))
+}
+
+async fn readable(state: &State, caller: &Caller, id: FileId) -> Result<Stored, ApiError> {
+    let mut c = state.db.read().await?;
+    let (stored, actor) = visible(&mut c, caller, id).await?;
+    actor.require(Scope::ChatRead)?;
+    Ok(stored)
+}
+
+/// What is known of a file
+#[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files", params(("id" = FileId, Path)), responses((status = 200, body = File)))]
+async fn metadata(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+) -> Result<Json<File>, ApiError> {
+    Ok(Json(readable(&state, &caller, id).await?.into()))
+}
+
+/// Delete an upload of one's own that is in no message
+#[utoipa::path(delete, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path)),
+    responses((status = 204, description = "It is gone")))]
+async fn remove(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+) -> Result<StatusCode, ApiError> {
+    let workspace = super::find(&mut state.db.read().await?, id)
+        .await?
+        .ok_or(FileError::NotFound)?
+        .workspace_id;
+    let delete = async move |c: &mut Conn| {
+        let (stored, actor) = visible(c, &caller, id).await?;
+        actor.require(Scope::ChatWrite)?;
+        if stored.about.created_by != caller.user {
+            return Err(FileError::NotYours.into());
+        }
+        if super::delete_loose(c, id).await? {
+            Ok(())
+        } else {
+            Err::<_, ApiError>(FileError::InUse.into())
+        }
+    };
+    state.db.write(workspace.0, delete).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ServeQuery {
+    /// `1`: to be saved, whatever it is.
+    download: Option<String>,
+}
+
+/// The bytes of a file
+///
+/// Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
+#[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery),
+    responses((status = 200, content_type = "application/octet-stream", description = "The bytes"),
+        (status = 206, content_type = "application/octet-stream", description = "The part that `Range` names"),
+        (status = 304, description = "They are those of the tag in `If-None-Match`")))]
+async fn serve(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<FileId>,
+    Query(query): Query<ServeQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let stored = readable(&state, &caller, id).await?;
+    let tag = format!("\"{}\"", stored.hash);
+    let given = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
+    let delivery = match query.download.as_deref() {
+        None | Some("0" | "false") => stored.delivery(),
+        Some(_) => Delivery::Attachment,
+    };
+    let mut response = if given(header::IF_NONE_MATCH).is_some_and(|tags| is_among(&tag, tags)) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let range = given(header::RANGE)
+            .filter(|_| given(header::IF_RANGE).is_none_or(|known| known.trim() == tag));
+        bytes_of(&state, &stored, range).await?
+    };
+    describe(&mut response, &stored, delivery, &tag);
+    Ok(response)
+}
+
+/// The bytes, or the part of them that `range` asks for. What is no single range of bytes is ignored (RFC 9110 §14.2).
+async fn bytes_of(
+    state: &State,
+    stored: &Stored,
+    range: Option<&str>,
+) -> Result<Response, ApiError> {
+    let size = u64::try_from(stored.about.size_bytes).unwrap_or(0);
+    let asked = range.and_then(|text| http_range_header::parse_range_header(text.trim()).ok());
+    let (status, from, len) = match asked.filter(|asked| asked.ranges.len() == 1) {
+        None => (StatusCode::OK, 0, size),
+        Some(asked) => {
+            let valid = asked.validate(size).unwrap_or_default();
+            let Some(part) = valid.first() else {
+                let mut response = ApiError::range_not_satisfiable(size).into_response();
+                let known = format!("bytes */{size}");
+                set(&mut response, header::CONTENT_RANGE, &known);
+                return Ok(response);
+            };
+            let len = part.end() - part.start() + 1;
+            (StatusCode::PARTIAL_CONTENT, *part.start(), len)
+        }
+    };
+    let bytes = state.blobs.read(&stored.hash, from, len).await?;
+    let mut response = (status, Body::from_stream(bytes)).into_response();
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = format!("bytes {from}-{}/{size}", from + len - 1);
+        set(&mut response, header::CONTENT_RANGE, &range);
+    }
+    set(&mut response, header::CONTENT_LENGTH, &len.to_string());
+    set(&mut response, header::CONTENT_TYPE, stored.served_type());
+    Ok(response)
+}
+
+fn is_among(tag: &str, tags: &str) -> bool {
+    tags.split(',')
+        .map(|known| known.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*")
+}
+
+fn set(response: &mut Response, name: header::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// Headers that keep what somebody uploaded from acting in our name.
+fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &str) {
+    let media = ["image/", "audio/", "video/"]
+        .iter()
+        .any(|kind| stored.served_type().starts_with(kind));
+    // Browsers show a picture or a film in a page of their own, which refers to it.
+    let policy = if media && delivery == Delivery::Inline {
+        "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+    } else {
+        "sandbox; default-src 'none'"
+    };
+    set(response, header::CONTENT_SECURITY_POLICY, policy);
+    set(response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    let resource_policy = header::HeaderName::from_static("cross-origin-resource-policy");
+    set(response, resource_policy, "same-origin");
+    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+        return;
+    }
+    let cache = "private, max-age=31536000, immutable";
+    set(response, header::CACHE_CONTROL, cache);
+    set(response, header::ETAG, tag);
+    set(response, header::ACCEPT_RANGES, "bytes");
+    let disposition = disposition(delivery, &stored.about.name);
+    set(response, header::CONTENT_DISPOSITION, &disposition);
+}
+
+/// `inline` or `attachment`, with the name in both forms that clients read (RFC 6266).
+fn disposition(delivery: Delivery, name: &str) -> String {
+    use std::fmt::Write;
+    let kind = match delivery {
+        Delivery::Inline => "inline",
+        Delivery::Attachment => "attachment",
+    };
+    let plain: String = name
+        .chars()
+        .map(|c| {
+            if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\' | '%') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    format!("{kind}; filename=\"{plain}\"; filename*=UTF-8''{encoded}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_header() {
+        assert_eq!(
+            disposition(Delivery::Inline, "a\"; b=ü.png"),
+            "inline; filename=\"a_; b=_.png\"; filename*=UTF-8''a%22%3B%20b%3D%C3%BC.png"
+        );
+    }
+
+    #[test]
+    fn tags_are_compared_weakly() {
+        assert!(is_among("\"a\"", "W/\"b\", W/\"a\""));
+        assert!(is_among("\"a\"", "*"));
+        assert!(!is_among("\"a\"", "a"));
+    }
+}

@@ -1,0 +1,297 @@
+//! Files as clients see them, and the rows behind them.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{FileError, Kind, blobs, kind};
+use crate::{
+    auth::Actor,
+    db::{Conn, DbError, now},
+    ids::{FileId, MessageId, UserId, WorkspaceId},
+    time::Timestamp,
+};
+
+/// Files of one message.
+pub const ATTACHMENTS_MAX: usize = 10;
+
+/// An uploaded file.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[schema(as = UploadedFile)]
+pub struct File {
+    /// Always `file`.
+    pub object: String,
+    pub id: FileId,
+    pub workspace_id: WorkspaceId,
+    pub name: String,
+    /// Read from the bytes; texts of any kind are `text/plain`.
+    pub content_type: String,
+    pub size_bytes: i64,
+    /// Of an image, in pixels.
+    pub width: Option<i64>,
+    pub height: Option<i64>,
+    pub created_by: UserId,
+    /// The message that it is in; null at first.
+    pub message_id: Option<MessageId>,
+    pub created_at: Timestamp,
+    /// Where its bytes are.
+    pub url: String,
+}
+
+/// What a message's row keeps of a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, sqlx::FromRow)]
+pub struct Attachment {
+    pub id: FileId,
+    pub name: String,
+    pub content_type: String,
+    pub size_bytes: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<i64>,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+}
+
+impl Attachment {
+    pub fn into_file(self, workspace: WorkspaceId, message: Option<MessageId>) -> File {
+        File {
+            object: "file".to_owned(),
+            url: format!("/v1/files/{}", self.id),
+            id: self.id,
+            workspace_id: workspace,
+            name: self.name,
+            content_type: kind::told_type(&self.content_type).to_owned(),
+            size_bytes: self.size_bytes,
+            width: self.width,
+            height: self.height,
+            created_by: self.created_by,
+            message_id: message,
+            created_at: self.created_at,
+        }
+    }
+}
+
+/// A file with what only the server needs to know.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Stored {
+    #[sqlx(flatten)]
+    pub about: Attachment,
+    pub workspace_id: WorkspaceId,
+    pub hash: String,
+    pub message_id: Option<MessageId>,
+    pub is_avatar: bool,
+}
+
+impl From<Stored> for File {
+    fn from(stored: Stored) -> Self {
+        stored
+            .about
+            .into_file(stored.workspace_id, stored.message_id)
+    }
+}
+
+macro_rules! stored_sql {
+    ($tail:literal) => {
+        concat!(
+            "select f.id, f.name, f.content_type, f.size_bytes, f.width, f.height, f.created_by, f.created_at, f.workspace_id, \
+             f.hash, f.message_id, f.is_avatar from files f ",
+            $tail
+        )
+    };
+}
+
+pub async fn find(c: &mut Conn, id: FileId) -> Result<Option<Stored>, DbError> {
+    c.q(stored_sql!("where f.id = $1")).bind(id).opt().await
+}
+
+/// A row to insert for bytes that are stored.
+#[derive(Debug, Clone)]
+pub struct NewFile {
+    pub id: FileId,
+    pub hash: String,
+    pub upload: Uuid,
+    pub size_bytes: i64,
+    pub name: String,
+    pub kind: Kind,
+    pub client_id: Option<String>,
+}
+
+/// Inserts a file, and says which upload's bytes it has.
+pub async fn insert(c: &mut Conn, actor: &Actor, new: &NewFile) -> Result<(File, Uuid), DbError> {
+    let upload = blobs::name_blob(c, &new.hash, new.upload, new.size_bytes).await?;
+    let stored = Stored {
+        about: Attachment {
+            id: new.id,
+            name: new.name.clone(),
+            content_type: new.kind.content_type.clone(),
+            size_bytes: new.size_bytes,
+            width: new.kind.width,
+            height: new.kind.height,
+            created_by: actor.user,
+            created_at: now(),
+        },
+        workspace_id: actor.workspace,
+        hash: new.hash.clone(),
+        message_id: None,
+        is_avatar: false,
+    };
+    c.q("insert into files (id, workspace_id, hash, name, content_type, size_bytes, width, height, created_by, client_id, \
+         message_id, is_avatar, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, null, FALSE, $11)")
+        .bind(new.id)
+        .bind(actor.workspace)
+        .bind(new.hash.clone())
+        .bind(stored.about.name.clone())
+        .bind(stored.about.content_type.clone())
+        .bind(new.size_bytes)
+        .bind(new.kind.width)
+        .bind(new.kind.height)
+        .bind(actor.user)
+        .bind(new.client_id.clone())
+        .bind(stored.about.created_at)
+        .run()
+        .await?;
+    Ok((stored.into(), upload))
+}
+
+/// Puts uploads of a person into a message, in the given order.
+///
+/// # Errors
+/// `TooMany`, `Twice`, `NotFound` for what is not theirs, `InUse`.
+pub async fn attach(
+    c: &mut Conn,
+    actor: &Actor,
+    message: MessageId,
+    files: &[FileId],
+) -> Result<Vec<Attachment>, FileError> {
+    if files.len() > ATTACHMENTS_MAX {
+        return Err(FileError::TooMany(files.len()));
+    }
+    let mut attached: Vec<Attachment> = Vec::with_capacity(files.len());
+    for file in files {
+        if attached.iter().any(|known| known.id == *file) {
+            return Err(FileError::Twice);
+        }
+        let taken: Option<Attachment> = c
+            .q("update files set message_id = $4 where id = $1 and workspace_id = $2 and created_by = $3 and message_id is null \
+                and is_avatar = FALSE \
+                returning id, name, content_type, size_bytes, width, height, created_by, created_at")
+            .bind(*file)
+            .bind(actor.workspace)
+            .bind(actor.user)
+            .bind(message)
+            .opt()
+            .await?;
+        let Some(taken) = taken else {
+            let own = find(c, *file).await?.is_some_and(|stored| {
+                stored.workspace_id == actor.workspace && stored.about.created_by == actor.user
+            });
+            return Err(if own {
+                FileError::InUse
+            } else {
+                FileError::NotFound
+            });
+        };
+        attached.push(taken);
+    }
+    Ok(attached)
+}
+
+/// Lets a file be an agent's picture: an own upload that is in no message, or one that is a picture already.
+///
+/// # Errors
+/// `NotFound` for what is neither, `InUse` when a message has it, `NoImage`.
+pub async fn lend_avatar(c: &mut Conn, actor: &Actor, id: FileId) -> Result<(), FileError> {
+    let stored = find(c, id)
+        .await?
+        .filter(|stored| stored.workspace_id == actor.workspace)
+        .filter(|stored| stored.is_avatar || stored.about.created_by == actor.user)
+        .ok_or(FileError::NotFound)?;
+    if stored.is_avatar {
+        return Ok(());
+    }
+    if !kind::is_image(&stored.about.content_type) {
+        return Err(FileError::NoImage);
+    }
+    let lent = c
+        .q("update files set is_avatar = TRUE where id = $1 and message_id is null")
+        .bind(id)
+        .run()
+        .await?;
+    if lent == 1 {
+        Ok(())
+    } else {
+        Err(FileError::InUse)
+    }
+}
+
+/// Removes the files of a message that is being deleted; their bytes go with the next tidy round.
+pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
+    c.q("delete from client_ids where exists (select 1 from files f where f.message_id = $1 and f.workspace_id = client_ids.workspace_id \
+         and f.created_by = client_ids.user_id and f.client_id = client_ids.client_id)")
+        .bind(message)
+        .run()
+        .await?;
+    c.q("delete from files where message_id = $1")
+        .bind(message)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Removes a file that is in no message and is no picture; false when it is one of these, or gone.
+pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
+    let gone: Option<(WorkspaceId, UserId, Option<String>)> = c
+        .q("delete from files where id = $1 and message_id is null and is_avatar = FALSE returning workspace_id, created_by, client_id")
+        .bind(id)
+        .opt()
+        .await?;
+    let Some((workspace, user, client_id)) = gone else {
+        return Ok(false);
+    };
+    if let Some(client_id) = client_id {
+        c.q("delete from client_ids where workspace_id = $1 and user_id = $2 and client_id = $3")
+            .bind(workspace)
+            .bind(user)
+            .bind(client_id)
+            .run()
+            .await?;
+    }
+    Ok(true)
+}
+
+/// Removes what a person uploaded to a workspace and put into no message; how many there were.
+pub async fn forget_loose_of(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<u64, DbError> {
+    c.q("delete from files where workspace_id = $1 and created_by = $2 and message_id is null and is_avatar = FALSE")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await
+}
+
+/// How many files of a person a workspace has.
+pub async fn count_of_person(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<i64, DbError> {
+    c.q("select count(*) from files where created_by = $2 and workspace_id = $1")
+        .bind(workspace)
+        .bind(user)
+        .value()
+        .await
+}
+
+impl Stored {
+    /// The header that says what the bytes are.
+    pub fn served_type(&self) -> &str {
+        kind::served_type(&self.about.content_type)
+    }
+
+    pub fn delivery(&self) -> super::Delivery {
+        kind::delivery(&self.about.content_type)
+    }
+}
