@@ -1,6 +1,7 @@
 //! The commands of the program.
 
 mod agents;
+mod demo;
 
 use std::{io::Write, process::ExitCode};
 
@@ -32,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Run the server (the default)
     Serve,
+    /// Run a server with a filled workspace to look at
+    Demo,
     /// Bring the database up to date and stop
     Migrate,
     /// Print the `OpenAPI` document
@@ -112,6 +115,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         // Speaks to a running server, whose settings are not this terminal's.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Serve => with_config(arguments.listen, serve),
+        Command::Demo => with_config(arguments.listen, demo::run),
         Command::Migrate => with_config(arguments.listen, migrate),
         Command::User { command } => with_config(arguments.listen, async |config| {
             user(&config, command).await
@@ -147,12 +151,17 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     if let Some(link) = app.setup_link().await? {
         say(&format!("set-up link: {link}"));
     }
-    let listening = format!("listening on http://{}", app.address());
-    say(&listening);
-    if app.public_url() != format!("http://{}", app.address()) {
+    announce(&app, say);
+    app.run(stop_signal()).await
+}
+
+/// Says where the server is.
+fn announce(app: &App, mut say: impl FnMut(&str)) {
+    let bound = format!("http://{}", app.address());
+    say(&format!("listening on {bound}"));
+    if app.public_url() != bound {
         say(&format!("open {}", app.public_url()));
     }
-    app.run(stop_signal()).await
 }
 
 async fn stop_signal() {

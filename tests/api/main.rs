@@ -19,6 +19,7 @@ mod cancel_retry;
 mod channels;
 mod context;
 mod deletion;
+mod demo;
 mod drafts;
 mod events;
 mod failures;

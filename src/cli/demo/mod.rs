@@ -1,0 +1,124 @@
+//! `openvibe demo`: a server with a filled workspace to look at and to show.
+//!
+//! The workspace is made over the server's own API by invented people (`seeds/demo.yaml`), so it holds nothing that people
+//! could not have made. Agents answer by the built-in responder. The demo has a directory of its own and never touches other
+//! data; when it is there already, it is shown again as it was left.
+
+mod fill;
+mod person;
+mod story;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use super::{announce, say, stop_signal};
+use crate::{
+    app::App,
+    auth,
+    config::{Config, Secret},
+    db::Place,
+    model::ModelSettings,
+};
+
+/// Where the demo is, unless `OPENVIBE_DATA_DIR` says otherwise.
+const DIRECTORY: &str = "openvibe-demo";
+/// Holds who may sign in, once the workspace is filled.
+const SIGN_IN: &str = "sign-in.txt";
+const DATABASE: &str = "openvibe.db";
+
+/// Runs the demo until it is told to stop.
+pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
+    let dir = match std::env::var_os("OPENVIBE_DATA_DIR").filter(|dir| !dir.is_empty()) {
+        Some(_) => config.data_dir.clone(),
+        None => PathBuf::from(DIRECTORY),
+    };
+    let known = what_is_there(&dir)?;
+    config.data_dir.clone_from(&dir);
+    config.database = Place::Sqlite(dir.join(DATABASE));
+    config.model = ModelSettings::default();
+    let app = App::build(config).await?;
+    let stopping = tokio_util::sync::CancellationToken::new();
+    let stopped = stopping.clone();
+    let (address, setup_link) = (app.address(), app.setup_link().await?);
+    let lines = listening_lines(&app);
+    let serving = app.run(async move {
+        tokio::select! {
+            () = stop_signal() => {}
+            () = stopped.cancelled() => {}
+        }
+    });
+    let telling = async {
+        let sign_in = match known {
+            Some(sign_in) => sign_in,
+            None => fill_new(&dir, &format!("http://{address}"), setup_link).await?,
+        };
+        say("This is a demo: invented people, and agents without a model.");
+        say(&sign_in);
+        for line in lines {
+            say(&line);
+        }
+        anyhow::Ok(())
+    };
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return ended,
+        told = telling => if let Err(e) = told {
+            stopping.cancel();
+            serving.await?;
+            return Err(e.context(format!("the demo could not be filled; remove {} before you try again", dir.display())));
+        },
+    }
+    serving.await
+}
+
+/// What is said once the workspace can be looked at.
+fn listening_lines(app: &App) -> Vec<String> {
+    let mut lines = Vec::new();
+    announce(app, |line| lines.push(line.to_owned()));
+    lines
+}
+
+/// Who may sign in to a demo that is there; `None` when nothing is.
+fn what_is_there(dir: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(dir.join(SIGN_IN)) {
+        Ok(text) => return Ok(Some(text.trim_end().to_owned())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e).context("the demo's sign-in cannot be read"),
+    }
+    ensure!(
+        !dir.join(DATABASE).exists(),
+        "{} holds a database that is no finished demo: remove the directory, or set OPENVIBE_DATA_DIR to another one",
+        dir.display()
+    );
+    Ok(None)
+}
+
+async fn fill_new(dir: &Path, base: &str, setup_link: Option<String>) -> anyhow::Result<String> {
+    say("Filling a workspace; this takes some seconds.");
+    let story = story::read()?;
+    let setup_token =
+        setup_link.and_then(|link| Some(link.split_once("setup_token=")?.1.to_owned()));
+    let password = Secret(auth::new_token().chars().take(16).collect());
+    fill::fill(base, setup_token, &story, &password).await?;
+    let emails: Vec<&str> = story.people.iter().map(|p| p.email.as_str()).collect();
+    let first = emails.first().copied().unwrap_or_default();
+    let text = format!(
+        "Sign in as {first} with the password {}\nThe others have the same one: {}",
+        password.0,
+        emails.get(1..).unwrap_or_default().join(", ")
+    );
+    write_private(&dir.join(SIGN_IN), &text).context("the demo's sign-in cannot be written")?;
+    Ok(text)
+}
+
+/// Writes a file that only this user may read.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    writeln!(file, "{text}")
+}

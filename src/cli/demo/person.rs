@@ -1,0 +1,111 @@
+//! One of the demo's people, as the server knows them: signed in, over HTTP.
+
+use anyhow::{Context, bail};
+use reqwest::{Client, Method, RequestBuilder, header};
+use serde_json::{Value, json};
+
+use crate::config::Secret;
+
+pub(super) struct Person {
+    pub(super) id: String,
+    http: Client,
+    base: String,
+    cookie: String,
+}
+
+/// The text at this place of an answer.
+pub(super) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    Ok(found
+        .with_context(|| format!("no text at {pointer}"))?
+        .to_owned())
+}
+
+impl Person {
+    /// Makes an account, with the fields that let them in.
+    pub(super) async fn sign_up(
+        base: &str,
+        name: &str,
+        email: &str,
+        password: &Secret,
+        more: Value,
+    ) -> anyhow::Result<Self> {
+        let mut person = Self {
+            id: String::new(),
+            http: Client::builder().no_proxy().build()?,
+            base: base.to_owned(),
+            cookie: String::new(),
+        };
+        let mut form = json!({"name": name, "email": email, "password": password.0});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            form[key] = value.clone();
+        }
+        let response = person
+            .request(Method::POST, "/v1/auth/signup")
+            .json(&form)
+            .send()
+            .await?;
+        let cookie = response.headers().get(header::SET_COOKIE);
+        let cookie = cookie.and_then(|c| c.to_str().ok()).unwrap_or_default();
+        person.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        let answer = read(response)
+            .await
+            .with_context(|| format!("{name} signs up"))?;
+        person.id = text(&answer, "/user/id")?;
+        Ok(person)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base))
+            .header(header::ORIGIN, &self.base)
+            .header(header::COOKIE, &self.cookie)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub(super) async fn put(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::PUT, path, Some(json!({}))).await
+    }
+
+    pub(super) async fn post(&self, path: &str, form: Value) -> anyhow::Result<Value> {
+        self.send(Method::POST, path, Some(form)).await
+    }
+
+    /// Uploads a text; the file's id.
+    pub(super) async fn upload(&self, name: &str, content: &str) -> anyhow::Result<String> {
+        const BOUNDARY: &str = "openvibe-demo-part";
+        let body = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{content}\r\n--{BOUNDARY}--\r\n"
+        );
+        let request = self.request(Method::POST, "/v1/files").header(
+            header::CONTENT_TYPE,
+            format!("multipart/form-data; boundary={BOUNDARY}"),
+        );
+        let file = read(request.body(body).send().await?)
+            .await
+            .with_context(|| name.to_owned())?;
+        text(&file, "/id")
+    }
+
+    async fn send(&self, method: Method, path: &str, form: Option<Value>) -> anyhow::Result<Value> {
+        let mut request = self.request(method, path);
+        if let Some(form) = form {
+            request = request.json(&form);
+        }
+        read(request.send().await?)
+            .await
+            .with_context(|| path.to_owned())
+    }
+}
+
+async fn read(response: reqwest::Response) -> anyhow::Result<Value> {
+    let status = response.status();
+    let body = response.text().await?;
+    if !status.is_success() {
+        bail!("{status}: {body}");
+    }
+    Ok(serde_json::from_str(&body).unwrap_or(Value::Null))
+}

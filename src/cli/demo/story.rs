@@ -1,0 +1,137 @@
+//! What the demo's people say: `seeds/demo.yaml`.
+
+use anyhow::Context;
+use serde::Deserialize;
+
+const TEXT: &str = include_str!("../../../seeds/demo.yaml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Story {
+    pub(super) workspace: String,
+    /// The first one makes the workspace.
+    pub(super) people: Vec<Character>,
+    /// Beside those that every workspace has.
+    pub(super) channels: Vec<Channel>,
+    pub(super) threads: Vec<Thread>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Character {
+    pub(super) name: String,
+    pub(super) role: String,
+    pub(super) email: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Channel {
+    pub(super) name: String,
+    pub(super) topic: String,
+    pub(super) by: String,
+    #[serde(default)]
+    pub(super) private: bool,
+    /// Of a private one, beside its maker.
+    #[serde(default)]
+    pub(super) members: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Thread {
+    pub(super) channel: String,
+    pub(super) by: String,
+    pub(super) title: Option<String>,
+    pub(super) say: String,
+    /// Attached to the first message.
+    pub(super) file: Option<File>,
+    #[serde(default)]
+    pub(super) replies: Vec<Said>,
+    #[serde(default)]
+    pub(super) reactions: Vec<Reaction>,
+    pub(super) dive: Option<Dive>,
+    /// It comes after the first person has read everything.
+    #[serde(default)]
+    pub(super) late: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) name: String,
+    pub(super) content: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Said {
+    pub(super) by: String,
+    pub(super) say: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reaction {
+    /// Which message of people in the thread, from 0.
+    pub(super) on: usize,
+    pub(super) by: String,
+    pub(super) emoji: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Dive {
+    /// Which message of people in the thread, from 0.
+    pub(super) on: usize,
+    pub(super) by: String,
+    pub(super) title: String,
+    pub(super) description: String,
+    pub(super) say: Vec<Said>,
+    /// None while it is open.
+    pub(super) result: Option<Outcome>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Outcome {
+    pub(super) by: String,
+    pub(super) headline: String,
+    pub(super) conclusion: String,
+    pub(super) key_points: Vec<Point>,
+    pub(super) action_items: Vec<Point>,
+    pub(super) open_questions: Vec<Point>,
+    pub(super) deferred_items: Vec<Point>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Point {
+    pub(super) text: String,
+    /// Of an action item.
+    pub(super) owner: Option<String>,
+    /// Messages of the dive, from 0.
+    pub(super) from: Vec<usize>,
+}
+
+/// # Errors
+/// When the seeds are not what they should be.
+pub(super) fn read() -> anyhow::Result<Story> {
+    serde_yaml_ng::from_str(TEXT).context("seeds/demo.yaml")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_story_reads() {
+        let story = super::read().unwrap();
+        assert!(story.people.len() >= 4);
+        let dives: Vec<_> = story
+            .threads
+            .iter()
+            .filter_map(|t| t.dive.as_ref())
+            .collect();
+        assert!(dives.iter().any(|dive| dive.result.is_some()));
+        assert!(dives.iter().any(|dive| dive.result.is_none()));
+    }
+}
