@@ -70,6 +70,7 @@ async fn start(dir: &Path) -> Demo {
             .unwrap()
             .read_to_string(&mut error)
             .unwrap();
+        child.wait().unwrap();
         panic!("the demo ended: {said:?} {error}");
     })
     .await
