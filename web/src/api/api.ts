@@ -30,6 +30,12 @@ export type Posted = { message: Message; tasks: Task[] };
 export type Started = Posted & { thread: Thread };
 export type Published = { fork: Fork; message: Message; resolution: Resolution };
 export type MessagePage = { before?: string; after?: string; around?: string };
+/** `attachments`: ids of files. */
+interface NewMessage {
+  content: string;
+  client_id: string;
+  attachments?: string[];
+}
 /** A result, and the number to send with a change of it. */
 export interface Tagged {
   resolution: Resolution;
@@ -204,7 +210,7 @@ export class Api {
   }
   startThread(
     id: string,
-    body: { content: string; client_id: string; agent_id?: string | null; from_thread_id?: string },
+    body: NewMessage & { agent_id?: string | null; from_thread_id?: string },
   ): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
@@ -221,7 +227,7 @@ export class Api {
     const params = { path: { id }, query: { limit: 50, ...page } };
     return this.#take(this.#http.GET('/v1/threads/{id}/messages', { params }));
   }
-  reply(id: string, body: { content: string; client_id: string }): Promise<Posted> {
+  reply(id: string, body: NewMessage): Promise<Posted> {
     return this.#take(this.#http.POST('/v1/threads/{id}/messages', { ...at({ id }), body }));
   }
   message(id: string): Promise<Message> {
@@ -257,7 +263,7 @@ export class Api {
     const params = { path: { id }, query: { limit: 50, ...page } };
     return this.#take(this.#http.GET('/v1/forks/{id}/messages', { params }));
   }
-  postToFork(id: string, body: { content: string; client_id: string }): Promise<Posted> {
+  postToFork(id: string, body: NewMessage): Promise<Posted> {
     return this.#take(this.#http.POST('/v1/forks/{id}/messages', { ...at({ id }), body }));
   }
   abandon(id: string): Promise<{ fork: Fork }> {

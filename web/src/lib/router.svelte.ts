@@ -144,7 +144,8 @@ export class Router {
         e.metaKey ||
         e.ctrlKey ||
         e.shiftKey ||
-        a.getAttribute('target')
+        a.getAttribute('target') ||
+        a.hasAttribute('download')
       )
         return;
       e.preventDefault();

@@ -1,11 +1,13 @@
-import type { Message, Task } from '../api/types';
+import type { Attachment, Message, Task } from '../api/types';
 import { dayOf } from './time';
 
-export type Sending = 'sending' | 'waiting' | 'failed';
+/** `uploading`: its files are still on their way. */
+export type Sending = 'uploading' | 'sending' | 'waiting' | 'failed';
 /** What the outbox holds of a message that is not confirmed yet. */
 export interface Unsent {
   client_id: string;
   content: string;
+  attachments?: Attachment[];
   created_at: string;
   status: Sending;
   error: string | null;
@@ -127,7 +129,7 @@ export function draftMessage(u: Unsent, me: RowsInput['me']): Message {
     content_plain: u.content,
     mentions: [],
     reactions: [],
-    attachments: [],
+    attachments: u.attachments ?? [],
     metadata: {},
     client_id: u.client_id,
     created_at: u.created_at,

@@ -15,6 +15,9 @@ export const plain = (s: string): string =>
 
 const cut = (s: string, max: number) => (s.length <= max ? s : s.slice(0, max - 1).trimEnd() + '…');
 const firstLine = (s: string) => s.split('\n').find((l) => l.trim()) ?? '';
+/** What stands for a message without words. */
+export const fileNames = (m: Pick<Message, 'attachments'>): string =>
+  m.attachments.map((a) => a.name).join(', ');
 
 export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | undefined): string {
   if (!thread) return 'Thread';
@@ -22,11 +25,12 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
   const root = thread.root_message;
   if (!root) return 'Thread';
   if (root.deleted_at) return 'Deleted message';
-  return cut(oneLine(firstLine(root.content_plain)) || 'Thread', 120);
+  return cut(oneLine(firstLine(root.content_plain)) || fileNames(root) || 'Thread', 120);
 }
 
 /** What a dive from this message is called, until something is written in it. */
-export const titleFrom = (m: Message): string => cut(oneLine(firstLine(m.content_plain)) || 'Deep dive', 60);
+export const titleFrom = (m: Message): string =>
+  cut(oneLine(firstLine(m.content_plain)) || fileNames(m) || 'Deep dive', 60);
 
 /** What a card says first. */
 export const headline = (card: Message): string => oneLine(firstLine(card.content_plain));
@@ -34,7 +38,7 @@ export const headline = (card: Message): string => oneLine(firstLine(card.conten
 export const preview = (m: Message): string =>
   m.deleted_at
     ? 'Message deleted'
-    : oneLine(m.content_plain) || (m.state === 'streaming' ? 'is writing…' : '…');
+    : oneLine(m.content_plain) || fileNames(m) || (m.state === 'streaming' ? 'is writing…' : '…');
 
 export const agentName = (a: Pick<Agent, 'name' | 'display_name'>): string => a.display_name || a.name;
 

@@ -2,6 +2,7 @@ import { SvelteMap } from 'svelte/reactivity';
 import type { Api } from '../api/api';
 import { say } from '../api/problem';
 import type { Fork, ForkPatch, Message } from '../api/types';
+import type { Uploads } from '../files/uploads.svelte';
 import { newId } from '../lib/secure';
 import { titleFrom } from '../lib/text';
 import type { Drafts } from './drafts.svelte';
@@ -14,6 +15,7 @@ export interface DivesHome {
   readonly forks: Forks;
   readonly drafts: Drafts;
   readonly outbox: Outbox;
+  readonly uploads: Pick<Uploads, 'move'> | null;
   readonly myId: string;
   /** Whom a dive from this thread explores with unless another is chosen. */
   partnerIn(thread: string): string | null;
@@ -96,6 +98,7 @@ export class Dives {
     void state.load(); // somebody may have been faster than this answer
     this.#openedAs.set(fork.id, id);
     drafts.move(`d:${id}`, `d:${fork.id}`);
+    this.#home.uploads?.move(`d:${id}`, `d:${fork.id}`);
     outbox.move(id, fork.id);
     this.#starts.delete(id);
     return fork.id;

@@ -8,7 +8,7 @@ const isDrafts = (x: unknown): x is Record<string, string> =>
 
 /**
  * Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), kept on the device;
- * and who is to answer in the thread that a channel's composer starts next (`a:`).
+ * who is to answer in the thread that a channel's composer starts next (`a:`), and the files that are to go along (`f:` and the key).
  */
 export class Drafts {
   readonly #map: SvelteMap<string, string>;
@@ -44,6 +44,10 @@ export class Drafts {
     if (!text) return;
     this.clear(from);
     this.set(to, text);
+  }
+  /** Whether files are to go along. */
+  files(key: string): boolean {
+    return this.#map.has(`f:${key}`);
   }
   flush(): void {
     if (this.#timer) clearTimeout(this.#timer);

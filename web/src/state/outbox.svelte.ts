@@ -1,7 +1,9 @@
 import { say, Unreachable } from '../api/problem';
+import type { Attachment } from '../api/types';
 import type { Unsent } from '../lib/rows';
 import { newId } from '../lib/secure';
 import { readJson, type Shelf } from '../lib/storage';
+import { listed } from '../lib/text';
 
 /** Where a message goes: into a dive, else into a thread. Without either it starts a thread; in a direct channel it goes to the newest, if there is one. */
 export interface Target {
@@ -24,10 +26,22 @@ export interface OutboxWork {
   /** For a direct channel: its newest thread, when known. */
   newestThread(channel: string): string | null;
   refused?(item: OutItem): void;
+  /** Its files, which did not all get there, are tried again. */
+  uploadAgain?(client_id: string): void;
+  /** It is gone, whatever became of it. */
+  gone?(client_id: string): void;
 }
 
 const MAX = 50;
 const RETRY_MS = 3000;
+/** The page that was sending it is gone. */
+const onItsWay = (a: Attachment) => !a.id;
+const cutOff = (i: OutItem): OutItem => ({
+  ...i,
+  attachments: i.attachments?.filter((a) => a.id) ?? [],
+  status: 'failed',
+  error: `The page was closed before ${listed(i.attachments?.filter(onItsWay).map((a) => a.name) ?? [])} was there. It would go without.`,
+});
 const isItems = (x: unknown): x is OutItem[] =>
   Array.isArray(x) &&
   x.every((i: unknown) => typeof i === 'object' && i !== null && 'client_id' in i && 'content' in i);
@@ -52,19 +66,28 @@ export class Outbox {
     this.#name = name;
     this.#work = work;
     const kept = readJson(shelf, name, isItems) ?? [];
-    this.items = kept.map((i) => (i.status === 'failed' ? i : { ...i, status: 'waiting' }));
+    this.items = kept.map((i) =>
+      i.attachments?.some(onItsWay) ? cutOff(i) : i.status === 'failed' ? i : { ...i, status: 'waiting' },
+    );
   }
 
   /** `then` is told the place once it is known (the thread started, or the one replied to). */
-  add(target: Target, content: string, online: boolean, then?: (place: string) => void): string {
+  add(
+    target: Target,
+    content: string,
+    online: boolean,
+    then?: (place: string) => void,
+    attachments: Attachment[] = [],
+  ): string {
     const client_id = newId();
     if (then) this.#then.set(client_id, then);
     const item: OutItem = {
       ...target,
       client_id,
       content,
+      attachments,
       created_at: new Date().toISOString(),
-      status: online ? 'sending' : 'waiting',
+      status: attachments.some(onItsWay) ? 'uploading' : online ? 'sending' : 'waiting',
       error: null,
       tried: false,
     };
@@ -73,11 +96,19 @@ export class Outbox {
     return client_id;
   }
   retry(client_id: string): void {
-    this.#patch(client_id, { status: 'sending', error: null });
-    void this.flush();
+    const files = this.items.find((i) => i.client_id === client_id)?.attachments ?? [];
+    this.settle(client_id, files, null);
+    if (files.some(onItsWay)) this.#work.uploadAgain?.(client_id);
+  }
+  /** How its files come on: it goes out with the last of them, or failed with one of them. */
+  settle(client_id: string, attachments: Attachment[], error: string | null): void {
+    const status = error ? 'failed' : attachments.some(onItsWay) ? 'uploading' : 'sending';
+    this.#patch(client_id, { attachments, status, error });
+    if (status === 'sending') void this.flush();
   }
   remove(client_id: string): void {
     this.#then.delete(client_id);
+    this.#work.gone?.(client_id);
     this.#set(this.items.filter((i) => i.client_id !== client_id));
   }
   /** The server has it, by an event or an answer, whichever came first. */
@@ -109,7 +140,9 @@ export class Outbox {
     }
   }
   #next(): OutItem | undefined {
-    return this.#stopped ? undefined : this.items.find((i) => i.status !== 'failed');
+    return this.#stopped
+      ? undefined
+      : this.items.find((i) => i.status !== 'failed' && i.status !== 'uploading');
   }
   /** False: no network, stop here. */
   async #send(item: OutItem): Promise<boolean> {

@@ -3,6 +3,7 @@ import { to, type Router } from '../lib/router.svelte';
 import type { Slash } from '../lib/slash';
 import { agentName } from '../lib/text';
 import { handTo } from './handoff';
+import { placeKey } from '../files/place';
 import { setPreset, type Desk } from './standings';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
@@ -66,12 +67,14 @@ function startNew(text: string, desk: Desk, { ws, ui, router, focus }: Context):
   // A thread's own agent is the server's to know; what stands in for it, or a dive's, is said by name.
   const from = desk.spot?.fork === null && desk.standing.state === 'here' ? desk.spot.thread : null;
   const who = from ? { from_thread_id: from } : { agent_id: agent?.id ?? null };
-  ws.send({ channel_id: channel.id, thread_id: null, direct: false, ...who }, text, (id) => {
+  const then = (id: string) => {
     if (![written, home].includes(router.place.path)) return; // the writer went elsewhere
     if (direct) return router.go(home);
     ws.thread(id).begin();
     router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
-  });
+  };
+  const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
+  ws.send(target, text, then, ws.uploads?.take(placeKey(channel, desk.spot)));
   if (ws.connection.net === 'offline') {
     router.go(home); // there it waits, for everyone to see
     ui.show('You are offline. The new thread starts when you are back.');

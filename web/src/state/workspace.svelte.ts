@@ -4,6 +4,7 @@ import { isMissing, say } from '../api/problem';
 import { Socket, type SocketWorld } from '../api/socket';
 import type { Channel, Message, Snapshot, Task, Thread, Workspace } from '../api/types';
 import { counts, mentionsMe, toggled } from '../lib/messages';
+import type { Held, Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
 import { ChannelState } from './channel.svelte';
@@ -66,6 +67,8 @@ export class WorkspaceState {
   readonly reads: Reads;
   readonly dives: Dives;
   readonly outcomes = new Outcomes(this);
+  /** Files on their way; there once the first one is. */
+  uploads = $state.raw<Uploads | null>(null);
 
   /** Names that become links in messages: only channels that this person may see. */
   readonly links = $derived(
@@ -112,6 +115,8 @@ export class WorkspaceState {
       post: (item) => this.#post(item),
       newestThread: (channel) => this.threads.inChannel(channel)[0]?.id ?? null,
       refused: () => this.#world.say('Message not sent'),
+      uploadAgain: (id) => this.uploads?.again(id),
+      gone: (id) => this.uploads?.forget(id),
     });
     this.dives = new Dives(this);
   }
@@ -211,6 +216,7 @@ export class WorkspaceState {
     this.connection.dispose();
     this.typing.dispose();
     this.outbox.dispose();
+    this.uploads?.dispose();
     this.drafts.flush();
   }
 
@@ -376,13 +382,20 @@ export class WorkspaceState {
 
   // --- what goes out ---
 
-  send(target: Target, content: string, then?: (place: string) => void): void {
-    this.outbox.add(target, content, this.connection.net !== 'offline', then);
+  send(target: Target, content: string, then?: (place: string) => void, files: Held[] = []): void {
+    const shown = files.map((f) => f.shown);
+    const id = this.outbox.add(target, content, this.connection.net !== 'offline', then, shown);
+    if (files.length) this.uploads?.sent(id, files);
     const place = target.fork_id ?? target.thread_id;
     if (place) this.typing.sent(place);
   }
   async #post(item: OutItem): Promise<string> {
-    const body = { content: item.content, client_id: item.client_id };
+    const { content, client_id, attachments } = item;
+    const body = {
+      content,
+      client_id,
+      ...(attachments?.length && { attachments: attachments.map((a) => a.id) }),
+    };
     if (item.fork_id) {
       const fork = await this.dives.settled(item.fork_id);
       const { message, tasks } = await this.api.postToFork(fork, body);

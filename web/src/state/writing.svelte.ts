@@ -1,6 +1,7 @@
-import { NOT_LOADED, slashPart, type SlashPart } from '../lib/later';
+import { filesPart, NOT_LOADED, slashPart, type SlashPart } from '../lib/later';
 import { parseSlash, unescaped } from '../lib/slash';
 import type { Agent } from '../api/types';
+import type { Held } from '../files/uploads.svelte';
 import type { Context } from './slashes';
 import type { Desk } from './standings';
 
@@ -11,7 +12,7 @@ export interface Box {
   desk(): Desk;
   /** False once it is gone from the page. */
   isHere(): boolean;
-  onsend(content: string): void;
+  onsend(content: string, files: Held[]): void;
   /** A command is still in it, or in it again: what it may be is shown. */
   onback(): void;
 }
@@ -29,7 +30,7 @@ export class Writing {
   }
 
   send(): void {
-    const { ws } = this.#context;
+    const { ws, ui } = this.#context;
     const box = this.#box;
     if (this.running) return void this.running.then(() => box.isHere() && this.send());
     const place = box.place();
@@ -40,10 +41,16 @@ export class Writing {
       if (slash.name === 'list' || (slash.name === 'agent' && !slash.query)) return box.onback();
       return this.#run((part, desk) => part.runSlash(slash, desk, this.#context));
     }
-    if (!text.trim()) return;
-    ws.drafts.clear(place);
+    if (!ws.uploads && ws.drafts.files(place)) {
+      return void filesPart().then(
+        (part) => part.uploadsOf(ws, ui) && box.isHere() && this.send(),
+        () => ui.show(NOT_LOADED),
+      );
+    }
+    const files = ws.uploads?.take(place) ?? [];
     const content = starts ? slash.text : unescaped(text).trim();
-    if (content) box.onsend(content);
+    if (text.trim()) ws.drafts.clear(place);
+    if (content || files.length) box.onsend(content, files);
   }
   /** Picked from the list of agents; null: nobody. */
   choose(agent: Agent | null): void {

@@ -1,0 +1,16 @@
+import { FilesApi, upload } from '../api/files';
+import type { Ui } from '../state/ui.svelte';
+import type { WorkspaceState } from '../state/workspace.svelte';
+import { Uploads } from './uploads.svelte';
+
+/** The files of a workspace, from the first one on. */
+export function uploadsOf(ws: WorkspaceState, ui: Pick<Ui, 'show'>): Uploads {
+  return (ws.uploads ??= new Uploads({
+    drafts: ws.drafts,
+    outbox: ws.outbox,
+    channels: ws.channels,
+    files: ws.api.part(FilesApi),
+    upload: (sent) => upload(ws.id, sent),
+    tell: (text) => ui.show(text),
+  }));
+}

@@ -1,0 +1,319 @@
+import { SvelteMap } from 'svelte/reactivity';
+import type { FilesApi, Sent } from '../api/files';
+import { ApiError, say, Unreachable } from '../api/problem';
+import type { Attachment } from '../api/types';
+import { newId } from '../lib/secure';
+import { listed } from '../lib/text';
+import type { Drafts } from '../state/drafts.svelte';
+import type { Outbox, OutItem } from '../state/outbox.svelte';
+import { placeKey } from './place';
+import { sizeText } from './words';
+
+export const FILES_MAX = 10;
+export const FILE_BYTES_MAX = 25 * 1024 * 1024;
+const AT_ONCE = 3;
+const RETRY_MS = 3000;
+
+/** A file that is to go along with a message. */
+export interface Held {
+  /** As it is shown; without an id until the server has it. */
+  readonly shown: Attachment;
+}
+export interface UploadsHome {
+  drafts: Pick<Drafts, 'get' | 'set' | 'clear'>;
+  outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
+  channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
+  files: Pick<FilesApi, 'metadata' | 'remove'>;
+  upload(sent: Sent): Promise<Attachment>;
+  /** A line for something that has no place of its own. */
+  tell(text: string): void;
+}
+
+/** One file on its way, or there. */
+export class Upload implements Held {
+  readonly key = newId();
+  readonly name: string;
+  readonly type: string;
+  readonly size: number;
+  /** Null: it was uploaded before this page was opened. */
+  readonly blob: File | null;
+  /** `waiting`: for its turn, or for the network. */
+  status = $state<'waiting' | 'sending' | 'done' | 'failed'>('waiting');
+  part = $state(0);
+  problem = $state('');
+  file = $state.raw<Attachment | null>(null);
+  off: AbortController | null = null;
+
+  constructor(of: File | Attachment) {
+    const done = 'id' in of ? of : null;
+    this.blob = 'id' in of ? null : of;
+    this.name = of.name;
+    this.type = 'id' in of ? of.content_type : of.type;
+    this.size = 'id' in of ? of.size_bytes : of.size;
+    this.file = done;
+    if (done) this.status = 'done';
+  }
+  get shown(): Attachment {
+    return (
+      this.file ?? {
+        id: '',
+        name: this.name,
+        content_type: this.type,
+        size_bytes: this.size,
+        width: null,
+        height: null,
+        message_id: null,
+        url: '',
+      }
+    );
+  }
+}
+
+const isFiles = (x: unknown): x is Attachment[] =>
+  Array.isArray(x) &&
+  x.every((f: unknown) => typeof f === 'object' && f !== null && 'id' in f && 'name' in f);
+
+/**
+ * The files of every composer of a workspace: on their way, there, or failed. They go on while one reads elsewhere.
+ * What is there is kept with the draft; what went along with a message is told to the outbox until all of it is there.
+ */
+export class Uploads {
+  readonly #places = new SvelteMap<string, Upload[]>();
+  #sent = new Map<string, Upload[]>();
+  #restored = new Set<string>();
+  #home: UploadsHome;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #guarding = false;
+
+  constructor(home: UploadsHome) {
+    this.#home = home;
+  }
+
+  in(place: string): Upload[] {
+    return this.#places.get(place) ?? [];
+  }
+  /** What a draft kept over a reload. What the server has thrown away meanwhile goes, and one is told. */
+  restore(place: string): void {
+    if (this.#restored.has(place)) return;
+    this.#restored.add(place);
+    const kept = this.#kept(place).map((f) => new Upload(f));
+    if (!kept.length) return;
+    this.#put(place, [...kept, ...this.in(place)]);
+    for (const u of kept) void this.#check(place, u);
+  }
+  #kept(place: string): Attachment[] {
+    try {
+      const value: unknown = JSON.parse(this.#home.drafts.get(`f:${place}`) || '[]');
+      return isFiles(value) ? value : [];
+    } catch {
+      return [];
+    }
+  }
+  async #check(place: string, u: Upload): Promise<void> {
+    try {
+      const now = await this.#home.files.metadata(u.file!.id);
+      if (!now.message_id) return;
+    } catch (e) {
+      if (!(e instanceof ApiError) || e.status !== 404) return; // not known: sending will tell
+    }
+    if (!this.in(place).includes(u)) return;
+    this.#put(
+      place,
+      this.in(place).filter((x) => x !== u),
+    );
+    this.#home.tell(`${u.name} is no longer kept for this draft. Attach it again.`);
+  }
+
+  /** Refused are files that are too large, empty, or too many; one is told of each. */
+  add(place: string, files: readonly File[]): void {
+    this.restore(place);
+    const refused: string[] = [];
+    const fits = files.filter((f) => {
+      if (f.size > FILE_BYTES_MAX)
+        refused.push(`${f.name} has ${sizeText(f.size)}; a file may have ${sizeText(FILE_BYTES_MAX)}.`);
+      else if (!f.size) refused.push(`${f.name} is empty.`);
+      return f.size > 0 && f.size <= FILE_BYTES_MAX;
+    });
+    const room = FILES_MAX - this.in(place).length;
+    const over = fits.slice(Math.max(room, 0));
+    if (over.length)
+      refused.push(`A message takes ${FILES_MAX} files: ${listed(over.map((f) => f.name))} left out.`);
+    if (refused.length) this.#home.tell(`Not attached. ${refused.join(' ')}`);
+    const taken = fits.slice(0, Math.max(room, 0)).map((f) => new Upload(f));
+    if (!taken.length) return;
+    this.#put(place, [...this.in(place), ...taken]);
+    this.#pump();
+  }
+  remove(place: string, u: Upload): void {
+    this.#drop(u);
+    this.#put(
+      place,
+      this.in(place).filter((x) => x !== u),
+    );
+    this.#pump();
+  }
+  retry(u: Upload): void {
+    u.problem = '';
+    u.status = 'waiting';
+    this.#pump();
+  }
+  /** The composer has another key now. */
+  move(from: string, to: string): void {
+    const all = this.in(from);
+    if (!all.length) return;
+    this.#put(from, []);
+    this.#restored.add(to);
+    this.#put(to, all);
+  }
+
+  /** They go along with a message. */
+  take(place: string): Upload[] {
+    this.restore(place);
+    const all = this.in(place);
+    this.#put(place, []);
+    return all;
+  }
+  /** The message that they go along with. */
+  sent(client_id: string, held: readonly Held[]): void {
+    const all = held.filter((h): h is Upload => h instanceof Upload);
+    if (all.every((u) => u.file)) return this.#guard();
+    this.#sent.set(client_id, all);
+    for (const u of all) if (u.status === 'failed') this.retry(u);
+    this.#settle();
+  }
+  /** Of a message that failed with one of its files. */
+  again(client_id: string): void {
+    for (const u of this.#sent.get(client_id) ?? []) if (u.status === 'failed') this.retry(u);
+  }
+  /** The message is gone: sent, or thrown away. */
+  forget(client_id: string): void {
+    const all = this.#sent.get(client_id);
+    this.#sent.delete(client_id);
+    for (const u of all ?? []) if (!u.file) this.#drop(u);
+    this.#pump();
+  }
+  /** Back into the box that it was written in. */
+  takeBack(item: OutItem): void {
+    const { drafts, outbox, channels } = this.#home;
+    const all =
+      this.#sent.get(item.client_id) ??
+      (item.attachments ?? []).filter((a) => a.id).map((a) => new Upload(a));
+    const { thread_id, fork_id, channel_id } = item;
+    const channel = channels.map.get(channel_id) ?? {
+      id: channel_id,
+      kind: item.direct ? 'direct' : 'public',
+    };
+    const place = placeKey(
+      channel,
+      thread_id || fork_id ? { thread: thread_id ?? '', fork: fork_id ?? null } : null,
+    );
+    this.#sent.delete(item.client_id);
+    outbox.remove(item.client_id);
+    const since = drafts.get(place);
+    drafts.set(place, since ? `${item.content}\n${since}` : item.content);
+    this.restore(place);
+    this.#put(place, [...all, ...this.in(place)]);
+  }
+  /** How far the files of a message are, from 0 to 1. */
+  part(client_id: string): number {
+    const all = this.#sent.get(client_id) ?? [];
+    const total = all.reduce((n, u) => n + u.size, 0);
+    return total ? all.reduce((n, u) => n + u.size * (u.file ? 1 : u.part), 0) / total : 0;
+  }
+
+  #all(): Upload[] {
+    return [...this.#places.values(), ...this.#sent.values()].flat();
+  }
+  #put(place: string, all: Upload[]): void {
+    if (all.length) this.#places.set(place, all);
+    else this.#places.delete(place);
+    this.#keep(place);
+  }
+  /** What is there already survives a reload with its draft. */
+  #keep(place: string): void {
+    const there = this.in(place).flatMap((u) => u.file ?? []);
+    if (there.length) this.#home.drafts.set(`f:${place}`, JSON.stringify(there));
+    else this.#home.drafts.clear(`f:${place}`);
+  }
+  #pump(): void {
+    const all = this.#all();
+    let free = AT_ONCE - all.filter((u) => u.status === 'sending').length;
+    for (const u of all) if (free > 0 && u.status === 'waiting' && !this.#timer && free--) void this.#send(u);
+    this.#guard();
+  }
+  async #send(u: Upload): Promise<void> {
+    const off = new AbortController();
+    u.off = off;
+    u.status = 'sending';
+    u.part = 0;
+    try {
+      u.file = await this.#home.upload({
+        file: u.blob!,
+        name: u.name,
+        clientId: u.key,
+        onpart: (part) => (u.part = part),
+        signal: off.signal,
+      });
+      u.status = 'done';
+    } catch (e) {
+      if (off.signal.aborted) return;
+      if (e instanceof Unreachable && !e.timedOut) {
+        u.status = 'waiting';
+        this.#timer ??= setTimeout(() => {
+          this.#timer = null;
+          this.#pump();
+        }, RETRY_MS);
+      } else {
+        u.problem = say(e);
+        u.status = 'failed';
+      }
+    } finally {
+      u.off = null;
+    }
+    for (const [place, all] of this.#places) if (all.includes(u)) this.#keep(place);
+    this.#settle();
+    this.#pump();
+  }
+  /** The network is back: no waiting for the next try. */
+  online(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#pump();
+  }
+  /** Tells the outbox how the files of its messages come on. */
+  #settle(): void {
+    for (const [id, all] of [...this.#sent]) {
+      const failed = all.filter((u) => u.status === 'failed');
+      const error = failed.length
+        ? `${listed(failed.map((u) => u.name))} could not be uploaded. ${failed[0]!.problem}`
+        : null;
+      if (all.every((u) => u.file)) this.#sent.delete(id);
+      this.#home.outbox.settle(
+        id,
+        all.map((u) => u.shown),
+        error,
+      );
+    }
+  }
+  #drop(u: Upload): void {
+    u.off?.abort();
+    if (u.file) this.#home.files.remove(u.file.id).catch(() => undefined); // in no message: gone within a day anyway
+  }
+
+  /** A page that is closed takes with it what is not there yet: one is asked only then. */
+  #guard(): void {
+    const needed = this.#all().some((u) => u.status === 'waiting' || u.status === 'sending');
+    if (needed === this.#guarding) return;
+    this.#guarding = needed;
+    if (needed) globalThis.addEventListener?.('beforeunload', ask);
+    else globalThis.removeEventListener?.('beforeunload', ask);
+  }
+  dispose(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    for (const u of this.#all()) u.off?.abort();
+    this.#places.clear();
+    this.#sent.clear();
+    this.#guard();
+  }
+}
+const ask = (e: Event) => e.preventDefault();

@@ -1,0 +1,49 @@
+/** "12 KB", "3.4 MB": in the units that file managers show, a MB being 1024 KB. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
+  const kib = bytes / 1024;
+  if (kib < 1000) return `${Math.round(kib)} KB`;
+  const mib = kib / 1024;
+  return `${mib < 10 && mib % 1 ? mib.toFixed(1) : Math.round(mib)} MB`;
+}
+
+export type FileKind = 'image' | 'video' | 'audio' | 'pdf' | 'text' | 'archive' | 'other';
+/** By the type that the server found in the bytes. */
+export function kindOf(type: string): FileKind {
+  const t = type.split(';')[0]!.trim().toLowerCase();
+  if (/^image\/(png|jpe?g|gif|webp|avif)$/.test(t)) return 'image';
+  if (t.startsWith('video/')) return 'video';
+  if (t.startsWith('audio/')) return 'audio';
+  if (t === 'application/pdf') return 'pdf';
+  if (t === 'text/plain') return 'text';
+  if (/zip|tar|compressed|rar|7z/.test(t)) return 'archive';
+  return 'other';
+}
+
+/** The box that an attachment takes in a message, before anything of it is loaded. `flat`: its height does not follow its width. */
+export interface Box {
+  w: number;
+  h: number;
+  flat: boolean;
+}
+const WIDE = 400;
+const HIGH = 300;
+const SMALL = 44;
+export function boxOf(a: {
+  content_type: string;
+  width: number | null;
+  height: number | null;
+  id: string;
+}): Box {
+  const kind = a.id ? kindOf(a.content_type) : 'other';
+  if (kind === 'video') return { w: WIDE, h: 225, flat: false };
+  if (kind === 'audio') return { w: 340, h: 54, flat: true };
+  if (kind !== 'image') return { w: 320, h: 54, flat: true };
+  if (!a.width || !a.height) return { w: 320, h: 200, flat: false };
+  const scale = Math.min(1, WIDE / a.width, HIGH / a.height);
+  return {
+    w: Math.max(SMALL, Math.round(a.width * scale)),
+    h: Math.max(SMALL, Math.round(a.height * scale)),
+    flat: false,
+  };
+}
