@@ -16,6 +16,8 @@ export interface AgentAvatar {
   emoji?: string | null;
   /** `#rrggbb` */
   color?: string | null;
+  /** A picture; it wins. */
+  file_id?: string | null;
 }
 /** User ids and `role:NAME`. Denied wins; nobody allowed by name means everyone. */
 export type AccessControl = S['AccessControl'];

@@ -69,18 +69,11 @@ export type ThreadPatch = Pick<S['ThreadChange'], 'title' | 'agent_id'> & {
 
 export type Mention = Narrow<Sent<S['Mention']>, { type: 'agent' | 'user' | 'group' }>;
 export type Reaction = S['Reaction'];
-/** A file, before and after it is in a message. One that is still on its way there has no id. */
-export interface Attachment {
-  id: string;
-  name: string;
-  content_type: string;
-  size_bytes: number;
-  /** Of an image whose size is known. */
-  width: number | null;
-  height: number | null;
-  message_id: string | null;
-  url: string;
-}
+/** A file, before and after it is in a message. One that is still on its way to the server has no id. */
+export type Attachment = Pick<
+  Sent<S['UploadedFile']>,
+  'id' | 'name' | 'content_type' | 'size_bytes' | 'width' | 'height' | 'message_id' | 'url'
+>;
 export type Author = Narrow<Sent<S['MessageAuthor']>, { type: AuthorType }>;
 export type Message = Narrow<
   Sent<S['Message']>,

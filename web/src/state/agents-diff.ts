@@ -75,8 +75,8 @@ export function valueText(field: string, value: unknown, names: Names): string {
   if (typeof value !== 'object') return String(value);
   if (field === 'access_control') return accessText(value, names);
   if (field === 'avatar') {
-    const { emoji, color } = value as { emoji?: string; color?: string };
-    return [emoji, color].filter(Boolean).join(' ');
+    const { emoji, color, file_id } = value as { emoji?: string; color?: string; file_id?: string };
+    return [emoji, color, file_id && 'a picture'].filter(Boolean).join(' ');
   }
   if (field === 'tools') return Array.isArray(value) && !value.length ? '' : JSON.stringify(value, null, 2);
   if (Array.isArray(value)) return value.map(String).join('\n');

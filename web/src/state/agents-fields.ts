@@ -90,7 +90,9 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
     ...all,
     display_name: orNull(all.display_name),
     description: orNull(all.description),
-    avatar: orNull({ emoji: all.avatar?.emoji || null, color: all.avatar?.color || null }),
+    avatar: orNull(
+      Object.fromEntries((['emoji', 'color', 'file_id'] as const).map((k) => [k, all.avatar?.[k] || null])),
+    ),
     identity: orNull(all.identity),
     model: orNull(all.model),
     agency: isNothing(all.agency) ? null : { ...NO_AGENCY, ...all.agency },

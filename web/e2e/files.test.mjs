@@ -1,0 +1,393 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { pdf, png, wav } from './lib/made.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+let workspace;
+const WIDE = { width: 1440, height: 900 };
+const BOX = 'Reply, or @mention an agent';
+const HILLS = { name: 'hills.png', mimeType: 'image/png', buffer: png(1200, 800, 1) };
+const TALL = { name: 'tall.png', mimeType: 'image/png', buffer: png(300, 900, 0.3) };
+const PLAN = { name: 'plan.pdf', mimeType: 'application/pdf', buffer: pdf() };
+const NOTES = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Monday it is.\n') };
+const TONE = { name: 'tone.wav', mimeType: 'audio/wav', buffer: wav() };
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+const tray = (p) => p.page.getByRole('list', { name: 'Attached files' });
+const chip = (p, name) => tray(p).getByRole('listitem').filter({ hasText: name });
+/** There as the server has it: no progress, no error. */
+const there = async (p, name) => {
+  await chip(p, name)
+    .getByRole('button', { name: `Remove ${name}` })
+    .waitFor();
+  assert.equal(await chip(p, name).getByRole('button', { name: 'Try again' }).count(), 0);
+};
+const attach = async (p, files, scope = p.page) => {
+  const chooser = p.page.waitForEvent('filechooser');
+  await scope.getByRole('button', { name: 'Attach files' }).click();
+  await (await chooser).setFiles(files);
+};
+/** Uploads of this person wait until the test lets them go on. */
+const hold = async (p) => {
+  let go;
+  const gate = new Promise((r) => (go = r));
+  await p.page.route('**/v1/files', async (r) => {
+    await gate;
+    await r.continue().catch(() => undefined); // called off meanwhile
+  });
+  return async () => {
+    go();
+    await p.page.unroute('**/v1/files');
+  };
+};
+/** Of real files in the page, as a person drags or pastes them. */
+const drag = (p, type, selector, files = []) =>
+  p.page.evaluate(
+    ({ type, selector, files }) => {
+      const data = new DataTransfer();
+      for (const f of files) data.items.add(new File([new Uint8Array(f.bytes)], f.name, { type: f.type }));
+      const at = document.querySelector(selector);
+      at.focus?.();
+      const event =
+        type === 'paste'
+          ? new ClipboardEvent(type, { clipboardData: data, bubbles: true, cancelable: true })
+          : new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true });
+      at.dispatchEvent(event);
+      return event.defaultPrevented;
+    },
+    { type, selector, files },
+  );
+const raw = (f) => ({ name: f.name, type: f.mimeType, bytes: [...f.buffer] });
+const asks = (p) =>
+  p.page.evaluate(() => {
+    const e = new Event('beforeunload', { cancelable: true });
+    dispatchEvent(e);
+    return e.defaultPrevented;
+  });
+async function api(p, method, path, data) {
+  const headers = { origin: server.base, ...(workspace ? { 'x-workspace-id': workspace } : {}) };
+  const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, { method, data, headers });
+  const text = await answer.text();
+  assert.ok(answer.ok(), `${method} ${path}: ${text}`);
+  return text ? JSON.parse(text) : null;
+}
+/** The id of the message of this row. */
+const idOf = async (row) => (await row.getAttribute('id')).slice(2);
+
+before(async () => {
+  server = await new Server({}).start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  workspace = (await api(ada, 'GET', 'auth/me')).workspaces[0].id;
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('files by the button: chips, then a message with a picture and cards', async () => {
+  await startThread(ada.page, 'Pictures of the place');
+  await attach(ada, [HILLS, PLAN, NOTES]);
+  for (const f of [HILLS, PLAN, NOTES]) await there(ada, f.name);
+  await accessible(ada.page, 'files in the composer');
+  await shot(ada.page, '100-files-composer-dark');
+  await reply(ada.page, 'The view, and the plan');
+  const row = message(ada.page, 'The view, and the plan');
+  await row.getByRole('img', { name: 'hills.png' }).waitFor();
+  await row.getByRole('link', { name: 'Download plan.pdf' }).waitFor();
+  await ada.page.locator('article[data-seq]').filter({ hasText: 'The view' }).waitFor();
+  assert.equal(await tray(ada).count(), 0);
+  assert.equal(
+    await row.getByRole('link', { name: 'plan.pdf', exact: true }).getAttribute('target'),
+    '_blank',
+  );
+  await row
+    .getByText(/KB|bytes/)
+    .first()
+    .waitFor();
+  await accessible(ada.page, 'files in a message');
+  await shot(ada.page, '101-files-message-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '102-files-message-light');
+  await theme(ada, 'dark');
+  await ada.page.setViewportSize(PHONE);
+  await row.getByRole('img', { name: 'hills.png' }).waitFor();
+  await accessible(ada.page, 'files in a message at 390 px');
+  await shot(ada.page, '103-files-message-390-dark');
+  await ada.page.setViewportSize({ width: 320, height: 800 });
+  await fits(ada.page, 'files at 320 px');
+  await ada.page.setViewportSize(WIDE);
+});
+
+test('the room of a picture is kept: nothing moves when it comes', async () => {
+  let go;
+  const gate = new Promise((r) => (go = r));
+  await bo.page.route('**/v1/files/file_*', async (r) => {
+    await gate;
+    await r.continue();
+  });
+  await bo.page.goto(new URL(ada.page.url()).pathname);
+  const row = message(bo.page, 'The view, and the plan');
+  const picture = row.getByRole('img', { name: 'hills.png' });
+  await picture.waitFor();
+  const before = await row.boundingBox();
+  const size = await picture.boundingBox();
+  assert.deepEqual([Math.round(size.width), Math.round(size.height)], [400, 267]);
+  go();
+  await picture.evaluate((img) => img.decode());
+  assert.deepEqual(await row.boundingBox(), before);
+  await bo.page.unroute('**/v1/files/file_*');
+  await shot(bo.page, '104-files-other-person-light');
+});
+
+test('a picture opens large, with the others of its message; Esc leads back', async () => {
+  await attach(ada, [TALL, HILLS]);
+  await there(ada, 'tall.png');
+  await there(ada, 'hills.png');
+  await box(ada.page, BOX).press('Enter'); // without a word
+  const row = ada.page
+    .locator('article[data-seq]')
+    .filter({ has: ada.page.getByRole('img', { name: 'tall.png' }) });
+  await row.waitFor();
+  await row.getByRole('button', { name: 'Show tall.png' }).click();
+  const dialog = ada.page.getByRole('dialog', { name: 'tall.png' });
+  await dialog.getByText('1 of 2').waitFor();
+  await accessible(ada.page, 'a picture, large');
+  await ada.page.keyboard.press('ArrowRight');
+  await ada.page.getByRole('dialog', { name: 'hills.png' }).getByRole('img', { name: 'hills.png' }).waitFor();
+  await shot(ada.page, '105-files-lightbox-dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'a picture, large, at 390 px');
+  await shot(ada.page, '106-files-lightbox-390-dark');
+  await ada.page.setViewportSize(WIDE);
+  const saved = ada.page.waitForEvent('download');
+  await ada.page.getByRole('link', { name: 'Download hills.png' }).last().click();
+  assert.equal((await saved).suggestedFilename(), 'hills.png');
+  await ada.page.keyboard.press('Escape');
+  await ada.page.getByRole('dialog').waitFor({ state: 'detached' });
+  await ada.page.waitForFunction(
+    () => document.activeElement?.getAttribute('aria-label') === 'Show tall.png',
+  );
+});
+
+test('pasted and dropped files are attached; text that is pasted with a picture of itself is text', async () => {
+  assert.equal(await drag(ada, 'paste', '[data-composer]', [raw(NOTES)]), true);
+  await there(ada, 'notes.txt');
+  const text = await ada.page.evaluate(() => {
+    const data = new DataTransfer();
+    data.setData('text/plain', 'a cell');
+    data.setData('text/html', '<b>a cell</b>');
+    data.items.add(new File(['x'], 'image.png', { type: 'image/png' }));
+    const e = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+    document.querySelector('[data-composer]').dispatchEvent(e);
+    return e.defaultPrevented;
+  });
+  assert.equal(text, false);
+  await drag(ada, 'dragenter', '[data-composer]', [raw(TONE)]);
+  await ada.page.getByText('Drop files to attach them').waitFor();
+  await drag(ada, 'dragover', '.zone', [raw(TONE)]);
+  await accessible(ada.page, 'files over the column');
+  await shot(ada.page, '107-files-drop-dark');
+  await drag(ada, 'drop', '.zone', [raw(TONE)]);
+  await there(ada, 'tone.wav');
+  await ada.page.getByText('Drop files to attach them').waitFor({ state: 'detached' });
+  await drag(ada, 'dragenter', '[data-composer]', [raw(TONE)]);
+  await ada.page.keyboard.press('Escape');
+  await ada.page.getByText('Drop files to attach them').waitFor({ state: 'detached' });
+  await button(ada.page, 'Remove notes.txt').click();
+  await button(ada.page, 'Send').click();
+  await message(ada.page, '').locator('audio[aria-label="tone.wav"]').waitFor();
+});
+
+test('an upload shows how far it is and can be called off; only then the page asks before it closes', async () => {
+  assert.equal(await asks(ada), false);
+  const release = await hold(ada);
+  await attach(ada, [HILLS, NOTES]);
+  await chip(ada, 'hills.png').getByRole('progressbar', { name: 'Upload of hills.png' }).waitFor();
+  assert.equal(await asks(ada), true);
+  await accessible(ada.page, 'uploads under way');
+  await shot(ada.page, '108-files-uploading-dark');
+  await button(ada.page, 'Cancel hills.png').click();
+  await chip(ada, 'hills.png').waitFor({ state: 'detached' });
+  await release();
+  await there(ada, 'notes.txt');
+  assert.equal(await asks(ada), false);
+  await button(ada.page, 'Remove notes.txt').click();
+  await tray(ada).waitFor({ state: 'detached' });
+});
+
+test('a message waits for its uploads and goes out by itself; others do not wait', async () => {
+  const release = await hold(ada);
+  await attach(ada, [NOTES, PLAN]);
+  await chip(ada, 'plan.pdf').waitFor();
+  await reply(ada.page, 'With two files');
+  await ada.page.getByText('Waiting for 2 uploads').waitFor();
+  await accessible(ada.page, 'a message that waits for uploads');
+  await shot(ada.page, '109-files-waiting-dark');
+  await reply(ada.page, 'Meanwhile this');
+  await message(bo.page, 'Meanwhile this').waitFor();
+  assert.equal(await message(bo.page, 'With two files').count(), 0);
+  await release();
+  const row = message(bo.page, 'With two files');
+  await row.getByRole('link', { name: 'Download plan.pdf' }).waitFor();
+  await row.getByRole('link', { name: 'Download notes.txt' }).waitFor();
+  await ada.page.getByText('Waiting for').waitFor({ state: 'detached' });
+  assert.equal(await message(ada.page, 'With two files').count(), 1);
+});
+
+test('what waits can be taken back into the box', async () => {
+  const release = await hold(ada);
+  await attach(ada, [NOTES]);
+  await chip(ada, 'notes.txt').waitFor();
+  await reply(ada.page, 'Not yet');
+  await button(ada.page, 'Take back').click();
+  assert.equal(await box(ada.page, BOX).inputValue(), 'Not yet');
+  await chip(ada, 'notes.txt').waitFor();
+  await release();
+  await there(ada, 'notes.txt');
+  await button(ada.page, 'Remove notes.txt').click();
+  await box(ada.page, BOX).fill('');
+});
+
+test('an upload that fails says why and can be tried again; what is too large is refused at once', async () => {
+  let broken = true;
+  await ada.page.route('**/v1/files', (r) =>
+    broken
+      ? r.fulfill({ status: 503, json: { error: { code: 'x', message: 'The disk is full.' } } })
+      : r.continue(),
+  );
+  await attach(ada, [NOTES]);
+  await chip(ada, 'notes.txt').getByText('The disk is full.').waitFor();
+  await accessible(ada.page, 'an upload that failed');
+  await shot(ada.page, '110-files-failed-dark');
+  broken = false;
+  await chip(ada, 'notes.txt').getByRole('button', { name: 'Try again' }).click();
+  await there(ada, 'notes.txt');
+  await ada.page.unroute('**/v1/files');
+  await attach(ada, [
+    { name: 'film.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(26 * 1024 * 1024) },
+  ]);
+  await ada.page.getByText('film.bin has 26 MB; a file may have 25 MB.').first().waitFor();
+  assert.equal(await chip(ada, 'film.bin').count(), 0);
+});
+
+test('a draft keeps its uploads over a reload, and lets go of what is no longer there', async () => {
+  await box(ada.page, BOX).fill('Later');
+  await ada.page.reload();
+  await there(ada, 'notes.txt');
+  assert.equal(await box(ada.page, BOX).inputValue(), 'Later');
+  await box(ada.page, BOX).press('Enter');
+  await message(ada.page, 'Later').getByRole('link', { name: 'Download notes.txt' }).waitFor();
+  await attach(ada, [PLAN]);
+  await there(ada, 'plan.pdf');
+  const id = await ada.page.evaluate(() => {
+    const kept = Object.entries(localStorage).find(([k]) => k.startsWith('openvibe.drafts'));
+    return Object.entries(JSON.parse(kept[1]))
+      .filter(([k]) => k.startsWith('f:'))
+      .map(([, v]) => JSON.parse(v)[0].id)[0];
+  });
+  await api(ada, 'DELETE', `files/${id}`);
+  await ada.page.reload();
+  await ada.page.getByText('plan.pdf is no longer kept for this draft').first().waitFor();
+  await chip(ada, 'plan.pdf').waitFor({ state: 'detached' });
+});
+
+test('offline an upload waits and goes on by itself', async () => {
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').waitFor();
+  await attach(ada, [NOTES]);
+  await chip(ada, 'notes.txt').getByText('Waits for the connection').waitFor();
+  await reply(ada.page, 'From the tunnel');
+  await ada.page.getByText('Waiting for 1 upload').waitFor();
+  await accessible(ada.page, 'an upload without a network');
+  await ada.context.setOffline(false);
+  await message(bo.page, 'From the tunnel').getByRole('link', { name: 'Download notes.txt' }).waitFor();
+});
+
+test('a thread begins with files, and is called by them', async () => {
+  await ada.page.getByRole('link', { name: 'Back to #general' }).click();
+  await box(ada.page, 'Start a thread in #general').waitFor();
+  await attach(ada, [PLAN]);
+  await there(ada, 'plan.pdf');
+  await button(ada.page, 'Send').click();
+  await box(ada.page, BOX).waitFor();
+  await ada.page.getByRole('heading', { name: 'plan.pdf', level: 1 }).waitFor();
+  await ada.page.getByRole('link', { name: 'Back to #general' }).click();
+  await ada.page.getByRole('link', { name: 'plan.pdf' }).waitFor();
+  await ada.page.getByRole('link', { name: 'Pictures of the place' }).click();
+});
+
+test('in a dive', async () => {
+  const row = message(ada.page, 'The view, and the plan');
+  await ada.page.getByRole('region', { name: 'Messages', exact: true }).hover();
+  await ada.page.mouse.wheel(0, -9000);
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here' }).click();
+  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  await attach(ada, [TALL], panel);
+  await there(ada, 'tall.png');
+  await panel.getByRole('textbox').fill('What is on this one?');
+  await panel.getByRole('button', { name: 'Send' }).click();
+  await message(panel, 'What is on this one?').getByRole('img', { name: 'tall.png' }).waitFor();
+  await accessible(ada.page, 'files in a dive');
+  await shot(ada.page, '111-files-dive-dark');
+  await panel.getByRole('button', { name: 'Close' }).click();
+});
+
+test('a deleted message takes its files with it; a viewer has no button', async () => {
+  const row = message(bo.page, 'With two files');
+  await row.waitFor();
+  const href = await row.getByRole('link', { name: 'Download notes.txt' }).getAttribute('href');
+  await api(ada, 'DELETE', `messages/${await idOf(row)}`);
+  await row.waitFor({ state: 'detached' });
+  const gone = await bo.page.request.get(server.base + href);
+  assert.equal(gone.status(), 404);
+  await ada.page.goto('/northwind/settings/members');
+  await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
+  await bo.page.getByText('You are a viewer here').waitFor();
+  assert.equal(await bo.page.getByRole('button', { name: 'Attach files' }).count(), 0);
+  await bo.page.getByRole('img', { name: 'hills.png' }).first().waitFor();
+});
+
+test('an agent gets a picture', async () => {
+  const { data } = await api(ada, 'GET', 'agents');
+  const vibe = data.find((a) => a.name === 'coder');
+  await ada.page.goto(`/northwind/settings/agents/${vibe.id}/edit`);
+  const chooser = ada.page.waitForEvent('filechooser');
+  await button(ada.page, 'Upload picture').click();
+  await (await chooser).setFiles(HILLS);
+  await button(ada.page, 'Remove picture').waitFor();
+  await accessible(ada.page, 'an agent with a picture');
+  await shot(ada.page, '112-files-agent-dark');
+  await ada.page.getByRole('button', { name: /^Save/ }).first().click();
+  await ada.page.waitForFunction(
+    () => document.querySelectorAll('nav .av.agent img[src^="/v1/files/"]').length === 1,
+  );
+  await bo.page.locator('nav .av.agent img[src^="/v1/files/"]').first().waitFor();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
