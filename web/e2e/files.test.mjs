@@ -302,12 +302,13 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await message(ada.page, 'Later').getByRole('link', { name: 'Download notes.txt' }).waitFor();
   await attach(ada, [PLAN]);
   await there(ada, 'plan.pdf');
-  const id = await ada.page.evaluate(() => {
-    const kept = Object.entries(localStorage).find(([k]) => k.startsWith('openvibe.drafts'));
-    return Object.entries(JSON.parse(kept[1]))
-      .filter(([k]) => k.startsWith('f:'))
-      .map(([, v]) => JSON.parse(v)[0].id)[0];
+  // Kept a moment after it is there.
+  const kept = await ada.page.waitForFunction(() => {
+    const [, drafts] = Object.entries(localStorage).find(([k]) => k.startsWith('openvibe.drafts')) ?? [];
+    const [, files] = Object.entries(JSON.parse(drafts ?? '{}')).find(([k]) => k.startsWith('f:')) ?? [];
+    return files && JSON.parse(files)[0].id;
   });
+  const id = await kept.jsonValue();
   await api(ada, 'DELETE', `files/${id}`);
   await ada.page.reload();
   await ada.page.getByText('plan.pdf is no longer kept for this draft').first().waitFor();
@@ -379,6 +380,7 @@ test('an agent gets a picture', async () => {
   await button(ada.page, 'Upload picture').click();
   await (await chooser).setFiles(HILLS);
   await button(ada.page, 'Remove picture').waitFor();
+  await ada.page.locator('[aria-busy="true"]').waitFor({ state: 'detached' }); // the preview has it too
   await accessible(ada.page, 'an agent with a picture');
   await shot(ada.page, '112-files-agent-dark');
   await ada.page.getByRole('button', { name: /^Save/ }).first().click();
