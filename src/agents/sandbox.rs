@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::AgentError;
 use crate::{
-    auth::{Actor, Scope},
+    auth::{self, Actor, Scope},
     db::{Conn, DbError, Json, now},
     ids::{SandboxPolicyId, WorkspaceId},
     time::Timestamp,
@@ -295,7 +295,20 @@ pub async fn create(
         .bind(now())
         .run()
         .await?;
-    get(c, actor.workspace, id).await
+    audited(c, actor, "sandbox_policy.created", id).await
+}
+
+/// Notes what was done to a policy; the policy as it is.
+async fn audited(
+    c: &mut Conn,
+    actor: &Actor,
+    action: &'static str,
+    id: SandboxPolicyId,
+) -> Result<SandboxPolicy, AgentError> {
+    let policy = get(c, actor.workspace, id).await?;
+    let data = serde_json::json!({"name": policy.name});
+    auth::record_audit(c, actor, action, id.to_string(), data).await?;
+    Ok(policy)
 }
 
 /// # Errors
@@ -318,7 +331,7 @@ pub async fn replace(
         .bind(now())
         .run()
         .await?;
-    get(c, actor.workspace, id).await
+    audited(c, actor, "sandbox_policy.changed", id).await
 }
 
 /// # Errors
@@ -338,6 +351,7 @@ pub async fn delete(c: &mut Conn, actor: &Actor, id: SandboxPolicyId) -> Result<
     if users.is_some() {
         return Err(AgentError::SandboxPolicyInUse);
     }
+    audited(c, actor, "sandbox_policy.deleted", id).await?;
     c.q("delete from sandbox_policies where id = $1")
         .bind(id)
         .run()

@@ -43,13 +43,30 @@ pub async fn record(
     Ok(())
 }
 
-/// In the order in which it happened, after `after` or before `before`.
+/// Which entries are meant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    pub actor: Option<UserId>,
+    /// Whole: `member.removed`.
+    pub action: Option<String>,
+}
+
+/// In which order entries are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Oldest,
+    Newest,
+}
+
+/// Entries in that order, after `after` or before `before`.
 ///
 /// # Errors
-/// `NotFound` when that is no entry of this workspace.
+/// `NotFound` when that is no entry of this workspace, `MemberNotFound` for an actor who never was in it.
 pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
+    filter: &Filter,
+    order: Order,
     (after, before): (Option<AuditEntryId>, Option<AuditEntryId>),
     limit: i64,
 ) -> Result<Vec<AuditEntry>, AuthError> {
@@ -61,25 +78,44 @@ pub(super) async fn list(
             .await?
             .ok_or(AuthError::NotFound("entry"))?;
     }
-    let q = if before.is_some() {
+    if let Some(actor) = filter.actor
+        && super::find_member(c, workspace, actor).await?.is_none()
+    {
+        // Who has left is still found.
+        c.q("select actor_id from audit_log where workspace_id = $1 and actor_id = $2 limit 1")
+            .bind(workspace)
+            .bind(actor)
+            .opt::<(UserId,)>()
+            .await?
+            .ok_or_else(|| AuthError::MemberNotFound(actor.to_string()))?;
+    }
+    let (low, high, from_the_end) = match order {
+        Order::Oldest => (after, before, before.is_some()),
+        Order::Newest => (before, after, before.is_none()),
+    };
+    let q = if from_the_end {
         c.q(
             "select id, actor_id, action, target, data, created_at from audit_log \
-             where workspace_id = $1 and id > $2 and id < $3 order by id desc limit $4",
+             where workspace_id = $1 and id > $2 and id < $3 and (actor_id = $5 or $5 is null) and (action = $6 or $6 is null) \
+             order by id desc limit $4",
         )
     } else {
         c.q(
             "select id, actor_id, action, target, data, created_at from audit_log \
-             where workspace_id = $1 and id > $2 and id < $3 order by id limit $4",
+             where workspace_id = $1 and id > $2 and id < $3 and (actor_id = $5 or $5 is null) and (action = $6 or $6 is null) \
+             order by id limit $4",
         )
     };
     let mut rows: Vec<AuditEntry> = q
         .bind(workspace)
-        .bind(after.unwrap_or(AuditEntryId(Uuid::nil())))
-        .bind(before.unwrap_or(AuditEntryId(Uuid::max())))
+        .bind(low.unwrap_or(AuditEntryId(Uuid::nil())))
+        .bind(high.unwrap_or(AuditEntryId(Uuid::max())))
         .bind(limit)
+        .bind(filter.actor)
+        .bind(filter.action.clone())
         .all()
         .await?;
-    if before.is_some() {
+    if from_the_end != (order == Order::Newest) {
         rows.reverse();
     }
     Ok(rows)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Actor, AuthError, Scope, Scopes, hash_token, new_token};
 use crate::{
     db::{Conn, Json, now},
-    ids::ApiKeyId,
+    ids::{ApiKeyId, UserId},
 };
 
 const LIFETIME_S_MAX: i64 = 10 * 365 * 86_400;
@@ -121,23 +121,21 @@ pub(super) async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<
         actor.require_person()?;
     }
     let anyone = actor.scopes.has(Scope::WorkspaceAdmin);
-    let n = c
-        .q("delete from api_keys where workspace_id = $1 and id = $2 and (user_id = $3 or $4)")
+    let owner: Option<(UserId,)> = c
+        .q("delete from api_keys where workspace_id = $1 and id = $2 and (user_id = $3 or $4) returning user_id")
         .bind(actor.workspace)
         .bind(id)
         .bind(actor.user)
         .bind(anyone)
-        .run()
+        .opt()
         .await?;
-    if n == 0 {
-        return Err(AuthError::NotFound("key"));
-    }
+    let (owner,) = owner.ok_or(AuthError::NotFound("key"))?;
     super::record_audit(
         c,
         actor,
         "key.deleted",
         id.to_string(),
-        serde_json::json!({}),
+        serde_json::json!({"user_id": owner}),
     )
     .await?;
     Ok(())

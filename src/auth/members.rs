@@ -230,6 +230,16 @@ pub(super) async fn update(
             .bind(handle.to_owned())
             .run()
             .await?;
+        if user != actor.user {
+            super::record_audit(
+                c,
+                actor,
+                "member.handle_changed",
+                user.to_string(),
+                serde_json::json!({"from": member.handle, "to": handle}),
+            )
+            .await?;
+        }
     }
     announce(c, actor.workspace, user, "member.updated").await
 }

@@ -30,7 +30,9 @@ pub use names::{DisplayName, slugify};
 pub use password::Hasher;
 pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, touch};
 pub use tokens::{hash_token, new_token};
-pub use users::{NewAccount, SignUp, User, any_account, create_account, reset_password, sign_up};
+pub use users::{
+    NewAccount, SignUp, User, any_account, create_account, name_of, reset_password, sign_up,
+};
 pub use workspaces::{
     MyWorkspace, Workspace, add_maker, announce as announce_workspace,
     check_room as check_room_for_workspace, create_workspace, get_workspace,

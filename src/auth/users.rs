@@ -58,6 +58,16 @@ pub(super) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError
         .ok_or(AuthError::NotAuthenticated)
 }
 
+/// `None`: the account was deleted.
+pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthError> {
+    let row: Option<(String,)> = c
+        .q("select name from users where id = $1")
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(row.map(|row| row.0))
+}
+
 /// Id and password hash of the account with that address.
 pub(super) async fn find_password(
     c: &mut Conn,

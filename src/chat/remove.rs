@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     agents::manifest,
-    auth::{Caller, Scope},
+    auth::{self, Caller, Scope},
     db::{Conn, DbError, Json, now},
     files,
     ids::{MessageId, TaskId},
@@ -140,7 +140,24 @@ pub async fn delete_message(
     if message.deleted_at.is_some() {
         return Ok(message);
     }
-    let audience = access.place.audience();
+    if !own {
+        let (target, data) = (
+            id.to_string(),
+            serde_json::json!({"author_id": message.author.id}),
+        );
+        auth::record_audit(c, actor, "message.deleted", target, data).await?;
+    }
+    take_back(c, &message, hub, access.place.audience()).await
+}
+
+/// Turns a message into a tombstone. Tasks that it asked for are cancelled; so is the one that is writing it.
+pub async fn take_back(
+    c: &mut Conn,
+    message: &Message,
+    hub: &Hub,
+    audience: Audience,
+) -> Result<Message, ChatError> {
+    let id = message.id;
     // First the prompts, so that the events of the cancelled tasks do not carry them.
     queue::blank_prompt(c, id).await?;
     for task in queue::active_of_trigger(c, id).await? {
@@ -149,7 +166,7 @@ pub async fn delete_message(
     if let Some(task) = queue::active_of_reply(c, message.thread_id, id).await? {
         queue::cancel(c, task.id, audience).await?;
     }
-    Ok(bury(c, &message, audience).await?)
+    Ok(bury(c, message, audience).await?)
 }
 
 /// Turns a message into a tombstone, takes its text out of everything that was stored, and appends `message.deleted`.

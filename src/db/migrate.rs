@@ -74,6 +74,20 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261120180000_create_files.sql"
         )),
     ),
+    (
+        20_261_120_190_000,
+        "create_usage",
+        Text::Common(include_str!(
+            "../../migrations/20261120190000_create_usage.sql"
+        )),
+    ),
+    (
+        20_261_120_191_000,
+        "widen_indexes",
+        Text::Common(include_str!(
+            "../../migrations/20261120191000_widen_indexes.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

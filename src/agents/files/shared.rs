@@ -8,7 +8,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{Actor, Scope},
+    auth::{self, Actor, Scope},
     db::{Conn, DbError},
     ids::WorkspaceId,
 };
@@ -88,6 +88,7 @@ pub async fn write_shared(
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let owner = (actor.workspace.0, "workspace");
     let written = write_row(c, actor, owner, path, Some(content), expected).await?;
+    audit(c, actor, "file.changed", path).await?;
     written.ok_or_else(|| AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
@@ -101,5 +102,16 @@ pub async fn delete_shared(
 ) -> Result<(), AgentError> {
     actor.require(Scope::WorkspaceAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
-    delete_row(c, actor, actor.workspace.0, path, expected).await
+    delete_row(c, actor, actor.workspace.0, path, expected).await?;
+    audit(c, actor, "file.deleted", path).await
+}
+
+async fn audit(
+    c: &mut Conn,
+    actor: &Actor,
+    action: &'static str,
+    path: &FilePath,
+) -> Result<(), AgentError> {
+    let (target, none) = (path.as_str().to_owned(), serde_json::json!({}));
+    Ok(auth::record_audit(c, actor, action, target, none).await?)
 }

@@ -68,6 +68,8 @@ async fn insert_new(
     let row = get_row(c, actor.workspace, id).await?;
     let agent: Agent = row.clone().into();
     announce(c, "agent.created", &agent, row.access(), None, &mut None).await?;
+    let data = serde_json::json!({"name": agent.summary.name});
+    audit(c, actor, "agent.created", id, data).await?;
     if parts.role == Some(AgentRole::Primary) {
         return point_default_at(c, actor, &row).await;
     }
@@ -209,6 +211,11 @@ async fn apply(
         expected,
     };
     let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
+    if agent.summary.version != row.version {
+        let data =
+            serde_json::json!({"name": agent.summary.name, "version": agent.summary.version});
+        audit(c, actor, "agent.updated", row.id, data).await?;
+    }
     if status != row.status {
         let data = serde_json::json!({"name": agent.summary.name, "status": status});
         audit(c, actor, "agent.status_changed", row.id, data).await?;

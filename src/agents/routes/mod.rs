@@ -17,10 +17,12 @@ use crate::{
 };
 
 mod files;
+mod model_test;
 mod policies;
 mod profiles;
 mod rpc;
 mod task_context;
+mod usage;
 mod versions;
 
 type St = axum::extract::State<State>;
@@ -33,6 +35,8 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(policies::router())
         .merge(task_context::router())
         .merge(rpc::router())
+        .merge(usage::router())
+        .merge(model_test::router())
 }
 
 /// An object with its version as `ETag`.

@@ -17,7 +17,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
-        page::{List, PageQuery},
+        page::{List, PageQuery, parse_id},
     },
     ids::{AuditEntryId, InviteId, UserId, WorkspaceId},
     patch::present,
@@ -288,19 +288,60 @@ async fn accept_invite(
     Ok(Json(accepted))
 }
 
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct AuditQuery {
+    /// Only what this person did.
+    actor_id: Option<String>,
+    /// Only this, such as `member.role_changed`.
+    action: Option<String>,
+    /// `oldest` (the default) or `newest` first.
+    order: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// What comes after the entry with this id in the order asked for.
+    after: Option<String>,
+    /// What comes before it.
+    before: Option<String>,
+}
+
 /// What admins did
-#[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(PageQuery), responses((status = 200, body = List<AuditEntry>)))]
+#[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(AuditQuery), responses((status = 200, body = List<AuditEntry>)))]
 async fn list_audit_log(
     axum::extract::State(state): St,
     actor: Actor,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<AuditQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
     actor.require(Scope::WorkspaceAdmin)?;
-    let page = query.parse::<AuditEntryId>(20)?;
+    let filter = audit::Filter {
+        actor: parse_id(query.actor_id.as_deref(), "actor_id")?,
+        action: query.action.filter(|action| !action.is_empty()),
+    };
+    let order = match query.order.as_deref().unwrap_or_default() {
+        "" | "oldest" => audit::Order::Oldest,
+        "newest" => audit::Order::Newest,
+        other => {
+            return Err(ApiError::invalid(
+                "invalid_query",
+                format!("order is oldest or newest, not `{other}`"),
+                "order",
+            ));
+        }
+    };
+    let page = PageQuery {
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
+    };
+    let page = page.parse::<AuditEntryId>(20)?;
     let mut c = state.db.read().await?;
     let rows = audit::list(
         &mut c,
         actor.workspace,
+        &filter,
+        order,
         (page.after, page.before),
         page.limit + 1,
     )

@@ -244,6 +244,15 @@ pub async fn set_archived(
     if channel.archived_at.is_some() == archived {
         return get_mine(c, caller.user, id).await;
     }
+    if channel.created_by != Some(caller.user) {
+        let action = if archived {
+            "channel.archived"
+        } else {
+            "channel.unarchived"
+        };
+        let data = serde_json::json!({"name": channel.name});
+        auth::record_audit(c, &access.actor, action, id.to_string(), data).await?;
+    }
     c.q("update channels set archived_at = $2 where id = $1")
         .bind(id)
         .bind(archived.then(now))

@@ -172,6 +172,11 @@ pub async fn remove_member(
     if inside.is_none() {
         return Err(not_a_member(user));
     }
+    if user != caller.user && channel.created_by != Some(caller.user) {
+        let data = serde_json::json!({"user_id": user});
+        let action = "channel.member_removed";
+        auth::record_audit(c, &access.actor, action, id.to_string(), data).await?;
+    }
     part(c, access.actor.workspace, id, user).await
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Seat, Task, TaskError, TaskEvent, TaskInput};
+use super::{Seat, Task, TaskError, TaskEvent, TaskInput, usage};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
@@ -148,7 +148,7 @@ pub async fn insert(
     if full.is_none() {
         c.notify(Box::new(Wake));
     }
-    c.q(task_sql!(
+    let task: Option<Task> = c.q(task_sql!(
         "insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, place_id, \
          trigger_message_id, requested_by, retry_of, root_task_id, depth, attempt, counts, holds_place, input, error, queued_at, \
          completed_at) \
@@ -175,7 +175,11 @@ pub async fn insert(
     .bind(at)
     .bind(full.map(|_| at))
     .opt()
-    .await
+    .await?;
+    if let Some(task) = task.as_ref().filter(|_| full.is_some()) {
+        usage::count(c, task).await?;
+    }
+    Ok(task)
 }
 
 /// Appends the task's present state under the number `seq`.

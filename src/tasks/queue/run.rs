@@ -3,7 +3,7 @@
 use crate::time::Timestamp;
 
 use super::{LEASE, Lease, LeaseLost, Stopped, Wake, announce};
-use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage};
+use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage, usage};
 use crate::{
     db::{Conn, DbError, Json, now},
     ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
@@ -84,6 +84,7 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
         .bind(now())
         .one()
         .await?;
+    usage::count(c, &task).await?;
     announce(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
     Ok(task)
@@ -200,6 +201,7 @@ pub async fn cancel(
         .opt()
         .await?;
     if let Some(task) = &task {
+        usage::count(c, task).await?;
         announce(c, task, audience).await?;
         c.notify(Box::new(Stopped {
             workspace: task.workspace_id,
@@ -267,6 +269,7 @@ pub async fn record(
         .bind(now())
         .one()
         .await?;
+    usage::count(c, &task).await?;
     announce(c, &task, lease.audience).await
 }
 
@@ -310,5 +313,12 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         .bind(now())
         .run()
         .await?;
-    Ok(())
+    let ended = usage::Ended {
+        workspace: call.workspace,
+        asked_by: call.requested_by,
+        agent: call.agent.map(|(agent, _)| agent),
+        status: call.status,
+        usage: call.usage.as_ref(),
+    };
+    usage::count_ended(c, &ended).await
 }

@@ -182,7 +182,8 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             let other = w.double(Asker::Member).await.person;
             Call::delete(path.replace("{user_id}", &other.id))
         }
-        ("POST /v1/invites", _) => Call::post(path, json!({})),
+        ("GET /v1/usage", "own") => Call::get("/v1/usage?user_id=me"),
+        ("POST /v1/invites" | "POST /v1/model-test", _) => Call::post(path, json!({})),
         ("GET /v1/invites/{id}", _) => {
             let invite = w.ada.post("/v1/invites", json!({})).await.is(201);
             Call::get(at(&text(&invite, "/token")))

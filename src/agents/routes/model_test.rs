@@ -1,0 +1,117 @@
+//! Whether the model that this server is set up with answers.
+
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    agents::retry::Failure,
+    auth::{Actor, Scope},
+    http::{ApiError, State, extract::Body},
+    model::{ChatRequest, CollectError, Limits, Role, Turn, collect},
+};
+
+/// Of the whole call.
+const WITHIN: Duration = Duration::from_secs(30);
+const REPLY_BYTES_MAX: usize = 1000;
+const MODEL_CHARS_MAX: usize = 200;
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(test_model))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ModelTestForm {
+    /// The model that agents would get by default when absent.
+    model: Option<String>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct ModelTest {
+    ok: bool,
+    /// `builtin`, or the host that was called.
+    provider: String,
+    model: String,
+    latency_ms: u64,
+    /// The beginning of what the model said.
+    reply: Option<String>,
+    error: Option<ModelTestError>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+struct ModelTestError {
+    /// As of a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`.
+    code: String,
+    message: String,
+}
+
+/// Ask the model for one word
+#[utoipa::path(post, path = "/v1/model-test", tag = "admin", request_body = ModelTestForm, responses((status = 200, body = ModelTest)))]
+async fn test_model(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Body(form): Body<ModelTestForm>,
+) -> Result<Json<ModelTest>, ApiError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let model = form.model.as_deref().map(str::trim);
+    if model.is_some_and(|model| {
+        model.is_empty()
+            || model.chars().count() > MODEL_CHARS_MAX
+            || model.chars().any(char::is_control)
+    }) {
+        return Err(ApiError::unprocessable(
+            "invalid_value",
+            format!("model is the name of one, of at most {MODEL_CHARS_MAX} characters"),
+        )
+        .param("model"));
+    }
+    let provider = state.provider.as_ref();
+    let started = Instant::now();
+    let asked = async {
+        let model = match model {
+            Some(model) => model.to_owned(),
+            None => provider.choose_model(None).await,
+        };
+        let request = ChatRequest {
+            model: model.clone(),
+            system: "You are asked whether you can be reached.".to_owned(),
+            turns: vec![Turn::new(Role::User, "Reply with the one word: OK")],
+            ..ChatRequest::default()
+        };
+        let limits = Limits {
+            bytes_max: REPLY_BYTES_MAX,
+            silence_max: WITHIN,
+            time_max: WITHIN,
+        };
+        (model, collect(provider, request, limits).await)
+    };
+    let within = tokio::time::timeout(WITHIN, asked).await;
+    let (model, answer) = within.unwrap_or_else(|_| {
+        let model = model.unwrap_or_default().to_owned();
+        (model, Err(CollectError::Timeout))
+    });
+    let (reply, error) = match answer {
+        Ok(answer) => (Some(answer.text.trim().to_owned()), None),
+        Err(e) => {
+            let message = e.to_string();
+            let failure = match e {
+                CollectError::Model(e) => Failure::Model(e),
+                CollectError::Timeout => Failure::Timeout,
+            };
+            let code = failure.code().text();
+            (None, Some(ModelTestError { code, message }))
+        }
+    };
+    Ok(Json(ModelTest {
+        ok: error.is_none(),
+        provider: provider.name().to_owned(),
+        model,
+        latency_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        reply,
+        error,
+    }))
+}

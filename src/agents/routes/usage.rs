@@ -1,0 +1,157 @@
+//! What agents and models took, over HTTP.
+
+use axum::Json;
+use serde::{Deserialize, Serialize};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::St;
+use crate::{
+    agents::profiles,
+    auth::{self, Actor, Scope},
+    http::{ApiError, State, extract::Query},
+    ids::UserId,
+    tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
+};
+
+pub(super) fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new().routes(routes!(get_usage))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct UsageQuery {
+    /// `YYYY-MM`, in UTC; this month by default.
+    from: Option<String>,
+    /// `YYYY-MM`, this one included; the same as `from` by default, or this month.
+    to: Option<String>,
+    /// `person` (the default), `agent`, `month` or `model`.
+    group_by: Option<String>,
+    /// Only what this person asked for; `me` for one's own, which needs no admin.
+    user_id: Option<String>,
+}
+
+/// What was used by one person or agent, in one month, or of one model.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct Used {
+    /// `user_…`, `agent_…` (or `none`: only a model was asked), `YYYY-MM`, or a model's name (or `none`: the task failed before
+    /// one answered).
+    key: String,
+    /// For people.
+    name: String,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct UsageAnswer {
+    /// Always `list`.
+    object: &'static str,
+    from: String,
+    to: String,
+    group_by: &'static str,
+    /// Months in their order; anything else by what took most tokens, at most 1,000.
+    data: Vec<Used>,
+    /// Everything together.
+    total: Sums,
+}
+
+const NONE: &str = "none";
+
+fn parse_month(text: Option<&str>, param: &'static str) -> Result<Option<Month>, ApiError> {
+    text.filter(|text| !text.is_empty())
+        .map(|text| {
+            Month::parse(text).ok_or_else(|| {
+                ApiError::invalid(
+                    "invalid_month",
+                    format!("`{text}` is no month such as 2026-11"),
+                    param,
+                )
+            })
+        })
+        .transpose()
+}
+
+fn parse_group(text: Option<&str>) -> Result<(GroupBy, &'static str), ApiError> {
+    match text.filter(|text| !text.is_empty()) {
+        None | Some("person") => Ok((GroupBy::Person, "person")),
+        Some("agent") => Ok((GroupBy::Agent, "agent")),
+        Some("month") => Ok((GroupBy::Month, "month")),
+        Some("model") => Ok((GroupBy::Model, "model")),
+        Some(other) => Err(ApiError::invalid(
+            "invalid_query",
+            format!("group_by is person, agent, month or model, not `{other}`"),
+            "group_by",
+        )),
+    }
+}
+
+/// What agents and models took, by person, agent, month or model
+#[utoipa::path(get, path = "/v1/usage", tag = "admin", params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
+async fn get_usage(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Query(query): Query<UsageQuery>,
+) -> Result<Json<UsageAnswer>, ApiError> {
+    let from = parse_month(query.from.as_deref(), "from")?;
+    let to = parse_month(query.to.as_deref(), "to")?;
+    let (by, group_by) = parse_group(query.group_by.as_deref())?;
+    let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
+        None => None,
+        Some("me") => Some(actor.user),
+        Some(id) => Some(id.parse::<UserId>()?),
+    };
+    let is_own = user == Some(actor.user);
+    if is_own && !actor.scopes.has(Scope::WorkspaceAdmin) {
+        actor.require(Scope::ChatRead)?;
+    } else {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
+    let present = Month::present();
+    let from = from.unwrap_or_else(|| to.map_or(present, |to| to.min(present)));
+    let to = to.unwrap_or_else(|| from.max(present));
+    if from > to {
+        return Err(ApiError::invalid(
+            "invalid_month",
+            "`from` is after `to`: exchange them".to_owned(),
+            "from",
+        ));
+    }
+    let filter = Filter { from, to, user };
+    let mut c = state.db.snapshot().await?;
+    if let Some(user) = user
+        && !usage::knows(&mut c, actor.workspace, user).await?
+    {
+        auth::get_member(&mut c, actor.workspace, user).await?;
+    }
+    let rows = usage::list(&mut c, actor.workspace, &filter, by).await?;
+    let total = usage::total(&mut c, actor.workspace, &filter).await?;
+    let mut data = Vec::with_capacity(rows.len());
+    for (key, sums) in rows {
+        let (key, name) = match key {
+            Key::Person(user) => {
+                let name = auth::name_of(&mut c, user).await?;
+                (
+                    user.to_string(),
+                    name.unwrap_or_else(|| "Deleted account".to_owned()),
+                )
+            }
+            Key::Agent(Some(agent)) => (
+                agent.to_string(),
+                profiles::shown_name(&mut c, agent).await?,
+            ),
+            Key::Agent(None) => (NONE.to_owned(), "No agent".to_owned()),
+            Key::Text(text) if text.is_empty() => (NONE.to_owned(), "No model".to_owned()),
+            Key::Text(text) => (text.clone(), text),
+        };
+        data.push(Used { key, name, sums });
+    }
+    Ok(Json(UsageAnswer {
+        object: "list",
+        from: from.text(),
+        to: to.text(),
+        group_by,
+        data,
+        total,
+    }))
+}

@@ -1,0 +1,279 @@
+//! What tasks took, added up by month, person, agent and model while they end.
+
+use uuid::Uuid;
+
+use super::{Task, TokenUsage};
+use crate::{
+    db::{Conn, DbError, now},
+    ids::{AgentId, UserId, WorkspaceId},
+};
+
+/// Rows of an answer at most: those that took most. The total counts all.
+const ROWS_MAX: i64 = 1000;
+
+/// Counts a task that has just ended.
+pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
+    let ended = Ended {
+        workspace: task.workspace_id,
+        asked_by: task.requested_by,
+        agent: task.agent_id,
+        status: &task.status,
+        usage: task.token_usage.as_ref().map(|usage| &usage.0),
+    };
+    count_ended(c, &ended).await
+}
+
+/// What is counted of a task that ends.
+pub struct Ended<'a> {
+    pub workspace: WorkspaceId,
+    pub asked_by: UserId,
+    pub agent: Option<AgentId>,
+    pub status: &'a str,
+    pub usage: Option<&'a TokenUsage>,
+}
+
+/// The same without a whole task.
+pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError> {
+    let usage = ended.usage;
+    c.q(
+        "insert into usage (workspace_id, month, user_id, agent_id, model, tasks, failed, input_tokens, output_tokens, cost_usd) \
+         values ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9) \
+         on conflict (workspace_id, month, user_id, agent_id, model) do update set \
+         tasks = usage.tasks + 1, failed = usage.failed + excluded.failed, \
+         input_tokens = usage.input_tokens + excluded.input_tokens, output_tokens = usage.output_tokens + excluded.output_tokens, \
+         cost_usd = coalesce(usage.cost_usd + excluded.cost_usd, usage.cost_usd, excluded.cost_usd)",
+    )
+    .bind(ended.workspace)
+    .bind(Month::present().text())
+    .bind(ended.asked_by)
+    .bind(ended.agent.map_or(ended.workspace.0, |agent| agent.0))
+    .bind(usage.map_or_else(String::new, |usage| usage.model.clone()))
+    .bind(i64::from(ended.status == "failed"))
+    .bind(usage.map_or(0, |usage| usage.input_tokens))
+    .bind(usage.map_or(0, |usage| usage.output_tokens))
+    .bind(usage.and_then(|usage| usage.cost_usd))
+    .run()
+    .await?;
+    Ok(())
+}
+
+/// A month of the calendar, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Month {
+    year: u16,
+    month: u8,
+}
+
+impl Month {
+    pub fn present() -> Self {
+        Self::parse(&now().to_text()[..7]).unwrap_or(Self {
+            year: 1970,
+            month: 1,
+        })
+    }
+
+    /// `YYYY-MM`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (year, month) = text.split_once('-')?;
+        let digits = |text: &str, n: usize| {
+            text.len() == n && text.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !digits(year, 4) || !digits(month, 2) {
+            return None;
+        }
+        let (year, month) = (year.parse().ok()?, month.parse().ok()?);
+        (1..=12).contains(&month).then_some(Self { year, month })
+    }
+
+    pub fn text(self) -> String {
+        format!("{:04}-{:02}", self.year, self.month)
+    }
+}
+
+/// By what usage is added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupBy {
+    Person,
+    Agent,
+    Month,
+    Model,
+}
+
+/// Which usage is meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter {
+    pub from: Month,
+    pub to: Month,
+    pub user: Option<UserId>,
+}
+
+/// What was used together.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, sqlx::FromRow, serde::Serialize, utoipa::ToSchema,
+)]
+pub struct Sums {
+    /// Tasks that have ended.
+    pub tasks: i64,
+    /// Those of them that failed.
+    pub failed: i64,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    /// US dollars, of the calls whose price is known; null when none is.
+    pub cost_usd: Option<f64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct IdRow {
+    id: Uuid,
+    #[sqlx(flatten)]
+    sums: Sums,
+}
+
+#[derive(sqlx::FromRow)]
+struct TextRow {
+    text: String,
+    #[sqlx(flatten)]
+    sums: Sums,
+}
+
+/// Of what something was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    Person(UserId),
+    /// `None`: only a model was asked.
+    Agent(Option<AgentId>),
+    /// A month, or a model's name; empty where no model was called.
+    Text(String),
+}
+
+macro_rules! sums_sql {
+    ($key:literal, $order:literal) => {
+        concat!(
+            "select ",
+            $key,
+            " cast(sum(tasks) as bigint) as tasks, cast(sum(failed) as bigint) as failed, \
+             cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(output_tokens) as bigint) as output_tokens, \
+             sum(cost_usd) as cost_usd from usage \
+             where workspace_id = $1 and month between $2 and $3 and (user_id = $4 or $4 is null) ",
+            $order
+        )
+    };
+}
+
+/// Sums by key: months in their order, anything else by what took most.
+pub async fn list(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    filter: &Filter,
+    by: GroupBy,
+) -> Result<Vec<(Key, Sums)>, DbError> {
+    let q = match by {
+        GroupBy::Person => c.q(sums_sql!(
+            "user_id as id,",
+            "group by user_id order by sum(input_tokens + output_tokens) desc, sum(tasks) desc, user_id limit $5"
+        )),
+        GroupBy::Agent => c.q(sums_sql!(
+            "agent_id as id,",
+            "group by agent_id order by sum(input_tokens + output_tokens) desc, sum(tasks) desc, agent_id limit $5"
+        )),
+        GroupBy::Month => c.q(sums_sql!(
+            "month as text,",
+            "group by month order by month limit $5"
+        )),
+        GroupBy::Model => c.q(sums_sql!(
+            "model as text,",
+            "group by model order by sum(input_tokens + output_tokens) desc, sum(tasks) desc, model limit $5"
+        )),
+    };
+    let q = q
+        .bind(workspace)
+        .bind(filter.from.text())
+        .bind(filter.to.text())
+        .bind(filter.user)
+        .bind(ROWS_MAX);
+    Ok(match by {
+        GroupBy::Person => {
+            let rows: Vec<IdRow> = q.all().await?;
+            rows.into_iter()
+                .map(|row| (Key::Person(UserId(row.id)), row.sums))
+                .collect()
+        }
+        GroupBy::Agent => {
+            let rows: Vec<IdRow> = q.all().await?;
+            let agent = |id: Uuid| (id != workspace.0).then_some(AgentId(id));
+            rows.into_iter()
+                .map(|row| (Key::Agent(agent(row.id)), row.sums))
+                .collect()
+        }
+        GroupBy::Month | GroupBy::Model => {
+            let rows: Vec<TextRow> = q.all().await?;
+            rows.into_iter()
+                .map(|row| (Key::Text(row.text), row.sums))
+                .collect()
+        }
+    })
+}
+
+/// Everything together.
+pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Result<Sums, DbError> {
+    c.q("select cast(coalesce(sum(tasks), 0) as bigint) as tasks, cast(coalesce(sum(failed), 0) as bigint) as failed, \
+         cast(coalesce(sum(input_tokens), 0) as bigint) as input_tokens, cast(coalesce(sum(output_tokens), 0) as bigint) as output_tokens, \
+         sum(cost_usd) as cost_usd from usage \
+         where workspace_id = $1 and month between $2 and $3 and (user_id = $4 or $4 is null)")
+        .bind(workspace)
+        .bind(filter.from.text())
+        .bind(filter.to.text())
+        .bind(filter.user)
+        .one()
+        .await
+}
+
+/// Whether the person has used anything in the workspace.
+pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
+    let row: Option<(UserId,)> = c
+        .q("select user_id from usage where workspace_id = $1 and user_id = $2 limit 1")
+        .bind(workspace)
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Gives what a person used to somebody else, who stands for them from now on.
+pub async fn reassign(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    from: UserId,
+    to: UserId,
+) -> Result<(), DbError> {
+    c.q("update usage set user_id = $3 where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(from)
+        .bind(to)
+        .run()
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_is_a_year_and_one_of_twelve() {
+        assert_eq!(Month::parse("2026-11").unwrap().text(), "2026-11");
+        assert!(Month::parse("2026-02").unwrap() < Month::parse("2026-11").unwrap());
+        for bad in [
+            "2026-13",
+            "2026-00",
+            "2026-1",
+            "26-11",
+            "2026",
+            "2026-11-01",
+            "+026-11",
+            "",
+        ] {
+            assert_eq!(Month::parse(bad), None, "{bad}");
+        }
+    }
+}

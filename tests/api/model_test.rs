@@ -1,0 +1,86 @@
+//! Asking the model for one word.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Person, team, team_with};
+
+async fn test(who: &Person, form: Value) -> Value {
+    who.post("/v1/model-test", form).await.is(200)
+}
+
+#[tokio::test]
+async fn a_model_that_answers_is_told_with_what_it_said() {
+    let t = team().await;
+    let found = test(&t.ada, json!({})).await;
+    assert_eq!(found["ok"], true, "{found}");
+    assert_eq!(found["reply"], "Fine.");
+    assert!(found["provider"].as_str().unwrap().starts_with("127.0.0.1"));
+    assert!(!found["model"].as_str().unwrap().is_empty());
+    assert!(found["latency_ms"].is_u64() && found["error"].is_null());
+    let named = test(&t.ada, json!({"model": "another-one"})).await;
+    assert_eq!(named["model"], "another-one");
+    let asked = t.model().requests();
+    assert_eq!(asked.len(), 2);
+    assert!(
+        t.ada.get("/v1/tasks").await.ok()["data"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_is_told_with_its_reason_and_no_secret() {
+    let t = team().await;
+    let refusal = r#"{"error":{"message":"Incorrect API key provided: sk-test-key."}}"#;
+    for (answer, code) in [
+        (Answer::status(401, refusal), "auth"),
+        (
+            Answer::status(404, r#"{"error":{"message":"no such model"}}"#),
+            "bad_request",
+        ),
+        (Answer::status(503, "busy"), "model_unavailable"),
+        (Answer::status(429, "slow down"), "rate_limited"),
+        (Answer::text(" "), "bad_response"),
+        (Answer::stream().cut(), "model_unavailable"),
+    ] {
+        t.model().script("asked", [answer]);
+        let found = test(&t.ada, json!({})).await;
+        assert_eq!(
+            (&found["ok"], &found["reply"]),
+            (&json!(false), &Value::Null)
+        );
+        assert_eq!(found["error"]["code"], code, "{found}");
+        assert!(!found["error"]["message"].as_str().unwrap().is_empty());
+        assert!(!found.to_string().contains("sk-test-key"), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_model_the_built_in_responder_answers() {
+    let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
+    let found = test(&t.ada, json!({})).await;
+    assert_eq!(
+        (&found["ok"], &found["provider"]),
+        (&json!(true), &json!("builtin"))
+    );
+}
+
+#[tokio::test]
+async fn only_admins_ask_and_only_for_what_can_be_a_model() {
+    let t = team().await;
+    let viewer = t.app.join(&t.ada, "Vi", "viewer").await;
+    for who in [&t.bo, &viewer] {
+        let reply = who.post("/v1/model-test", json!({})).await;
+        assert_eq!(reply.refused(403), "role_too_low");
+    }
+    let (robot, _) = t.ada.make_key(&["chat:read"]).await;
+    robot.post("/v1/model-test", json!({})).await.refused(403);
+    for bad in ["", " ", "a\nb", &"x".repeat(201)] {
+        let reply = t.ada.post("/v1/model-test", json!({"model": bad})).await;
+        reply.refused(422);
+    }
+    let reply = t.ada.post("/v1/model-test", json!({"key": "sk-1"})).await;
+    reply.refused(400);
+    assert_eq!(t.model().requests().len(), 0);
+}
