@@ -194,7 +194,7 @@ impl Team {
     }
 }
 
-async fn sign_up(host: &str, n: usize, invite: Option<&str>) -> anyhow::Result<Http> {
+pub(crate) async fn sign_up(host: &str, n: usize, invite: Option<&str>) -> anyhow::Result<Http> {
     let mut http = Http::connect(host, "").await?;
     let form = json!({
         "email": format!("member{n}@example.org"), "password": PASSWORD, "name": format!("Member {n}"), "invite": invite,

@@ -13,6 +13,7 @@ mod agents;
 mod ask;
 mod bare;
 mod client;
+mod crowd;
 mod engine;
 mod extract;
 mod fanout;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 /// Name, what it measures.
 const BENCHES: &[&str] = &[
-    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents",
+    "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
 ];
 
 fn main() -> ExitCode {
@@ -77,6 +78,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
                 "reads" => reads::run().await?,
                 "extract" => extract::run(),
                 "agents" => agents::run().await?,
+                "crowd" => crowd::run().await?,
                 _ => resume::run().await?,
             }
         }

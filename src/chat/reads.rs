@@ -38,14 +38,27 @@ pub async fn of_channels(
     user: UserId,
     only: Option<ChannelId>,
 ) -> Result<ByChannel, DbError> {
+    // What came after the channel's mark; a thread's own mark may be later.
     let unread: Vec<(ChannelId, i64)> = c
         .q("select t.channel_id, count(*) from channel_members cm \
-            join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.joined_seq \
+            join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.read_seq \
             left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
             join messages m on m.thread_id = t.id and m.fork_id is null \
               and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
-            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) and t.last_seq > coalesce(r.seq, cm.read_seq) \
+            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) \
               and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by t.channel_id")
+        .bind(user)
+        .bind(only)
+        .all()
+        .await?;
+    // And before it, in threads whose own mark was moved back.
+    let unread_again: Vec<(ChannelId, i64)> = c
+        .q("select cm.channel_id, count(*) from reads r \
+            join channel_members cm on cm.channel_id = r.channel_id and cm.user_id = r.user_id and r.seq < cm.read_seq \
+            join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
+            join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
+            where r.user_id = $1 and (r.channel_id = $2 or $2 is null) \
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
         .bind(user)
         .bind(only)
         .all()
@@ -53,7 +66,7 @@ pub async fn of_channels(
     let mentions: Vec<(ChannelId, i64)> = c
         .q("select cm.channel_id, count(*) from channel_members cm \
             join message_mentions mm on mm.channel_id = cm.channel_id and mm.target_id in (cm.user_id, cm.channel_id) \
-              and mm.seq > cm.joined_seq \
+              and mm.seq > cm.read_seq and mm.seq > cm.joined_seq \
             left join reads r on r.thread_id = mm.thread_id and r.user_id = cm.user_id \
             join messages m on m.id = mm.message_id \
             where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) and mm.seq > coalesce(r.seq, cm.read_seq) \
@@ -62,12 +75,24 @@ pub async fn of_channels(
         .bind(only)
         .all()
         .await?;
+    let mentions_again: Vec<(ChannelId, i64)> = c
+        .q("select cm.channel_id, count(*) from reads r \
+            join channel_members cm on cm.channel_id = r.channel_id and cm.user_id = r.user_id and r.seq < cm.read_seq \
+            join message_mentions mm on mm.thread_id = r.thread_id and mm.target_id in (cm.user_id, cm.channel_id) \
+              and mm.seq > r.seq and mm.seq <= cm.read_seq and mm.seq > cm.joined_seq \
+            join messages m on m.id = mm.message_id \
+            where r.user_id = $1 and (r.channel_id = $2 or $2 is null) \
+              and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
+        .bind(user)
+        .bind(only)
+        .all()
+        .await?;
     let mut counts = ByChannel::new();
-    for (channel, n) in unread {
-        counts.entry(channel).or_default().unread_count = n;
+    for (channel, n) in unread.into_iter().chain(unread_again) {
+        counts.entry(channel).or_default().unread_count += n;
     }
-    for (channel, n) in mentions {
-        counts.entry(channel).or_default().mention_count = n;
+    for (channel, n) in mentions.into_iter().chain(mentions_again) {
+        counts.entry(channel).or_default().mention_count += n;
     }
     Ok(counts)
 }

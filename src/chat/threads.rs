@@ -303,7 +303,7 @@ pub(super) async fn with_details(
         .await?;
     let lasts: Vec<messages::Row> = c
         .q(message_sql!(
-            "join threads t on t.id = m.thread_id and t.last_seq = m.seq and t.root_message_id <> m.id \
+            "join threads t on t.id = m.thread_id and t.last_seq = m.seq and t.root_message_id <> m.id and m.fork_id is null \
              where t.channel_id = $1 and t.last_seq between $2 and $3"
         ))
         .bind(channel)

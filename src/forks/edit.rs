@@ -164,7 +164,7 @@ async fn announce_edit(
 
 /// Drafts with edits that the others were not told of in time, with their workspaces.
 pub async fn unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)>, DbError> {
-    c.q("select id, workspace_id from resolutions where is_announced = FALSE and announced_at <= $1 order by announced_at limit $2")
+    c.q("select id, workspace_id from resolutions where is_announced = false and announced_at <= $1 order by announced_at limit $2")
         .bind(now() - ANNOUNCE_EVERY)
         .bind(ANNOUNCED_AT_ONCE)
         .all()

@@ -135,3 +135,23 @@ async fn an_agents_reply_mentions_nobody() {
     assert_eq!(list(&t.ada.get("/v1/tasks").await.ok(), "/data").len(), 1);
     assert_eq!(t.bo.channel("general").await["mention_count"], 0, "{reply}");
 }
+
+#[tokio::test]
+async fn of_a_flood_of_mentions_in_one_message_the_first_ones_count() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let strangers = |n: usize| {
+        let all: Vec<String> = (0..n).map(|n| format!("@nobody{n}")).collect();
+        all.join(" ")
+    };
+    let near = format!("{} @bo", strangers(150));
+    let posted = t.ada.say(&thread, &near).await;
+    assert_eq!(posted["message"]["mentions"][0]["handle"], "bo");
+    let far = format!("{} @bo and @everyone", strangers(2000));
+    let posted = t.ada.say(&thread, &far).await;
+    let found = list(&posted, "/message/mentions");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["handle"], "everyone", "which takes no looking up");
+    let posted = t.ada.say(&thread, &"@bo ".repeat(5000)).await;
+    assert_eq!(list(&posted, "/message/mentions").len(), 200);
+}

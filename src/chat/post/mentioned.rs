@@ -1,6 +1,6 @@
 //! Whom a text names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -16,6 +16,11 @@ use crate::{
 };
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
+
+/// Mentions of one message; further ones are plain text.
+const MENTIONS_MAX: usize = 200;
+/// Different handles that are looked up for one message: everyone waits while it is stored.
+const LOOKED_UP_MAX: usize = 200;
 
 /// The mentions of a text as they count in a workspace.
 #[derive(Debug, Default)]
@@ -34,23 +39,35 @@ pub(in crate::chat) async fn resolve_mentions(
     text: &Text,
 ) -> Result<Found, ChatError> {
     let mut found = Found::default();
+    let mut known: HashMap<&str, Option<HandleOwner>> = HashMap::new();
     for raw in &text.mentions {
+        if found.mentions.len() == MENTIONS_MAX {
+            break;
+        }
         for handle in &raw.candidates {
             let (kind, id) = if GROUPS.contains(&handle.as_str()) {
                 found.everyone = true;
                 ("group", None)
             } else {
-                match profiles::find_by_handle(c, actor.workspace, handle).await? {
+                let owner = match known.get(handle.as_str()) {
+                    Some(owner) => owner,
+                    None if known.len() == LOOKED_UP_MAX => continue,
+                    None => {
+                        let owner = profiles::find_by_handle(c, actor.workspace, handle).await?;
+                        known.entry(handle).or_insert(owner)
+                    }
+                };
+                match owner {
                     Some(HandleOwner::Person(user)) => {
-                        if !found.people.contains(&user) {
-                            found.people.push(user);
+                        if !found.people.contains(user) {
+                            found.people.push(*user);
                         }
                         ("user", Some(user.to_string()))
                     }
                     Some(HandleOwner::Agent(agent)) if agent.is_for(actor) => {
                         let id = agent.id.to_string();
                         if !found.agents.iter().any(|known| known.id == agent.id) {
-                            found.agents.push(agent);
+                            found.agents.push(agent.clone());
                         }
                         ("agent", Some(id))
                     }

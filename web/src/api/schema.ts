@@ -1066,6 +1066,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/model-test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask the model for one word */
+        post: operations["test_model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1386,6 +1403,23 @@ export interface paths {
         get?: never;
         /** Say how far one has read a thread */
         put: operations["read_thread"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What agents and models took, by person, agent, month or model */
+        get: operations["get_usage"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -2913,6 +2947,26 @@ export interface components {
             /** @description `openvibe` for an agent, else the provider. */
             owned_by: string;
         };
+        ModelTest: {
+            ok: boolean;
+            /** @description `builtin`, or the host that was called. */
+            provider: string;
+            model: string;
+            /** Format: int64 */
+            latency_ms: number;
+            /** @description The beginning of what the model said. */
+            reply?: string | null;
+            error?: components["schemas"]["ModelTestError"] | null;
+        };
+        ModelTestError: {
+            /** @description As of a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`. */
+            code: string;
+            message: string;
+        };
+        ModelTestForm: {
+            /** @description The model that agents would get by default when absent. */
+            model?: string | null;
+        };
         /** @description What may be named as `model`. */
         Models: {
             /** @description Always `list`. */
@@ -3600,6 +3654,28 @@ export interface components {
         };
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
+        /** @description What was used together. */
+        Sums: {
+            /**
+             * Format: int64
+             * @description Tasks that have ended.
+             */
+            tasks: number;
+            /**
+             * Format: int64
+             * @description Those of them that failed.
+             */
+            failed: number;
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: double
+             * @description US dollars, of the calls whose price is known; null when none is.
+             */
+            cost_usd?: number | null;
+        };
         /** @description One source of the system text. */
         SystemPart: {
             /** @description `required`, `base`, `instructions`, `identity`, `files` or `agency`. */
@@ -3854,6 +3930,27 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             /** @description Where its bytes are. */
             url: string;
+        };
+        UsageAnswer: {
+            /** @description Always `list`. */
+            object: string;
+            from: string;
+            to: string;
+            group_by: string;
+            /** @description Months in their order; anything else by what took most tokens, at most 1,000. */
+            data: components["schemas"]["Used"][];
+            /** @description Everything together. */
+            total: components["schemas"]["Sums"];
+        };
+        /** @description What was used by one person or agent, in one month, or of one model. */
+        Used: components["schemas"]["Sums"] & {
+            /**
+             * @description `user_…`, `agent_…` (or `none`: only a model was asked), `YYYY-MM`, or a model's name (or `none`: the task failed before
+             *     one answered).
+             */
+            key: string;
+            /** @description For people. */
+            name: string;
         };
         User: {
             id: components["schemas"]["UserId"];
@@ -6572,11 +6669,17 @@ export interface operations {
     list_audit_log: {
         parameters: {
             query?: {
+                /** @description Only what this person did. */
+                actor_id?: string;
+                /** @description Only this, such as `member.role_changed`. */
+                action?: string;
+                /** @description `oldest` (the default) or `newest` first. */
+                order?: string;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
-                /** @description Only what was made after the object with this id. */
+                /** @description What comes after the entry with this id in the order asked for. */
                 after?: string;
-                /** @description Only what was made before the object with this id. */
+                /** @description What comes before it. */
                 before?: string;
             };
             header?: never;
@@ -12176,6 +12279,120 @@ export interface operations {
             };
         };
     };
+    test_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelTestForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelTest"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It conflicts with what is there */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A value breaks a rule */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_models: {
         parameters: {
             query?: never;
@@ -14642,6 +14859,98 @@ export interface operations {
             };
             /** @description A value breaks a rule */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too many requests: wait as Retry-After says */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Something went wrong here */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server starts, stops, or has no database */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_usage: {
+        parameters: {
+            query?: {
+                /** @description `YYYY-MM`, in UTC; this month by default. */
+                from?: string;
+                /** @description `YYYY-MM`, this one included; the same as `from` by default, or this month. */
+                to?: string;
+                /** @description `person` (the default), `agent`, `month` or `model`. */
+                group_by?: string;
+                /** @description Only what this person asked for; `me` for one's own, which needs no admin. */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageAnswer"];
+                };
+            };
+            /** @description The request is malformed, or no workspace is named */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Role or key do not allow it, or the request comes from another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It does not exist, or one may not see it */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
