@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import {
   accessible,
@@ -11,6 +12,7 @@ import {
   message,
   person,
   PHONE,
+  reply,
   setUp,
   shot,
   startThread,
@@ -276,6 +278,109 @@ test('the name and the address of the workspace, followed by everybody at once',
   await button(ada.page, 'Save').click();
   await ada.page.waitForURL('**/northwind/settings/workspace');
   await bo.page.waitForURL('**/northwind/c/general/**');
+});
+
+test('usage: by person, agent, model and month, as a table with sums and as a file', async () => {
+  for (const p of [ada, bo]) {
+    await p.page.goto('/northwind/c/general');
+    await startThread(p.page, '@vibe what do you say?');
+    await message(p.page, 'two quiet days before the fair').waitFor();
+  }
+  await reply(bo.page, '@vibe refuse this');
+  await bo.page.getByRole('article').filter({ hasText: 'Failed' }).waitFor();
+  await open(ada, 'usage');
+  const line = (p, name) => main(p).getByRole('row').filter({ hasText: name });
+  await line(ada, 'Bo Chen').waitFor();
+  assert.deepEqual((await line(ada, 'Bo Chen').getByRole('cell').allTextContents()).slice(0, 2), ['2', '1']);
+  await look(ada, 'usage');
+  const [file] = await Promise.all([
+    ada.page.waitForEvent('download'),
+    button(ada.page, 'Save as CSV').click(),
+  ]);
+  assert.match(file.suggestedFilename(), /^usage-by-person-\d{4}-\d\d\.csv$/);
+  const csv = await readFile(await file.path(), 'utf8');
+  assert.match(csv, /^Person,Id,Tasks,Failed,Tokens in,Tokens out,Cost in USD\r\n/);
+  assert.match(csv, /\r\nBo Chen,user_\w+,2,1,/);
+  await button(ada.page, 'Agents').click();
+  await line(ada, 'Vibe').waitFor();
+  await button(ada.page, 'Models').click();
+  await line(ada, 'scripted-1').waitFor();
+  await button(ada.page, 'Months').click();
+  await main(ada).getByRole('rowheader').nth(11).waitFor();
+  await look(ada, 'usage-by-month');
+  await ada.page.reload();
+  await main(ada).getByRole('rowheader').nth(11).waitFor();
+  await button(ada.page, 'Agents').click();
+  await button(ada.page, 'Month before').click();
+  await main(ada).getByText('Nothing was used').waitFor();
+  await accessible(ada.page, 'a month without usage');
+  assert.equal(await button(ada.page, 'Save as CSV').isDisabled(), true);
+});
+
+test('who is no admin sees what they used themselves', async () => {
+  await open(bo, 'usage');
+  const vibe = main(bo).getByRole('row').filter({ hasText: 'Vibe' });
+  await vibe.waitFor();
+  assert.deepEqual((await vibe.getByRole('cell').allTextContents()).slice(0, 2), ['2', '1']);
+  assert.equal(await button(bo.page, 'People').count(), 0);
+  await accessible(bo.page, 'one’s own usage');
+});
+
+test('the audit log: newest first, read on, by person and by action', async () => {
+  for (let i = 0; i < 60; i++) {
+    const { id } = await api(ada, 'POST', 'invites', { role: 'viewer' });
+    await api(ada, 'DELETE', `invites/${id}`);
+  }
+  await api(bo, 'POST', 'api-keys', { name: 'Build', scopes: ['chat:read'] });
+  await open(ada, 'audit');
+  const entries = main(ada).getByRole('list', { name: 'Audit log' }).locator('.entry');
+  await entries.first().getByText('made the key “Build”: Read').waitFor();
+  await look(ada, 'audit');
+  for (const n of [60, 110]) {
+    await main(ada)
+      .locator('.scroll')
+      .evaluate((s) => (s.scrollTop = s.scrollHeight));
+    await entries.nth(n).waitFor();
+  }
+  await ada.page.getByLabel('Person').selectOption({ label: 'Bo Chen' });
+  await main(ada).getByText('took back an invite link').first().waitFor({ state: 'detached' });
+  assert.equal(await entries.filter({ hasText: /^You / }).count(), 0);
+  await entries.first().getByText('made the key “Build”').waitFor();
+  await ada.page.getByLabel('Action').selectOption({ label: 'Agent deleted' });
+  await main(ada).getByText('Nothing of that kind happened').waitFor();
+  await accessible(ada.page, 'an audit log without a match');
+  await button(ada.page, 'Show everything').click();
+  await ada.page.getByLabel('Action').selectOption({ label: 'Role changed' });
+  await entries.filter({ hasText: 'changed the role of Bo Chen from admin to member' }).waitFor();
+});
+
+test('the model: which one answers, and what a test says', async () => {
+  await open(ada, 'model');
+  await main(ada).getByText('scripted-1').first().waitFor();
+  await button(ada.page, 'Test the connection').click();
+  const outcome = ada.page.getByRole('region', { name: 'Outcome of the test' });
+  await outcome.getByText('It works').waitFor();
+  await look(ada, 'model');
+});
+
+test('leaving: refused to the last admin, and for others they are gone for everybody at once', async () => {
+  await open(ada, 'data');
+  await button(ada.page, 'Leave the workspace…').click();
+  await button(ada.page, 'Leave').click();
+  await dialog(ada).getByText('make someone else an admin first').waitFor();
+  await accessible(ada.page, 'leaving, refused');
+  await button(ada.page, 'Cancel').click();
+  const dee = await person(browser, server.base);
+  await joinBy(dee.page, await inviteLink(ada.page), { name: 'Dee Okafor', email: 'dee@example.com' });
+  await open(ada, 'members');
+  await main(ada).getByText('@dee-okafor').waitFor();
+  await open(dee, 'data');
+  await button(dee.page, 'Leave the workspace…').click();
+  await button(dee.page, 'Leave').click();
+  await main(ada).getByText('@dee-okafor').waitFor({ state: 'detached' });
+  await dee.page.waitForURL('**/new');
+  assert.deepEqual(dee.errors, []);
+  await dee.close();
 });
 
 test('10,000 members: only those in sight are in the page, and any is found', async () => {

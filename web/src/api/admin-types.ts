@@ -19,3 +19,13 @@ export interface InviteForm {
   max_uses?: number;
   expires_in_s: number;
 }
+export type AuditEntry = Omit<Sent<S['AuditEntry']>, 'data'> & { data: Record<string, unknown> };
+
+export type UsageBy = 'person' | 'agent' | 'model' | 'month';
+export type UsageCount = Sent<S['Sums']>;
+export type UsageRow = UsageCount & Pick<S['Used'], 'key' | 'name'>;
+export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
+  data: UsageRow[];
+  total: UsageCount;
+}
+export type ModelTest = Sent<S['ModelTest']>;

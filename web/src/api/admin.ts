@@ -1,4 +1,13 @@
-import type { ApiKey, InviteForm, KeyForm, NewKey } from './admin-types';
+import type {
+  ApiKey,
+  AuditEntry,
+  InviteForm,
+  KeyForm,
+  ModelTest,
+  NewKey,
+  Usage,
+  UsageBy,
+} from './admin-types';
 import type { Wire } from './api';
 import type { Invite, List, Member, Role, SignInSession, Workspace } from './types';
 
@@ -11,8 +20,8 @@ export class AdminApi {
   constructor(wire: Wire) {
     this.#wire = wire;
   }
-  #send<T>(method: string, path: string, body?: object): Promise<T> {
-    return this.#wire.call<T>(method, `/v1/${path}`, { body });
+  #send<T>(method: string, path: string, body?: object, slow = false): Promise<T> {
+    return this.#wire.call<T>(method, `/v1/${path}`, { body, slow });
   }
   #get<T>(path: string, query: Query = {}): Promise<T> {
     return this.#wire.call<T>('GET', `/v1/${path}`, { query });
@@ -70,5 +79,21 @@ export class AdminApi {
   // the workspace
   updateWorkspace(id: string, body: { name?: string; slug?: string }): Promise<Workspace> {
     return this.#send('PATCH', `workspaces/${id}`, body);
+  }
+  /** Newest first; `after` is the last one of the page above. */
+  audit(of: { actor_id?: string; action?: string; after?: string }): Promise<List<AuditEntry>> {
+    return this.#get('audit-log', { limit: 50, order: 'newest', ...of });
+  }
+  usage(of: { from: string; to: string; group_by: UsageBy; user_id?: 'me' }): Promise<Usage> {
+    return this.#get('usage', of);
+  }
+  /** The model that answers where no agent names another. */
+  async defaultModel(): Promise<{ id: string; provider: string } | null> {
+    const { data } = await this.#get<{ data: { id: string; owned_by: string }[] }>('models');
+    const model = data.find((m) => !m.id.startsWith('agent:'));
+    return model ? { id: model.id, provider: model.owned_by } : null;
+  }
+  testModel(model?: string): Promise<ModelTest> {
+    return this.#send('POST', 'model-test', model ? { model } : {}, true);
   }
 }

@@ -50,7 +50,8 @@ export interface Wire {
       query?: object;
       body?: object;
       headers?: Record<string, string>;
-      parseAs?: 'blob';
+      /** The body as it comes. */
+      parseAs?: 'stream';
       /** It may take longer than other answers. */
       slow?: boolean;
     },

@@ -1,7 +1,7 @@
 /** A router small enough to own: real paths, one reactive `route`, no dependency. */
 const SETTINGS = [
-  ...(['profile', 'password', 'sessions', 'keys'] as const),
-  ...(['workspace', 'members', 'invites', 'agents'] as const),
+  ...(['profile', 'password', 'sessions', 'keys', 'data'] as const),
+  ...(['workspace', 'members', 'invites', 'agents', 'usage', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** What of one agent is shown; `about` is its address without more. */

@@ -18,6 +18,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'password', name: 'Password', load: () => import('./Password.svelte') },
       { key: 'sessions', name: 'Devices', load: () => import('./Devices.svelte') },
       { key: 'keys', name: 'Keys', load: () => import('./Keys.svelte') },
+      { key: 'data', name: 'My data', load: () => import('./MyData.svelte') },
     ],
   },
   {
@@ -27,6 +28,9 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
       { key: 'invites', name: 'Invites', load: () => import('./Invites.svelte'), admin: true },
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
+      { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
+      { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
+      { key: 'model', name: 'Model', load: () => import('./ModelPage.svelte'), admin: true },
     ],
   },
 ];

@@ -1,9 +1,69 @@
 import { expect, test } from 'vitest';
+import type { AuditEntry, ModelTest, Usage, UsageRow } from '../api/admin-types';
 import { ApiError } from '../api/problem';
 import type { Role } from '../api/types';
-import { member } from '../test/make';
+import { AT, member } from '../test/make';
+import { auditWords } from './audit';
+import { AuditList } from './audit-list.svelte';
 import { Loaded } from './loaded.svelte';
+import { outcomeOf } from './model-words';
 import { findMembers, SCOPES } from './roles';
+import { brief, csvOf, money, monthBefore, monthName, nameOf, rowsOf, spanOf } from './usage';
+
+const row = (x: Partial<UsageRow>): UsageRow => ({
+  key: 'user_a',
+  name: 'Ada',
+  tasks: 1,
+  failed: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cost_usd: 0,
+  ...x,
+});
+const usage = (data: UsageRow[], x: Partial<Usage> = {}): Usage => ({
+  from: '2026-11',
+  to: '2026-11',
+  data,
+  total: row({}),
+  ...x,
+});
+
+test('months go back over the turn of a year', () => {
+  expect(monthBefore('2026-01', 1)).toBe('2025-12');
+  expect(monthBefore('2026-11', -2)).toBe('2027-01');
+  expect(monthName('2026-11')).toBe('November 2026');
+  expect(spanOf('person', '2026-11')).toEqual({ from: '2026-11', to: '2026-11' });
+  expect(spanOf('month', '2026-11')).toEqual({ from: '2025-12', to: '2026-11' });
+});
+test('who used most stands first; months stand in their order, quiet ones too', () => {
+  const people = [
+    row({ key: 'a', input_tokens: 5 }),
+    row({ key: 'b', input_tokens: 5, output_tokens: 9 }),
+    row({ key: 'c', input_tokens: 5, tasks: 3 }),
+  ];
+  expect(rowsOf(usage(people), 'person').map((r) => r.key)).toEqual(['b', 'c', 'a']);
+  const months = rowsOf(usage([row({ key: '2026-03', tasks: 4 })], { from: '2025-12' }), 'month');
+  expect(months.map((r) => r.key).slice(0, 4)).toEqual(['2025-12', '2026-01', '2026-02', '2026-03']);
+  expect(months).toHaveLength(12);
+  expect(months[3]).toMatchObject({ tasks: 4 });
+  expect(nameOf(months[0]!, 'month')).toBe('December 2025');
+});
+test('a cost that is not known is a dash, and little is not nothing', () => {
+  expect([null, 0, 0.004, 1234.5].map(money)).toEqual(['—', '$0.00', '< $0.01', '$1,234.50']);
+  expect([0, 9999, 12_345, 2_400_000].map(brief)).toEqual(['0', '9,999', '12.3k', '2.4M']);
+});
+test('the CSV quotes what has to be quoted and holds no formula', () => {
+  const text = csvOf(
+    [row({ name: 'Lind, "Ada"', cost_usd: null }), row({ key: 'x', name: '=1+1' })],
+    'person',
+  );
+  expect(text.split('\r\n')).toEqual([
+    'Person,Id,Tasks,Failed,Tokens in,Tokens out,Cost in USD',
+    '"Lind, ""Ada""",user_a,1,0,0,0,',
+    "'=1+1,x,1,0,0,0,0",
+    '',
+  ]);
+});
 
 test('a member is found by name, handle or address, every word counting', () => {
   const all = [
@@ -23,6 +83,70 @@ test('a key is offered no more than its maker’s role may do', () => {
   expect(of('admin')).toHaveLength(8);
 });
 
+const entry = (x: Partial<AuditEntry>): AuditEntry => ({
+  id: 'audit_1',
+  actor_id: 'user_ada',
+  action: 'x',
+  target: null,
+  data: {},
+  created_at: AT,
+  ...x,
+});
+const names = {
+  person: (id: string) => (id === 'user_bo' ? 'Bo' : 'Someone who left'),
+  agent: () => null,
+  channel: () => '#general',
+};
+test.each([
+  [
+    { action: 'member.role_changed', target: 'user_bo', data: { from: 'member', to: 'admin' } },
+    'changed the role of Bo from member to admin',
+  ],
+  [{ action: 'member.removed', target: 'user_x', data: { name: 'Cy' } }, 'removed Cy'],
+  [{ action: 'member.removed', target: 'user_ada', data: { name: 'Ada' } }, 'left the workspace'],
+  [
+    { action: 'invite.created', data: { role: 'viewer', email: null } },
+    'made an invite link for anyone who has it, as viewer',
+  ],
+  [
+    { action: 'key.created', data: { name: 'CI', scopes: ['chat:read', 'new:scope'] } },
+    'made the key “CI”: Read and new:scope',
+  ],
+  [
+    { action: 'agent.status_changed', target: 'agent_1', data: { name: 'quill', status: 'archived' } },
+    'archived @quill',
+  ],
+  [{ action: 'brand.new', target: 'x_1' }, 'brand.new x_1'],
+  [
+    { action: 'workspace.updated', data: { name: 'North', slug: 'north' } },
+    'changed the workspace: “North” at /north',
+  ],
+])('%o reads well', (x, words) => expect(auditWords(entry(x), names)).toBe(words));
+
+test('of two filters in a row the answer to the second counts, and older entries come after newer ones', async () => {
+  const asked: { after?: string; action?: string }[] = [];
+  const answers: ((ids: string[], more?: boolean) => void)[] = [];
+  const list = new AuditList({
+    audit: (of) => {
+      asked.push(of);
+      return new Promise((done) =>
+        answers.push((ids, more = false) => done({ data: ids.map((id) => entry({ id })), has_more: more })),
+      );
+    },
+  });
+  const first = list.load({ actor: '', action: '' });
+  const second = list.load({ actor: '', action: 'key.created' });
+  answers[1]!(['b', 'a'], true);
+  answers[0]!(['z']);
+  await Promise.all([first, second]);
+  expect(list.entries.map((e) => e.id)).toEqual(['b', 'a']);
+  const more = list.loadMore();
+  answers[2]!(['_']);
+  await more;
+  expect(asked[2]).toEqual({ action: 'key.created', after: 'a' });
+  expect(list.entries.map((e) => e.id)).toEqual(['b', 'a', '_']);
+  expect(list.more).toBe(false);
+});
 test('what is shown stays when it cannot be read again, and the reason is told', async () => {
   let fail = false;
   const loaded = new Loaded(() =>
@@ -38,3 +162,22 @@ test('what is shown stays when it cannot be read again, and the reason is told',
   await loaded.load();
   expect(loaded.problem).toBe('');
 });
+
+const tested = (x: Partial<ModelTest>): ModelTest => ({
+  ok: false,
+  provider: 'openai',
+  model: 'm',
+  latency_ms: 900,
+  reply: null,
+  error: null,
+  ...x,
+});
+test.each([
+  [tested({ ok: true }), 'ok', 'It works'],
+  [tested({ ok: true, provider: 'builtin' }), 'ok', 'The built-in responder works'],
+  [tested({ error: { code: 'auth', message: '' } }), 'bad', 'The provider does not accept the key'],
+  [tested({ ok: true, latency_ms: 14_000 }), 'slow', 'It works, but slowly'],
+  [tested({ error: { code: 'never_seen', message: '' } }), 'bad', 'The model did not answer'],
+  [tested({ error: { code: 'model_unavailable', message: '' } }), 'bad', 'The provider cannot be reached'],
+  [tested({ error: { code: 'timeout', message: '' } }), 'bad', 'The model did not answer in time'],
+])('%o is told as %s', (t, tone, title) => expect(outcomeOf(t)).toMatchObject({ tone, title }));
