@@ -1,10 +1,14 @@
 import type { Scope } from '../api/admin-types';
 import type { Member, Role } from '../api/types';
 
-export const ROLES: Record<Role, { name: string; may: string }> = {
-  admin: { name: 'Admin', may: 'manages people, agents and settings, and does all that members do' },
-  member: { name: 'Member', may: 'reads, writes and asks agents' },
-  viewer: { name: 'Viewer', may: 'reads and searches, nothing else' },
+export const ROLES: Record<Role, { name: string; one: string; may: string }> = {
+  admin: {
+    name: 'Admin',
+    one: 'an admin',
+    may: 'manages people, agents and settings, and does all that members do',
+  },
+  member: { name: 'Member', one: 'a member', may: 'reads, writes and asks agents' },
+  viewer: { name: 'Viewer', one: 'a viewer', may: 'reads and searches, nothing else' },
 };
 
 /** What a key may do, each with a sentence. */
