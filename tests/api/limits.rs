@@ -186,8 +186,14 @@ async fn guesses_from_an_address_are_counted_whatever_the_account() {
     assert!(granted >= 28, "{granted}");
     assert_eq!(refused.refused(429), "too_many_attempts");
     let right = |address| attempt(address, "ada@example.org".to_owned(), "correct horse");
-    right("203.0.113.7").await.refused(429);
     right("203.0.113.8").await.is(200);
+    within("the right password to be refused as well", async {
+        // A second later one more is granted: a slow machine may be that late.
+        while right("203.0.113.7").await.status != 429 {
+            until_limited(send).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
