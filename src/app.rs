@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    io::Write,
     net::SocketAddr,
-    path::Path,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,11 +21,12 @@ use crate::{
     auth::{self, Hasher, Limits},
     chat::search::index,
     config::{Config, Signup},
-    db::{Conn, Db, DbError, Engine, Notice, Place, Unannounced, now},
+    db::{Conn, Db, DbError, Notice, Place, Trouble, Unannounced, now},
     files::{self, Blobs, Tidying},
     forks::{edit, resolver::Resolver},
     http::{State, router, state::Inner},
     ids::WorkspaceId,
+    lock::{self, Guard},
     model,
     realtime::{Close, Envelope, Hub, log},
     responses::{self, Desk},
@@ -51,38 +53,26 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     worker: Worker,
-    /// Held as long as the server runs: the data belongs to this process.
-    _lock: DataLock,
+    files: FileLocks,
+    guard: Option<Guard>,
 }
 
-/// The lock on a data directory; the system lets go of it when the process ends, however it ends.
-struct DataLock(
+/// Locks on files, held as long as the server runs: the data belongs to this process.
+struct FileLocks(
+    #[expect(dead_code, reason = "held, not used")] std::fs::File,
     #[expect(dead_code, reason = "held, not used")] Option<std::fs::File>,
-    #[expect(dead_code, reason = "held, not used")] Option<Conn>,
 );
 
-fn lock_directory(dir: &Path) -> anyhow::Result<std::fs::File> {
-    std::fs::create_dir_all(dir)
-        .with_context(|| format!("the data directory {} cannot be made", dir.display()))?;
-    let path = dir.join("openvibe.lock");
-    let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(&path)
-        .with_context(|| format!("the lock file {} cannot be opened", path.display()))?;
-    if file.try_lock().is_err() {
-        let owner = std::fs::read_to_string(&path).unwrap_or_default();
-        anyhow::bail!(
-            "the data directory {} is in use by another OpenVibe (process {}): stop that one, or set OPENVIBE_DATA_DIR",
-            dir.display(),
-            owner.trim()
-        );
+fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
+    let directory = lock::lock_directory(&config.data_dir)?;
+    let Place::Sqlite(path) = &config.database else {
+        return Ok(FileLocks(directory, None));
+    };
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
     }
-    file.set_len(0)?;
-    write!(file, "{}", std::process::id())?;
-    Ok(file)
+    Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
 }
 
 fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
@@ -115,7 +105,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
                         hub.make_resume(WorkspaceId(*workspace));
                     } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                         queue.stop(stopped.task);
-                        hub.close_stream(stopped.workspace, stopped.task);
+                        hub.drop_stream(stopped.workspace, stopped.task);
                     }
                 }
             }
@@ -145,23 +135,6 @@ async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
     .await
 }
 
-/// On `PostgreSQL` a second process would deliver no events to the first one's sockets, so it must not start.
-async fn lock_database(db: &Db) -> anyhow::Result<Option<Conn>> {
-    if db.engine() == Engine::Sqlite {
-        return Ok(None);
-    }
-    let mut c = db.read().await?;
-    let free: bool = c
-        .q("select pg_try_advisory_lock(7310579, 1)")
-        .value()
-        .await?;
-    anyhow::ensure!(
-        free,
-        "the database is in use by another OpenVibe: stop that one first"
-    );
-    Ok(Some(c))
-}
-
 impl App {
     /// Binds the port, opens the database, and gets everything ready.
     ///
@@ -171,7 +144,7 @@ impl App {
         // Fails only when another part of the process was faster.
         drop(rustls::crypto::ring::default_provider().install_default());
         let metrics = metrics_handle()?;
-        let file = lock_directory(&config.data_dir)?;
+        let files = lock_files(&config)?;
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
         let db = open_database(
@@ -179,15 +152,10 @@ impl App {
             dispatch(Arc::clone(&hub), Arc::clone(&queue)),
         )
         .await?;
-        let lock = DataLock(Some(file), lock_database(&db).await?);
-        index::bring_up_to_date(&db).await?;
-        let tasks_queued_max = config.tasks_queued_max;
-        db.write(Uuid::nil(), async move |c: &mut Conn| {
-            queue::set_queued_max(c, tasks_queued_max).await?;
-            queue::expire_leases(c).await
-        })
-        .await?;
-        let epoch = read_or_make_epoch(&db).await?;
+        let guard = Guard::lock(&db).await?;
+        let epoch = prepare(&db, &config)
+            .await
+            .map_err(|e| in_words(&config.database, "cannot be made ready", e))?;
         let provider = model::from_settings(config.model.clone())?;
 
         let listener = TcpListener::bind(&config.listen).await.with_context(|| {
@@ -274,7 +242,8 @@ impl App {
             listener,
             address,
             worker,
-            _lock: lock,
+            files,
+            guard,
         })
     }
 
@@ -312,7 +281,8 @@ impl App {
             state,
             listener,
             worker,
-            _lock: lock,
+            files,
+            guard,
             ..
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
@@ -320,6 +290,17 @@ impl App {
         tracker.spawn(tidy_forever(state.clone()));
         tracker.spawn(tidy_files_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
+        let is_taken = Arc::new(AtomicBool::new(false));
+        if let Some(guard) = guard {
+            let (db, shutdown) = (state.db.clone(), shutdown.clone());
+            let is_taken = Arc::clone(&is_taken);
+            tracker.spawn(async move {
+                if guard.keep(db, shutdown.clone()).await.is_err() {
+                    is_taken.store(true, Ordering::SeqCst);
+                    shutdown.cancel();
+                }
+            });
+        }
         let router =
             router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
         let stopping = shutdown.clone();
@@ -355,31 +336,55 @@ impl App {
         } else {
             tracing::warn!("some connections did not end in time");
         }
-        // A lock in the database holds one of the connections that closing waits for.
-        drop(lock);
         if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
             .await
             .is_err()
         {
             tracing::warn!("the database did not close in time");
         }
+        drop(files);
+        anyhow::ensure!(
+            !is_taken.load(Ordering::SeqCst),
+            "another OpenVibe took the database while it did not answer: only one can run on it"
+        );
         Ok(())
     }
 }
 
 async fn open_database(place: &Place, listener: crate::db::Listener) -> anyhow::Result<Db> {
-    if let Place::Sqlite(path) = place
-        && let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(dir)
-            .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
-    }
     Db::open(place, listener)
         .await
-        .with_context(|| match place {
-            Place::Sqlite(path) => format!("the database {} cannot be opened", path.display()),
-            Place::Postgres(_) => "the PostgreSQL database cannot be opened".to_owned(),
-        })
+        .map_err(|e| in_words(place, "cannot be opened", e))
+}
+
+/// Why the database is of no use, as a sentence for the operator.
+pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
+    let database = match place {
+        Place::Sqlite(path) => format!("the database {}", path.display()),
+        Place::Postgres(_) => "the PostgreSQL database".to_owned(),
+    };
+    match error.trouble() {
+        // What exactly did not answer is in the error.
+        Some(Trouble::Away | Trouble::Unknown) | None => {
+            anyhow::Error::new(error).context(format!("{database} {what}"))
+        }
+        Some(trouble) => {
+            tracing::debug!(error = %error, "the database {what}");
+            anyhow::anyhow!("{database} {what}: {}", trouble.text())
+        }
+    }
+}
+
+/// Brings the data to where a server can begin; the database's epoch.
+async fn prepare(db: &Db, config: &Config) -> Result<String, DbError> {
+    index::bring_up_to_date(db).await?;
+    let tasks_queued_max = config.tasks_queued_max;
+    db.write(Uuid::nil(), async move |c: &mut Conn| {
+        queue::set_queued_max(c, tasks_queued_max).await?;
+        queue::expire_leases(c).await
+    })
+    .await?;
+    read_or_make_epoch(db).await
 }
 
 fn default_url(address: SocketAddr) -> String {

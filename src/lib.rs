@@ -19,6 +19,7 @@ pub mod files;
 pub mod forks;
 pub mod http;
 pub mod ids;
+pub mod lock;
 pub mod model;
 pub mod patch;
 pub mod rate;

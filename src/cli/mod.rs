@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::agents::AgentsCommand;
 use crate::{
-    app::App,
+    app::{App, in_words},
     auth::{self, Hasher},
     config::{Config, LogFormat},
     db::Db,
@@ -188,7 +188,9 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
             )
         })?;
     }
-    Ok(Db::open(&config.database, std::sync::Arc::new(|_| {})).await?)
+    Db::open(&config.database, std::sync::Arc::new(|_| {}))
+        .await
+        .map_err(|e| in_words(&config.database, "cannot be opened", e))
 }
 
 async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {

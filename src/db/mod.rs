@@ -9,6 +9,7 @@
 mod conn;
 pub mod dialect;
 mod migrate;
+mod trouble;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -22,11 +23,14 @@ use uuid::Uuid;
 
 use crate::time::Timestamp;
 pub use conn::{Bind, Conn, Proof, Q, Record};
+pub use trouble::Trouble;
 use writer::Writers;
 pub use writer::{Notice, Unannounced};
 
 /// Readers of the `SQLite` file beside the one writer.
 const SQLITE_READERS: u32 = 4;
+/// A `SQLite` file up to this size is checked for damage at each start: a second or two.
+const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// `PostgreSQL` connections for reading, beside those of the writers.
 const POSTGRES_READERS: u32 = 12;
 
@@ -44,8 +48,14 @@ pub enum DbError {
     Busy,
     #[error("a write command panicked")]
     Panicked,
+    /// Whether it was, nobody knows.
     #[error("the write could not be committed: {0}")]
     Commit(String),
+    /// Nothing was stored.
+    #[error("the database does not answer: {0}")]
+    Away(String),
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
     #[error("{0}")]
     Start(String),
 }
@@ -112,6 +122,36 @@ fn sqlite_options(path: &std::path::Path) -> SqliteConnectOptions {
         .statement_cache_capacity(400)
 }
 
+/// Looks for damage and for the right to write before anything is written.
+///
+/// Every table is checked but virtual ones, whose check reads all text anew. A file above `CHECKED_BYTES_MAX` is not, because a start
+/// must not take minutes.
+async fn check(pool: &SqlitePool, path: &std::path::Path) -> Result<(), DbError> {
+    let mut c = pool.acquire().await?;
+    for sql in ["begin immediate", "rollback"] {
+        sqlx::query(sql).execute(&mut *c).await?;
+    }
+    if std::fs::metadata(path).is_ok_and(|file| file.len() > CHECKED_BYTES_MAX) {
+        tracing::info!("the database is large and is not checked for damage");
+        return Ok(());
+    }
+    let tables: Vec<String> = sqlx::query_scalar(
+        "select name from sqlite_schema where type = 'table' and rootpage > 0 order by name",
+    )
+    .fetch_all(&mut *c)
+    .await?;
+    for table in tables {
+        let sql = format!("pragma quick_check('{}')", table.replace('\'', "''"));
+        let found: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+            .fetch_all(&mut *c)
+            .await?;
+        if let Some(damage) = found.into_iter().find(|line| line != "ok") {
+            return Err(DbError::Damaged(format!("{table}: {damage}")));
+        }
+    }
+    Ok(())
+}
+
 impl Db {
     /// Opens the database, brings its tables up to date and starts the writers.
     ///
@@ -127,6 +167,7 @@ impl Db {
                     .max_lifetime(None)
                     .connect_with(options)
                     .await?;
+                check(&write, path).await?;
                 migrate::run_sqlite(&write).await?;
                 let read = SqlitePoolOptions::new()
                     .max_connections(SQLITE_READERS)

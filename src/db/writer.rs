@@ -383,25 +383,42 @@ impl Writer {
 
     /// Each job in a transaction of its own, so that one that fails does not touch its neighbours.
     async fn run_each(&self, jobs: Vec<Box<dyn Job>>) {
+        let mut away = None;
         for job in jobs {
-            self.run_one(job).await;
+            if let Some(error) = &away {
+                // Each would wait as long as the first one did, in vain.
+                job.fail(DbError::Away(String::clone(error)));
+                job.answer();
+            } else {
+                away = self.run_one(job).await;
+            }
         }
     }
 
-    async fn run_one(&self, job: Box<dyn Job>) {
+    /// What the database said at last, when it does not answer.
+    async fn run_one(&self, job: Box<dyn Job>) -> Option<String> {
         let mut delay = Duration::from_millis(20);
         for attempt in 1..=TRIES_MAX {
             let outcome = self.try_one(job.as_ref()).await;
             match outcome {
-                Ok(notices) => return self.finish(vec![job], notices),
-                Err(OneFailed::Command) => return job.answer(),
+                Ok(notices) => {
+                    self.finish(vec![job], notices);
+                    return None;
+                }
+                Err(OneFailed::Command) => {
+                    job.answer();
+                    return None;
+                }
                 Err(OneFailed::Unknown(proof, error)) => {
-                    return self.settle(vec![job], proof.as_ref(), Some(error)).await;
+                    self.settle(vec![job], proof.as_ref(), Some(error)).await;
+                    return None;
                 }
                 Err(OneFailed::Retry(error)) if attempt == TRIES_MAX => {
                     tracing::error!(error = %error, "a write failed {TRIES_MAX} times");
+                    let text = error.to_string();
                     job.fail(error);
-                    return job.answer();
+                    job.answer();
+                    return Some(text);
                 }
                 Err(OneFailed::Retry(error)) => {
                     tracing::warn!(error = %error, attempt, "a write is tried again");
@@ -410,6 +427,7 @@ impl Writer {
                 }
             }
         }
+        None
     }
 
     async fn try_one(&self, job: &dyn Job) -> Result<Vec<Notice>, OneFailed> {
@@ -424,7 +442,7 @@ impl Writer {
             let retryable = c.retryable;
             self.roll_back(&mut c).await;
             return Err(if retryable {
-                OneFailed::Retry(DbError::Commit("the database went away".to_owned()))
+                OneFailed::Retry(DbError::Away("it went away".to_owned()))
             } else {
                 OneFailed::Command
             });
@@ -471,7 +489,12 @@ impl Writer {
     async fn is_committed(&self, proof: &Proof) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
         for _ in 0..TRIES_MAX {
-            if let Ok(mut c) = self.acquire().await {
+            // Where the commit still goes on at the other end, this waits for it.
+            if let Ok(mut c) = self.acquire().await
+                && super::dialect::lock_workspace(&mut c, proof.workspace)
+                    .await
+                    .is_ok()
+            {
                 let found = c
                     .q("select seq from events where workspace_id = $1 and seq = $2 and ts = $3")
                     .bind(proof.workspace)

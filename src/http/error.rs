@@ -10,8 +10,14 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    agents::AgentError, auth::AuthError, chat::ChatError, db::DbError, files::FileError,
-    forks::ForkError, model::ModelError, responses::ResponseError,
+    agents::AgentError,
+    auth::AuthError,
+    chat::ChatError,
+    db::{DbError, Trouble},
+    files::FileError,
+    forks::ForkError,
+    model::ModelError,
+    responses::ResponseError,
 };
 
 /// When to try again what the server cannot do now.
@@ -313,14 +319,35 @@ impl From<DbError> for ApiError {
                 Self::unavailable("the server is shutting down: try again in a moment")
             }
             DbError::Busy => Self::overloaded(),
-            DbError::Sql(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)) => {
-                tracing::error!(error = %e, "the database does not answer");
-                Self::unavailable("the database does not answer: try again in a moment")
-            }
             e => {
                 tracing::error!(error = %e, "a request failed");
-                Self::internal()
+                e.trouble()
+                    .map_or_else(Self::internal, |trouble| Self::unavailable(advice(trouble)))
             }
+        }
+    }
+}
+
+/// What people hear who wanted something of a database in trouble.
+fn advice(trouble: Trouble) -> &'static str {
+    match trouble {
+        Trouble::DiskFull => {
+            "the server's disk is full, so nothing was stored: reading goes on; try again when its operator has made space"
+        }
+        Trouble::DiskBroken => {
+            "the server's disk cannot be used, so nothing was stored: its operator has to look after it"
+        }
+        Trouble::ReadOnly => {
+            "the server's database is read-only, so nothing was stored: its operator has to look after it"
+        }
+        Trouble::Damaged => {
+            "the server's database is damaged: its operator has to restore a backup"
+        }
+        Trouble::Busy | Trouble::Away | Trouble::Newer(_) => {
+            "the database does not answer: try again in a moment"
+        }
+        Trouble::Unknown => {
+            "the database went away, and whether this was stored is not known: send it again with the same client_id"
         }
     }
 }
@@ -484,6 +511,9 @@ impl From<FileError> for ApiError {
             }
             E::Io(e) => {
                 tracing::error!(error = %e, "a file could not be stored or read");
+                if e.kind() == std::io::ErrorKind::StorageFull {
+                    return Self::unavailable(advice(Trouble::DiskFull));
+                }
                 Self::unavailable("the file could not be stored or read: try again in a moment")
             }
             E::Auth(e) => e.into(),

@@ -142,8 +142,10 @@ impl Socket {
     }
 }
 
-/// A reply that is being written.
+/// A reply that is being written. Whoever writes it shows the token that it began with: one that was overtaken by another
+/// attempt changes nothing.
 struct Stream {
+    token: Uuid,
     spot: Spot,
     message: MessageId,
     attempt: i64,
@@ -196,6 +198,13 @@ struct Room {
 }
 
 impl Room {
+    /// The stream of a task, if this run of it is the one that writes it.
+    fn stream_of(&mut self, (task, token): (TaskId, Uuid)) -> Option<&mut Stream> {
+        self.streams
+            .get_mut(&task)
+            .filter(|stream| stream.token == token)
+    }
+
     fn apply(&mut self, access: &Access) {
         for changes in self.joining.values_mut() {
             changes.push(access.clone());
@@ -541,12 +550,22 @@ impl Hub {
     pub fn open_stream(
         &self,
         workspace: WorkspaceId,
-        task: TaskId,
+        (task, token): (TaskId, Uuid),
         spot: Spot,
         message: MessageId,
         attempt: i64,
     ) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        let is_overtaken = room
+            .streams
+            .get(&task)
+            .is_some_and(|stream| stream.attempt > attempt);
+        if is_overtaken {
+            return;
+        }
         let stream = Stream {
+            token,
             spot,
             message,
             attempt,
@@ -554,27 +573,29 @@ impl Hub {
             sent_bytes: 0,
             sent_units: 0,
         };
-        lock(&self.room(workspace)).streams.insert(task, stream);
+        room.streams.insert(task, stream);
     }
 
-    pub fn push_stream(&self, workspace: WorkspaceId, task: TaskId, piece: &str) {
-        if let Some(stream) = lock(&self.room(workspace)).streams.get_mut(&task) {
+    pub fn push_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid), piece: &str) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        if let Some(stream) = room.stream_of(run) {
             stream.text.push_str(piece);
         }
     }
 
     /// Sends what was pushed since the last time, as one frame. False when there was nothing.
-    pub fn flush_stream(&self, workspace: WorkspaceId, task: TaskId) -> bool {
+    pub fn flush_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
-        let Some(stream) = room.streams.get_mut(&task) else {
+        let Some(stream) = room.stream_of(run) else {
             return false;
         };
         let fresh = &stream.text[stream.sent_bytes..];
         if fresh.is_empty() {
             return false;
         }
-        let frame = stream.frame(task, stream.sent_units, fresh);
+        let frame = stream.frame(run.0, stream.sent_units, fresh);
         stream.sent_units += fresh.encode_utf16().count();
         stream.sent_bytes = stream.text.len();
         let place = stream.spot.id();
@@ -590,7 +611,17 @@ impl Hub {
             .map(|stream| stream.text.clone())
     }
 
-    pub fn close_stream(&self, workspace: WorkspaceId, task: TaskId) {
+    /// Ends a stream that this run of the task writes.
+    pub fn close_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) {
+        let room = self.room(workspace);
+        let mut room = lock(&room);
+        if room.stream_of(run).is_some() {
+            room.streams.remove(&run.0);
+        }
+    }
+
+    /// Ends the stream of a task, whoever writes it.
+    pub fn drop_stream(&self, workspace: WorkspaceId, task: TaskId) {
         lock(&self.room(workspace)).streams.remove(&task);
     }
 }
@@ -683,13 +714,14 @@ mod tests {
             TaskId::new(),
         );
         let (socket, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
-        hub.open_stream(ws, task, spot, MessageId::new(), 1);
-        hub.push_stream(ws, task, "Grüße 👋");
-        hub.flush_stream(ws, task);
-        hub.push_stream(ws, task, " und");
+        let run = (task, Uuid::now_v7());
+        hub.open_stream(ws, run, spot, MessageId::new(), 1);
+        hub.push_stream(ws, run, "Grüße 👋");
+        hub.flush_stream(ws, run);
+        hub.push_stream(ws, run, " und");
         texts(&mut receive);
         assert!(hub.watch(ws, ChannelId::new(), &socket, spot));
-        hub.flush_stream(ws, task);
+        hub.flush_stream(ws, run);
         let frames: Vec<serde_json::Value> = texts(&mut receive)
             .iter()
             .map(|t| serde_json::from_str(t).unwrap())

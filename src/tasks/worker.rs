@@ -9,14 +9,18 @@ use uuid::Uuid;
 
 use super::{
     Lease, LeaseLost, Queue, Task,
-    queue::{self, LEASE},
+    queue::{self, lease_length},
 };
-use crate::db::{Conn, Db, DbError, now};
+use crate::{
+    db::{Conn, Db, DbError, now},
+    failpoint,
+};
 
 /// A look at the queue without being woken, should a wake-up have been missed.
 const POLL: Duration = Duration::from_secs(1);
-const REAP_EVERY: Duration = Duration::from_secs(3);
-const RENEW_EVERY: Duration = Duration::from_secs(5);
+/// Lost leases are looked for so often in the length of one, and one that is kept is renewed so often.
+const REAPED_IN_A_LEASE: u32 = 5;
+const RENEWED_IN_A_LEASE: u32 = 3;
 
 /// Does the work of one kind of task.
 pub trait Handler: Send + Sync {
@@ -154,7 +158,8 @@ impl Worker {
             return;
         };
         let stop = self.shutdown.child_token();
-        self.queue.running.insert(task.id, stop.clone());
+        self.queue.begin(&lease, stop.clone());
+        failpoint!("worker_claimed");
         let started = std::time::Instant::now();
         let id = task.id;
         // A panic leaves the lease to the reaper, which tries again.
@@ -162,7 +167,7 @@ impl Worker {
             () = handler.run(task, lease, stop.clone()) => {}
             () = self.keep_lease(lease) => stop.cancel(),
         }
-        self.queue.running.remove(&id);
+        self.queue.end(&lease);
         metrics::histogram!("openvibe_task_run_seconds").record(started.elapsed());
         if self.shutdown.is_cancelled() {
             let back = self
@@ -179,15 +184,16 @@ impl Worker {
 
     /// Renews the lease until it is lost.
     async fn keep_lease(&self, lease: Lease) {
-        let mut good_until = tokio::time::Instant::now() + LEASE;
+        let mut good_until = tokio::time::Instant::now() + lease_length();
         loop {
-            tokio::time::sleep(RENEW_EVERY).await;
+            tokio::time::sleep(lease_length() / RENEWED_IN_A_LEASE).await;
+            failpoint!("worker_renew");
             let asked = tokio::time::Instant::now();
             let renewal = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::renew(c, &lease).await
             });
             match tokio::time::timeout_at(good_until, renewal).await {
-                Ok(Ok(())) => good_until = asked + LEASE,
+                Ok(Ok(())) => good_until = asked + lease_length(),
                 Ok(Err(LeaseLost::Gone)) | Err(_) => return,
                 Ok(Err(LeaseLost::Db(e))) => {
                     tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed");
@@ -206,7 +212,7 @@ impl Worker {
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return,
-                () = tokio::time::sleep(REAP_EVERY) => {}
+                () = tokio::time::sleep(lease_length() / REAPED_IN_A_LEASE) => {}
             }
         }
     }
@@ -230,7 +236,8 @@ impl Worker {
         drop(c);
         for (lease, kind) in leases {
             tracing::warn!(task.id = %lease.task, "a task lost its worker");
-            self.queue.stop(lease.task);
+            self.queue.stop_run(&lease);
+            failpoint!("worker_recover");
             let back = self
                 .db
                 .write(lease.workspace.0, async move |c: &mut Conn| {

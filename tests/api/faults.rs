@@ -9,15 +9,19 @@ use crate::support::{
 };
 
 /// Data with a workspace, a thread in #general and the person who made them; nothing runs on it.
-struct Prepared {
-    place: Place,
-    model: ModelServer,
-    ada: Person,
-    thread: String,
+pub struct Prepared {
+    pub place: Place,
+    pub model: ModelServer,
+    pub ada: Person,
+    pub thread: String,
 }
 
-async fn prepared() -> Prepared {
-    let (place, model) = (Place::new().await, ModelServer::start().await);
+pub async fn prepared() -> Prepared {
+    prepared_at(Place::new().await).await
+}
+
+pub async fn prepared_at(place: Place) -> Prepared {
+    let model = ModelServer::start().await;
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
     let workspace = ada
@@ -36,7 +40,7 @@ async fn prepared() -> Prepared {
 }
 
 impl Prepared {
-    async fn start(&self, settings: &[(&str, &str)]) -> (TestProcess, Person) {
+    pub async fn start(&self, settings: &[(&str, &str)]) -> (TestProcess, Person) {
         let server = TestProcess::start(&self.place, &self.model, settings).await;
         let ada = self.ada.at(&server.base);
         (server, ada)
@@ -75,8 +79,14 @@ impl Prepared {
     }
 
     /// What has to hold after a restart, whatever happened before.
-    async fn check(&self, acknowledged: &[String], in_flight: Option<&str>) {
+    pub async fn check(&self, acknowledged: &[String], in_flight: Option<&str>) {
         let (server, ada) = self.start(&[]).await;
+        self.check_at(&ada, acknowledged, in_flight).await;
+        server.kill().await;
+    }
+
+    /// What has to hold on a server that is well again.
+    pub async fn check_at(&self, ada: &Person, acknowledged: &[String], in_flight: Option<&str>) {
         if let Some(client_id) = in_flight {
             let path = format!("/v1/threads/{}/messages", self.thread);
             let again = ada
@@ -140,7 +150,6 @@ impl Prepared {
         );
         let head = number(&ada.get("/v1/snapshot").await.ok(), "/seq");
         assert_eq!(seqs.last(), Some(&head));
-        server.kill().await;
     }
 }
 

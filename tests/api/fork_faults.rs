@@ -8,15 +8,15 @@ use crate::support::{
 };
 
 /// Data with a dive in which something was settled; nothing runs on it.
-struct Prepared {
-    place: Place,
-    model: ModelServer,
-    ada: Person,
+pub struct Prepared {
+    pub place: Place,
+    pub model: ModelServer,
+    pub ada: Person,
     thread: String,
-    fork: String,
+    pub fork: String,
 }
 
-async fn prepared() -> Prepared {
+pub async fn prepared() -> Prepared {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -45,7 +45,7 @@ async fn prepared() -> Prepared {
     }
 }
 
-fn answer() -> Value {
+pub fn answer() -> Value {
     json!({"headline": "Ship on Monday", "conclusion": "Monday was agreed.",
         "key_points": [{"text": "Ada wants Monday", "sources": ["m2"]}, {"text": "It was agreed", "sources": ["m3"]}],
         "action_items": [{"text": "Book the room", "owner": "ada", "due": null, "sources": ["m3"]}],
@@ -53,7 +53,7 @@ fn answer() -> Value {
 }
 
 impl Prepared {
-    async fn start(&self, settings: &[(&str, &str)]) -> (TestProcess, Person) {
+    pub async fn start(&self, settings: &[(&str, &str)]) -> (TestProcess, Person) {
         let server = TestProcess::start(&self.place, &self.model, settings).await;
         let ada = self.ada.at(&server.base);
         (server, ada)
@@ -75,7 +75,7 @@ impl Prepared {
     }
 
     /// Drafts and cards that there are: at most one of each, told of once, and numbers without gaps.
-    async fn check(&self, ada: &Person) -> (Option<Value>, Vec<Value>) {
+    pub async fn check(&self, ada: &Person) -> (Option<Value>, Vec<Value>) {
         let messages = ada.messages(&self.thread).await;
         let cards: Vec<Value> = messages
             .into_iter()

@@ -11,7 +11,7 @@ use std::{
 const LAYERS: &[&[&str]] = &[
     &["ids", "time", "patch", "rate", "failpoint", "model"],
     &["db"],
-    &["config", "realtime/log", "realtime/hub"],
+    &["config", "lock", "realtime/log", "realtime/hub"],
     &["auth", "tasks"],
     &["files"],
     &["agents"],

@@ -209,6 +209,19 @@ async fn hits_are_narrowed_down_by_author_channel_kind_and_what_they_have() {
 }
 
 #[tokio::test]
+async fn a_message_is_found_by_the_names_of_its_files() {
+    let t = team().await;
+    let file = id(&t.ada.upload("Budget Q3.txt", b"words inside").await);
+    let path = format!("/v1/channels/{}/threads", t.general);
+    let form = json!({"content": "have a look", "attachments": [file]});
+    t.ada.post(&path, form).await.is(201);
+    assert_eq!(found(&t.bo, "budget q3").await, ["have a look"]);
+    assert_eq!(found(&t.bo, "look has:file").await, ["have a look"]);
+    assert_eq!(found(&t.bo, "inside").await, Vec::<String>::new());
+    assert_eq!(found(&t.bo, "\"look budget\"").await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn nobody_finds_what_they_may_not_see() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;

@@ -174,6 +174,7 @@ impl Turns {
             error: None,
             waited_ms: 0,
         };
+        failpoint!("turn_call");
         let (stored, held) = (manifest.clone(), *lease);
         let save = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
             queue::hold(c, &held).await?;

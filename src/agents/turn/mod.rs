@@ -27,6 +27,7 @@ use crate::agents::{
 use crate::{
     chat::{messages, post, remove},
     db::{Conn, Db, DbError, now},
+    failpoint,
     ids::TaskId,
     model::{ModelError, Provider},
     realtime::Hub,
@@ -63,7 +64,7 @@ impl Handler for Turns {
         async move {
             let (workspace, id) = (lease.workspace, lease.task);
             let outcome = self.reply(task, lease, stop).await;
-            self.hub.close_stream(workspace, id);
+            self.hub.close_stream(workspace, (id, lease.token));
             match outcome {
                 Ok(()) | Err(Abort::Stopped) => {}
                 Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a turn broke off; it will be tried again"),
@@ -96,7 +97,9 @@ impl Turns {
             let (id, audience) = (task.id, lease.audience);
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::cancel(c, id, audience).await
+                    queue::hold(c, &lease).await?;
+                    queue::cancel(c, id, audience).await?;
+                    Ok::<_, LeaseLost>(())
                 })
                 .await?;
             return Ok(());
@@ -160,6 +163,7 @@ impl Turns {
                 Step::Shrink | Step::Summarise => {
                     let stored = serde_json::to_value(counts).unwrap_or_default();
                     let error = AttemptError::from(&failed.failure);
+                    failpoint!("turn_again");
                     task.attempt = self
                         .db
                         .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -212,6 +216,7 @@ impl Turns {
         let truncated = answer.truncated;
         let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);
         let text = messages::ReplyText::of(text);
+        failpoint!("turn_complete");
         let (retry_of, agent_id, agent_version) = (task.retry_of, agent.agent, agent.version);
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -246,6 +251,7 @@ impl Turns {
                 Ok(())
             })
             .await?;
+        failpoint!("turn_completed");
         if retry_of.is_some()
             && let Err(e) = self.db.scrub().await
         {
@@ -268,6 +274,7 @@ impl Turns {
         let waited_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
         let error = AttemptError::from(&failed.failure);
         let reason = reason.text();
+        failpoint!("turn_wait");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
@@ -285,6 +292,7 @@ impl Turns {
                 Ok::<_, LeaseLost>(())
             })
             .await?;
+        failpoint!("turn_waiting");
         Ok(())
     }
 
@@ -296,7 +304,9 @@ impl Turns {
         text: Option<String>,
         error: Option<AttemptError>,
     ) -> Result<(), LeaseLost> {
-        self.hub.close_stream(lease.workspace, lease.task);
+        self.hub
+            .close_stream(lease.workspace, (lease.task, lease.token));
+        failpoint!("turn_fail");
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
@@ -324,9 +334,11 @@ impl Turns {
                     notice: Some(notice.id),
                 };
                 queue::finish(c, &lease, &end).await?;
-                Ok(())
+                Ok::<_, LeaseLost>(())
             })
-            .await
+            .await?;
+        failpoint!("turn_failed");
+        Ok(())
     }
 }
 

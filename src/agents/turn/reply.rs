@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::agents::{profiles::Resolved, prompt::LabelStripper};
 use crate::{
     chat::{forks, messages, post},
     db::Conn,
-    ids::MessageId,
+    failpoint,
+    ids::{MessageId, TaskId},
     realtime::log,
     tasks::{
         Lease, LeaseLost, Task,
@@ -57,6 +59,11 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Who writes, as the hub knows it.
+    fn run(&self) -> (TaskId, Uuid) {
+        (self.lease.task, self.lease.token)
+    }
+
     /// Takes a piece of the answer; the first text makes the reply's row.
     pub(super) async fn push(&mut self, piece: &str) -> Result<(), Abort> {
         let shown = match &mut self.stripper {
@@ -88,12 +95,14 @@ impl<'a> Reply<'a> {
             return Ok(());
         }
         self.text.push_str(fresh);
-        let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.lease.task);
+        let (hub, workspace, id) = (&self.turns.hub, self.lease.workspace, self.run());
         if self.opened {
             hub.push_stream(workspace, id, fresh);
             self.has_unsent = true;
         } else {
+            failpoint!("turn_open");
             let message = self.open().await?;
+            failpoint!("turn_opened");
             hub.open_stream(
                 workspace,
                 id,
@@ -114,7 +123,7 @@ impl<'a> Reply<'a> {
     pub(super) fn flush(&mut self) {
         self.turns
             .hub
-            .flush_stream(self.lease.workspace, self.lease.task);
+            .flush_stream(self.lease.workspace, self.run());
         self.has_unsent = false;
         self.flush_at = Instant::now() + DELTA_EVERY;
     }
@@ -180,6 +189,7 @@ impl<'a> Reply<'a> {
         self.saved_at = Instant::now();
         let (db, lease, text) = (self.turns.db.clone(), self.lease, self.text.clone());
         self.turns.tracker.spawn(async move {
+            failpoint!("turn_save");
             let saved = db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
                     let task = queue::hold(c, &lease).await?;

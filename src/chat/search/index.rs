@@ -1,7 +1,7 @@
 //! What of a message can be found, written in the transaction of whatever changes the message.
 //!
 //! ```text
-//! title of the thread (of a first message) · = · text · =facts
+//! title of the thread (of a first message) · = · text · = · names of files · = · =facts
 //! ```
 //!
 //! Notices, deleted messages and replies that are still being written have no document. How documents are stored: `dialect::search`.
@@ -108,6 +108,11 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
     // Also keeps a phrase from reaching over from the title into the text.
     push("=");
     push(&text.words);
+    for file in &message.attachments {
+        push("=");
+        push(&folded(&file.name));
+    }
+    push("=");
     if let Some(author) = &message.author.id {
         push(&fact_author(author));
     }

@@ -3,7 +3,7 @@
 use crate::time::Timestamp;
 use uuid::Uuid;
 
-use super::{LEASE, LOST_MAX, Lease, LeaseLost, Wake, announce};
+use super::{LOST_MAX, Lease, LeaseLost, Wake, announce, lease_length};
 use crate::tasks::{Seat, Task};
 use crate::{
     db::{Conn, DbError, Json, now},
@@ -78,7 +78,7 @@ pub async fn claim(
         .bind(due.id)
         .bind(worker)
         .bind(token)
-        .bind(at + LEASE)
+        .bind(at + lease_length())
         .bind(at)
         .opt()
         .await?;

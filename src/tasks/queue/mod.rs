@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Seat, Task, TaskError, TaskEvent, TaskInput, usage};
@@ -19,23 +20,63 @@ use crate::{
 const QUEUED_MAX: &str = "tasks_queued_max";
 const QUEUED_MAX_DEFAULT: i64 = 200;
 /// How long a worker may be silent before its task is given to another (PROTOCOL §5).
-pub const LEASE: Duration = Duration::from_secs(15);
+const LEASE: Duration = Duration::from_secs(15);
 /// A task whose worker was lost so often fails.
 pub const LOST_MAX: i64 = 3;
+
+/// `LEASE`; tests of debug builds shorten it by `OPENVIBE_LEASE_MS`.
+#[cfg(debug_assertions)]
+pub fn lease_length() -> Duration {
+    static LENGTH: std::sync::LazyLock<Duration> = std::sync::LazyLock::new(|| {
+        let ms = std::env::var("OPENVIBE_LEASE_MS").ok();
+        ms.and_then(|ms| ms.parse().ok())
+            .map_or(LEASE, Duration::from_millis)
+    });
+    *LENGTH
+}
+
+#[cfg(not(debug_assertions))]
+pub fn lease_length() -> Duration {
+    LEASE
+}
 
 /// Wakes the worker of this process when something may be due.
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
-    /// How to stop what runs here.
-    pub running: dashmap::DashMap<TaskId, tokio_util::sync::CancellationToken>,
+    /// How to stop what runs here, and under which lease it does.
+    running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
 }
 
 impl Queue {
+    /// A run of a task begins here. One that lost its lease to this one is stopped.
+    pub fn begin(&self, lease: &Lease, stop: CancellationToken) {
+        if let Some((_, lost)) = self.running.insert(lease.task, (lease.token, stop)) {
+            lost.cancel();
+        }
+    }
+
+    /// A run is over; another one of the same task is not touched.
+    pub fn end(&self, lease: &Lease) {
+        self.running
+            .remove_if(&lease.task, |_, (token, _)| *token == lease.token);
+    }
+
     /// Ends the model call of a task that runs in this process.
     pub fn stop(&self, task: TaskId) {
-        if let Some(token) = self.running.get(&task) {
-            token.cancel();
+        if let Some(run) = self.running.get(&task) {
+            run.1.cancel();
+        }
+    }
+
+    /// The same for the run that has this lease only.
+    pub fn stop_run(&self, lease: &Lease) {
+        if let Some(run) = self
+            .running
+            .get(&lease.task)
+            .filter(|run| run.0 == lease.token)
+        {
+            run.1.cancel();
         }
     }
 }

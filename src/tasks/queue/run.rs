@@ -2,7 +2,7 @@
 
 use crate::time::Timestamp;
 
-use super::{LEASE, Lease, LeaseLost, Stopped, Wake, announce};
+use super::{Lease, LeaseLost, Stopped, Wake, announce, lease_length};
 use crate::tasks::{Task, TaskError, TaskInput, TaskOutput, TokenUsage, usage};
 use crate::{
     db::{Conn, DbError, Json, now},
@@ -19,7 +19,7 @@ pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
         .q("update tasks set lease_until = $3 where id = $1 and lease_token = $2 and status = 'running'")
         .bind(lease.task)
         .bind(lease.token)
-        .bind(now() + LEASE)
+        .bind(now() + lease_length())
         .run()
         .await?;
     if n == 1 { Ok(()) } else { Err(LeaseLost::Gone) }

@@ -17,6 +17,8 @@ pub struct Place {
     pub dir: PathBuf,
     /// `None`: the `SQLite` file in the directory.
     pub postgres: Option<String>,
+    /// Whether the database is used for other tests later.
+    is_ours: bool,
 }
 
 /// Whether the suite runs on `PostgreSQL`.
@@ -93,7 +95,20 @@ impl Place {
         } else {
             None
         };
-        Self { dir, postgres }
+        Self {
+            dir,
+            postgres,
+            is_ours: true,
+        }
+    }
+
+    /// With its data in a database that the test looks after.
+    pub async fn on(url: &str) -> Self {
+        let mut place = Self::new().await;
+        LEFT.lock().unwrap().extend(place.postgres.take());
+        place.postgres = Some(url.to_owned());
+        place.is_ours = false;
+        place
     }
 
     /// Runs statements on the database, while no server uses it.
@@ -226,6 +241,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Left behind at worst: the directory's name says whose it was.
         drop(std::fs::remove_dir_all(&self.dir));
-        LEFT.lock().unwrap().extend(self.postgres.take());
+        let left = self.postgres.take().filter(|_| self.is_ours);
+        LEFT.lock().unwrap().extend(left);
     }
 }

@@ -2,6 +2,7 @@
 //! their sockets, and the model server that they are answered from.
 
 mod app;
+mod cluster;
 mod database;
 mod dives;
 mod model_server;
@@ -13,12 +14,13 @@ mod socket;
 use std::time::Duration;
 
 pub use app::{Team, TestApp, team, team_with};
+pub use cluster::Cluster;
 pub use database::Place;
 pub use dives::{Dive, ROOT, drafting};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
-pub use process::{TestProcess, command};
+pub use process::{Hold, TestProcess, command, in_own_mounts, refusal};
 use serde_json::Value;
 pub use socket::Socket;
 

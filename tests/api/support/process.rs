@@ -2,12 +2,64 @@
 
 use std::{
     io::{BufRead, BufReader},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use tokio::sync::oneshot;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+};
 
 use super::{ModelServer, Place, app::settings, within};
+
+/// The command in a view of the file system of its own, which `script` changes before.
+pub fn in_own_mounts(command: &Command, script: &str) -> Command {
+    let mut wrapped = Command::new("unshare");
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    wrapped
+        .arg(if is_root { "-m" } else { "-Urm" })
+        .args(["sh", "-ec", &format!("{script}\nexec \"$0\" \"$@\"")])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))))
+        .current_dir(command.get_current_dir().unwrap());
+    wrapped
+}
+
+/// What a program says that refuses to start: one line, and status 1.
+pub fn refusal(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    said.trim_end().to_owned()
+}
+
+/// A place in the program at which it waits for the test.
+pub struct Hold(TcpListener);
+
+impl Hold {
+    pub async fn new() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// The setting that makes the program wait at `failpoint` (`NAME:N`).
+    pub fn at(&self, failpoint: &str) -> String {
+        format!("{failpoint}:hold={}", self.0.local_addr().unwrap())
+    }
+
+    /// Once the place is reached; the program goes on when this is dropped.
+    pub async fn reached(&self) -> TcpStream {
+        within("a failpoint to be reached", self.0.accept())
+            .await
+            .unwrap()
+            .0
+    }
+}
 
 pub struct TestProcess {
     child: Child,
@@ -30,7 +82,25 @@ pub fn command(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> C
 }
 
 impl TestProcess {
-    /// `FAILPOINT` among the settings makes it die at that place.
+    /// In a view of the file system of its own, which `script` changes before; for what it does to the disk.
+    pub async fn start_on(
+        place: &Place,
+        model: &ModelServer,
+        others: &[(&str, &str)],
+        script: &str,
+    ) -> Self {
+        let command = in_own_mounts(&command(place, model, others), script);
+        let started = Self::spawn(place, command).await;
+        started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
+    }
+
+    /// A path as the process sees it.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        let root = format!("/proc/{}/root", self.child.id());
+        Path::new(&root).join(path.strip_prefix("/").unwrap())
+    }
+
+    /// `FAILPOINT` among the settings makes it die at that place, or wait there: see `src/failpoint.rs`.
     pub async fn start(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> Self {
         let started = Self::try_start(place, model, others).await;
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
@@ -42,11 +112,15 @@ impl TestProcess {
         model: &ModelServer,
         others: &[(&str, &str)],
     ) -> Result<Self, ExitStatus> {
+        Self::spawn(place, command(place, model, others)).await
+    }
+
+    async fn spawn(place: &Place, mut command: Command) -> Result<Self, ExitStatus> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(place.dir.join("stderr.log"));
-        let mut child = command(place, model, others)
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
             .spawn()

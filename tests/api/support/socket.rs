@@ -137,6 +137,14 @@ impl Socket {
         }
     }
 
+    /// The next frame of any kind; `None` once the socket is closed.
+    pub async fn try_next(&mut self) -> Option<Value> {
+        match self.waiting.pop_front() {
+            Some(frame) => Some(frame),
+            None => self.receive().await.ok(),
+        }
+    }
+
     /// The next frame of any kind.
     pub async fn next(&mut self) -> Value {
         if let Some(frame) = self.waiting.pop_front() {

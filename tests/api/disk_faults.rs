@@ -1,0 +1,333 @@
+//! Disks that are full, read-only or damaged, databases of a newer version, and a second process on the data.
+
+use std::{fs::File, io::Write, path::Path};
+
+use serde_json::json;
+
+use crate::{
+    faults::prepared,
+    support::{
+        Answer, Gate, ModelServer, Person, Place, TestProcess, command, id, in_own_mounts, list,
+        number, refusal, sign_up, text,
+    },
+};
+
+fn is_sqlite() -> bool {
+    std::env::var("OPENVIBE_TEST_DATABASE").as_deref() != Ok("postgres")
+}
+
+/// Fills the disk that a directory is on; the file that does it.
+fn fill(dir: &Path) -> std::path::PathBuf {
+    let path = dir.join("filler");
+    let mut file = File::create(&path).unwrap();
+    let mut piece = vec![b'x'; 1 << 16];
+    while !piece.is_empty() {
+        if file.write(&piece).is_err() {
+            piece.truncate(piece.len() / 2);
+        }
+    }
+    path
+}
+
+/// A server whose data is on a small disk of its own.
+struct SmallDisk {
+    place: Place,
+    model: ModelServer,
+    server: TestProcess,
+    ada: Person,
+    thread: String,
+}
+
+impl SmallDisk {
+    async fn start(settings: &[(&str, &str)]) -> Self {
+        let (place, model) = (Place::new().await, ModelServer::start().await);
+        let data = place.dir.join("data");
+        std::fs::create_dir_all(&data).unwrap();
+        let script = format!("mount -t tmpfs -o size=12m tmpfs {}", data.display());
+        let server = TestProcess::start_on(&place, &model, settings, &script).await;
+        let mut ada = sign_up(&server.base, "Ada", None).await;
+        let workspace = ada
+            .post("/v1/workspaces", json!({"name": "Acme"}))
+            .await
+            .is(201);
+        ada.enter(&id(&workspace)).await;
+        let thread = ada.thread(&id(&ada.channel("general").await), "Root").await;
+        Self {
+            place,
+            model,
+            server,
+            ada,
+            thread,
+        }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.server.path(&self.place.dir.join("data"))
+    }
+
+    async fn check(&self, wanted: &[String]) {
+        assert_eq!(self.ada.contents(&self.thread).await, wanted);
+        let seqs: Vec<i64> = self
+            .ada
+            .events()
+            .await
+            .iter()
+            .map(|e| number(e, "/seq"))
+            .collect();
+        assert_eq!(
+            seqs,
+            (1..=i64::try_from(seqs.len()).unwrap()).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_half_stored() {
+    if !is_sqlite() {
+        return;
+    }
+    let d = SmallDisk::start(&[]).await;
+    let filler = fill(&d.data());
+    let path = format!("/v1/threads/{}/messages", d.thread);
+    let (mut wanted, mut refused) = (vec!["Root".to_owned()], 0);
+    for n in 0.. {
+        assert!(n < 2000, "the disk does not get full");
+        let content = format!("{n} {}", "x".repeat(2000));
+        let form = json!({"content": content, "client_id": format!("c{n}")});
+        let reply = d.ada.post(&path, form).await;
+        if reply.status == 201 {
+            wanted.push(content);
+            continue;
+        }
+        let said = text(&reply.json(), "/error/message");
+        assert_eq!(reply.refused(503), "unavailable");
+        assert!(said.contains("disk is full"), "{said}");
+        refused += 1;
+        if refused == 20 {
+            break;
+        }
+    }
+    // What is beside messages is refused as clearly.
+    let workspace = d.ada.post("/v1/workspaces", json!({"name": "More"})).await;
+    assert_eq!(workspace.refused(503), "unavailable");
+    let last = wanted.split_off(wanted.len().saturating_sub(100));
+    assert_eq!(d.ada.contents(&d.thread).await, last);
+    d.ada.get("/v1/snapshot").await.is(200);
+    assert!(
+        !list(&d.ada.get("/v1/search?q=xx&limit=1").await.ok(), "/data").is_empty()
+            || last.len() == 1
+    );
+
+    std::fs::remove_file(filler).unwrap();
+    let form = json!({"content": "There is space again", "client_id": "c-last"});
+    d.ada.post(&path, form).await.is(201);
+    let task = d.ada.ask(&d.thread, "@vibe hi").await;
+    d.ada.completed(&task).await;
+    let mut all = last;
+    all.extend(["There is space again", "@vibe hi", "Fine."].map(str::to_owned));
+    let shown = all.split_off(all.len().saturating_sub(100));
+    d.check(&shown).await;
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_on_a_full_disk_is_written_once_there_is_space() {
+    if !is_sqlite() {
+        return;
+    }
+    let d = SmallDisk::start(&[("LEASE_MS", "2000")]).await;
+    let gate = Gate::new();
+    d.model.script(
+        "vibe",
+        [
+            Answer::stream()
+                .piece("Half")
+                .wait(&gate)
+                .piece(" done")
+                .end(),
+            Answer::text("Whole."),
+            Answer::text("Whole."),
+        ],
+    );
+    let task = d.ada.ask(&d.thread, "@vibe hi").await;
+    d.ada
+        .event_where("the reply to begin", |e| {
+            e["data"]["message"]["state"] == "streaming"
+        })
+        .await;
+    let filler = fill(&d.data());
+    let path = format!("/v1/threads/{}/messages", d.thread);
+    for n in 0.. {
+        assert!(n < 2000, "the disk does not get full");
+        let form = json!({"content": "x".repeat(4000)});
+        if d.ada.post(&path, form).await.status == 503 {
+            break;
+        }
+    }
+    gate.open();
+    // Whatever was tried meanwhile was refused, or there is room for the little that it takes.
+    d.ada
+        .post(&path, json!({"content": "x".repeat(8000)}))
+        .await;
+    std::fs::remove_file(filler).unwrap();
+    d.ada.completed(&task).await;
+    let replies: Vec<String> = d
+        .ada
+        .messages(&d.thread)
+        .await
+        .iter()
+        .filter(|m| m["author"]["type"] == "agent")
+        .map(|m| text(m, "/content"))
+        .collect();
+    assert!(
+        matches!(replies.as_slice(), [one] if ["Half done", "Whole."].contains(&one.as_str())),
+        "{replies:?}"
+    );
+}
+
+/// Data of a server that was ended in order, and the database's bytes.
+async fn ended() -> (crate::faults::Prepared, std::path::PathBuf, Vec<u8>) {
+    let p = prepared().await;
+    let (server, ada) = p.start(&[]).await;
+    for n in 0..50 {
+        ada.tell(&p.thread, &format!("{n} {}", "x".repeat(3000)))
+            .await;
+    }
+    server.terminate();
+    assert!(server.exited().await.success());
+    let file = p.place.dir.join("data/openvibe.db");
+    let bytes = std::fs::read(&file).unwrap();
+    (p, file, bytes)
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_refused_and_left_as_it_is() {
+    if !is_sqlite() {
+        return;
+    }
+    let (p, file, bytes) = ended().await;
+    let garbage = |from: usize, to: usize| {
+        let mut damaged = bytes.clone();
+        damaged[from..to].fill(0xA5);
+        damaged
+    };
+    let middle = bytes.len() / 2;
+    let cut = bytes[..middle].to_vec();
+    for (what, damaged) in [
+        ("the header", garbage(0, 100)),
+        ("the first page", garbage(100, 4096)),
+        ("the middle", garbage(middle, middle + 5 * 4096)),
+        ("all but the beginning", garbage(8192, bytes.len())),
+        ("a file that ends too early", cut),
+        ("another file", b"This is a letter.\n".repeat(500)),
+    ] {
+        std::fs::write(&file, &damaged).unwrap();
+        let said = refusal(command(&p.place, &p.model, &[]));
+        assert!(said.contains("damaged"), "{what}: {said}");
+        assert!(said.contains("openvibe.db"), "{what}: {said}");
+        assert!(std::fs::read(&file).unwrap() == damaged, "{what}");
+    }
+    std::fs::write(&file, &bytes).unwrap();
+    p.check(&[], None).await;
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let p = prepared().await;
+    let (server, _) = p.start(&[]).await;
+    server.terminate();
+    assert!(server.exited().await.success());
+    let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 select 29990101000000, 'later', success, checksum, 0 from _sqlx_migrations limit 1";
+    p.place.run(&[newer]).await;
+    let said = refusal(command(&p.place, &p.model, &[]));
+    assert!(
+        said.contains("newer OpenVibe") && said.contains("29990101000000"),
+        "{said}"
+    );
+    p.place
+        .run(&["delete from _sqlx_migrations where version = 29990101000000"])
+        .await;
+    p.check(&[], None).await;
+}
+
+#[tokio::test]
+async fn a_read_only_database_is_refused() {
+    if !is_sqlite() {
+        return;
+    }
+    let (p, file, bytes) = ended().await;
+    let read_only = |path: &Path| {
+        let path = path.display();
+        format!("mount --bind {path} {path}\nmount -o remount,bind,ro {path}")
+    };
+    let file_only = in_own_mounts(&command(&p.place, &p.model, &[]), &read_only(&file));
+    let said = refusal(file_only);
+    assert!(said.contains("read-only"), "{said}");
+    let directory = file.parent().unwrap();
+    let all = in_own_mounts(&command(&p.place, &p.model, &[]), &read_only(directory));
+    let said = refusal(all);
+    assert!(said.to_lowercase().contains("read-only"), "{said}");
+    let elsewhere = in_own_mounts(
+        &command(
+            &p.place,
+            &p.model,
+            &[
+                ("DATA_DIR", p.place.dir.join("other").to_str().unwrap()),
+                ("DATABASE_URL", &format!("sqlite://{}", file.display())),
+            ],
+        ),
+        &read_only(directory),
+    );
+    let said = refusal(elsewhere);
+    assert!(said.to_lowercase().contains("read-only"), "{said}");
+    assert!(std::fs::read(&file).unwrap() == bytes);
+    p.check(&[], None).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_at_the_start_is_refused() {
+    if !is_sqlite() {
+        return;
+    }
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let data = place.dir.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let script = format!("mount -t tmpfs -o size=64k tmpfs {}", data.display());
+    let said = refusal(in_own_mounts(&command(&place, &model, &[]), &script));
+    assert!(said.contains("disk is full"), "{said}");
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_data_is_refused() {
+    let p = prepared().await;
+    let (_server, ada) = p.start(&[]).await;
+    let said = refusal(command(&p.place, &p.model, &[]));
+    assert!(
+        said.contains("in use by another OpenVibe (process "),
+        "{said}"
+    );
+    assert!(said.contains("OPENVIBE_DATA_DIR"), "{said}");
+
+    let other = p.place.dir.join("other");
+    let other = other.to_str().unwrap();
+    if is_sqlite() {
+        let file = p.place.dir.join("data/openvibe.db");
+        let link = p.place.dir.join("linked.db");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            let url = format!("sqlite://{}", path.display());
+            let settings = [("DATA_DIR", other), ("DATABASE_URL", url.as_str())];
+            let said = refusal(command(&p.place, &p.model, &settings));
+            assert!(
+                said.contains("in use by another OpenVibe (process "),
+                "{said}"
+            );
+            assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
+        }
+    } else {
+        let said = refusal(command(&p.place, &p.model, &[("DATA_DIR", other)]));
+        assert!(said.contains("in use by another OpenVibe"), "{said}");
+    }
+    // The first one has noticed nothing.
+    ada.tell(&p.thread, "still here").await;
+}

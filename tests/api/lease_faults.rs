@@ -1,0 +1,224 @@
+//! A worker that was paused until its lease had run out changes nothing, and holds up nobody.
+
+use serde_json::Value;
+
+use crate::{
+    faults::{Prepared, prepared},
+    fork_faults,
+    support::{Answer, Gate, Hold, Person, drafting, list, text},
+};
+
+/// Long enough for a worker that is not paused, on a busy machine.
+const LEASE_MS: &str = "2000";
+
+/// Statuses of a task as they were told.
+async fn told(ada: &Person, task: &str) -> Vec<String> {
+    let events = ada.events().await;
+    events
+        .iter()
+        .filter(|event| event["data"]["task"]["id"] == task)
+        .map(|event| text(event, "/data/task/status"))
+        .collect()
+}
+
+/// Has a worker wait at a failpoint until another one ended its task, then lets it go on, and looks at what is there.
+async fn overtake(failpoint: &str, answers: Vec<Answer>) {
+    let p = prepared().await;
+    p.model.script("vibe", answers);
+    let hold = Hold::new().await;
+    let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
+    let (server, ada) = p.start(&settings).await;
+    let task = ada.ask(&p.thread, "@vibe hi").await;
+    let held = hold.reached().await;
+    ada.completed(&task).await;
+    let before = ada.messages(&p.thread).await;
+    // The place is free, whatever the paused worker thinks.
+    let second = ada.ask(&p.thread, "@vibe again").await;
+    ada.completed(&second).await;
+    drop(held);
+    server.terminate();
+    assert!(server.exited().await.success(), "{failpoint}");
+    let (server, ada) = p.start(&[]).await;
+    let contents = ada.contents(&p.thread).await;
+    assert_eq!(
+        contents,
+        ["Root", "@vibe hi", "One two three.", "@vibe again", "Fine."],
+        "{failpoint}"
+    );
+    let after = ada.messages(&p.thread).await;
+    assert_eq!(after[..before.len()], before[..], "{failpoint}");
+    let statuses = told(&ada, &task).await;
+    let ended = statuses.iter().filter(|status| *status == "completed");
+    assert_eq!(ended.count(), 1, "{failpoint}: {statuses:?}");
+    assert_eq!(statuses.last().unwrap(), "completed", "{failpoint}");
+    server.kill().await;
+    p.check(&[], None).await;
+}
+
+fn whole() -> Answer {
+    Answer::pieces(&["One ", "two ", "three."])
+}
+
+#[tokio::test]
+async fn a_worker_that_is_paused_around_the_first_words_posts_nothing_twice() {
+    for failpoint in ["worker_claimed:1", "turn_call:1"] {
+        overtake(failpoint, vec![whole()]).await;
+    }
+    for failpoint in ["turn_open:1", "turn_opened:1"] {
+        overtake(failpoint, vec![whole(), whole()]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_paused_at_any_frame_of_the_model_posts_nothing_twice() {
+    for failpoint in [
+        "model_text:1",
+        "model_text:3",
+        "model_usage:1",
+        "model_stop:1",
+    ] {
+        overtake(failpoint, vec![whole(), whole()]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_paused_before_it_ends_its_task_ends_nothing() {
+    overtake("turn_complete:1", vec![whole(), whole()]).await;
+    overtake("turn_fail:1", vec![Answer::status(400, "{}"), whole()]).await;
+    for failpoint in ["turn_wait:1", "turn_waiting:1"] {
+        overtake(failpoint, vec![Answer::status(503, "{}"), whole()]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_paused_while_it_renews_its_lease_is_overtaken() {
+    let gate = Gate::new();
+    overtake(
+        "worker_renew:1",
+        vec![Answer::stream().piece("Half").wait(&gate), whole()],
+    )
+    .await;
+}
+
+/// Has one worker wait at a failpoint while its task is ended all the same, and lets it go on.
+async fn goes_on_late(failpoint: &str, answer: Answer, wanted: &str) {
+    let p: Prepared = prepared().await;
+    p.model.script("vibe", [answer]);
+    let hold = Hold::new().await;
+    let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
+    let (server, ada) = p.start(&settings).await;
+    let task = ada.ask(&p.thread, "@vibe hi").await;
+    let held = hold.reached().await;
+    ada.completed(&task).await;
+    let second = ada.ask(&p.thread, "@vibe again").await;
+    ada.completed(&second).await;
+    drop(held);
+    server.terminate();
+    assert!(server.exited().await.success());
+    let (server, ada) = p.start(&[]).await;
+    assert_eq!(
+        ada.contents(&p.thread).await,
+        ["Root", "@vibe hi", wanted, "@vibe again", "Fine."]
+    );
+    assert_eq!(
+        told(&ada, &task).await,
+        ["queued", "running", "completed"],
+        "{failpoint}"
+    );
+    server.kill().await;
+    p.check(&[], None).await;
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_comes_after_the_end_changes_nothing() {
+    let long = "x".repeat(5000);
+    let answer = Answer::pieces(&[&long, " and the end."]);
+    goes_on_late("turn_save:1", answer, &format!("{long} and the end.")).await;
+    goes_on_late("turn_completed:1", whole(), "One two three.").await;
+}
+
+#[tokio::test]
+async fn a_resolve_that_was_paused_leaves_one_draft() {
+    for failpoint in ["resolve_drafted:1", "resolve_stored:1"] {
+        let p = fork_faults::prepared().await;
+        p.model
+            .script("resolver", vec![drafting(&fork_faults::answer()); 2]);
+        let hold = Hold::new().await;
+        let settings = [("FAILPOINT", &*hold.at(failpoint)), ("LEASE_MS", LEASE_MS)];
+        let (server, ada) = p.start(&settings).await;
+        let task = ada.resolve(&p.fork).await;
+        let held = hold.reached().await;
+        let done = ada.completed(&task).await;
+        drop(held);
+        server.terminate();
+        assert!(server.exited().await.success());
+        let (_server, ada) = p.start(&[]).await;
+        let (draft, cards) = p.check(&ada).await;
+        assert!(cards.is_empty());
+        assert_eq!(
+            done["output"]["resolution_id"],
+            draft.unwrap()["id"],
+            "{failpoint}"
+        );
+        let drafted = ada.events().await;
+        let drafted = drafted.iter().filter(|e| e["type"] == "resolution.drafted");
+        assert_eq!(drafted.count(), 1, "{failpoint}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_paused_at_any_commit_posts_once() {
+    // The first few are those of the start.
+    let rounds: Vec<String> = (1..=14)
+        .flat_map(|n| [format!("before_commit:{n}"), format!("after_commit:{n}")])
+        .collect();
+    for round in rounds.chunks(4) {
+        let round = round.iter().map(async |failpoint| {
+            let p = prepared().await;
+            p.model.script("vibe", vec![whole(); 3]);
+            let failpoint = format!("{failpoint}:pause=1500");
+            let settings = [("FAILPOINT", failpoint.as_str()), ("LEASE_MS", "1000")];
+            let (server, ada) = p.start(&settings).await;
+            let task = ada.ask(&p.thread, "@vibe hi").await;
+            ada.completed(&task).await;
+            let contents = ada.contents(&p.thread).await;
+            assert_eq!(
+                contents,
+                ["Root", "@vibe hi", "One two three."],
+                "{failpoint}"
+            );
+            server.terminate();
+            assert!(server.exited().await.success());
+            p.check(&[], None).await;
+        });
+        futures::future::join_all(round).await;
+    }
+}
+
+#[tokio::test]
+async fn a_paused_worker_holds_up_no_other_place() {
+    let p = prepared().await;
+    let hold = Hold::new().await;
+    let (_server, ada) = p.start(&[("FAILPOINT", &*hold.at("model_text:1"))]).await;
+    let mut socket = ada.socket().await;
+    ada.ask(&p.thread, "@vibe hi").await;
+    let held = hold.reached().await;
+    let general = text(
+        &ada.get(&format!("/v1/threads/{}", p.thread)).await.ok(),
+        "/channel_id",
+    );
+    for n in 0..5 {
+        let other = ada.thread(&general, &format!("Root {n}")).await;
+        let task = ada.ask(&other, "@vibe hi").await;
+        let event = socket
+            .until("another place's answer", |e| {
+                e["data"]["task"]["id"] == task.as_str()
+                    && e["data"]["task"]["status"] == "completed"
+            })
+            .await;
+        assert_eq!(event["type"], "task.status_changed");
+    }
+    let waiting: Vec<Value> = list(&ada.get("/v1/tasks?status=running").await.ok(), "/data");
+    assert_eq!(waiting.len(), 1);
+    drop(held);
+}

@@ -1,0 +1,136 @@
+//! A `PostgreSQL` server of a test's own, to be restarted under the program's feet.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+pub struct Cluster {
+    dir: PathBuf,
+    bin: PathBuf,
+    /// Of a database in it.
+    pub url: String,
+}
+
+/// The newest of the server's programs; Debian keeps them out of the PATH.
+fn programs() -> PathBuf {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .collect();
+    found.sort();
+    found.pop().expect("PostgreSQL's server programs").1
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let dir = std::env::temp_dir().join(format!(
+            "openvibe-cluster-{}-{}",
+            std::process::id(),
+            uuid::Uuid::now_v7().simple()
+        ));
+        std::fs::create_dir_all(&dir).unwrap();
+        let cluster = Self {
+            url: format!(
+                "postgres://openvibe@localhost/postgres?host={}",
+                dir.display()
+            ),
+            bin: programs(),
+            dir,
+        };
+        if is_root() {
+            let given = Command::new("chown")
+                .arg("postgres")
+                .arg(&cluster.dir)
+                .status();
+            assert!(given.unwrap().success());
+        }
+        cluster.run("initdb", &["-U", "openvibe", "-A", "trust", "-E", "UTF8"]);
+        cluster.ctl("start", &[]);
+        cluster
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let program = self.bin.join(program);
+        let mut command = if is_root() {
+            // PostgreSQL refuses to run as root.
+            let mut command = Command::new("setpriv");
+            command
+                .args([
+                    "--reuid",
+                    "postgres",
+                    "--regid",
+                    "postgres",
+                    "--clear-groups",
+                ])
+                .arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("said.log"))
+            .unwrap();
+        let status = command
+            .arg("-D")
+            .arg(self.dir.join("data"))
+            .args(arguments)
+            .current_dir(&self.dir)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .status();
+        let said = || std::fs::read_to_string(self.dir.join("said.log")).unwrap_or_default();
+        assert!(status.unwrap().success(), "{}", said());
+    }
+
+    fn ctl(&self, act: &str, arguments: &[&str]) {
+        let options = format!(
+            "-c listen_addresses= -c unix_socket_directories={}",
+            self.dir.display()
+        );
+        let log = self.dir.join("server.log");
+        let mut all = vec!["-w", "-o", &options, "-l", path(&log)];
+        all.extend(arguments);
+        all.push(act);
+        self.run("pg_ctl", &all);
+    }
+
+    /// As after a crash: nothing is ended in order. Returns when the server answers again.
+    pub fn crash_and_restart(&self) {
+        self.ctl("restart", &["-m", "immediate"]);
+    }
+
+    pub fn crash(&self) {
+        self.run("pg_ctl", &["-w", "-m", "immediate", "stop"]);
+    }
+
+    pub fn go_on(&self) {
+        self.ctl("start", &[]);
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::fs::exists(self.dir.join("data/postmaster.pid")).unwrap_or(false) {
+            self.run("pg_ctl", &["-m", "immediate", "stop"]);
+        }
+        // Left behind at worst: the directory's name says whose it was.
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
