@@ -148,11 +148,13 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     let app = App::build(config).await?;
+    // Before anyone can know that the server runs, and end it.
+    let stop = stop_signal()?;
     if let Some(link) = app.setup_link().await? {
         say(&format!("set-up link: {link}"));
     }
     announce(&app, say);
-    app.run(stop_signal()).await
+    app.run(stop).await
 }
 
 /// Says where the server is.
@@ -164,19 +166,17 @@ fn announce(app: &App, mut say: impl FnMut(&str)) {
     }
 }
 
-async fn stop_signal() {
-    let mut terminate =
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(signal) => signal,
-            Err(e) => {
-                tracing::error!(error = %e, "SIGTERM cannot be waited for");
-                return std::future::pending().await;
-            }
-        };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// From here on SIGTERM and SIGINT end nothing at once; the future is done when one of them came.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 async fn open(config: &Config) -> anyhow::Result<Db> {

@@ -253,6 +253,7 @@ impl Db {
             Pool::Lite(pool) => pool.close().await,
             Pool::Pg(pool) => pool.close().await,
         }
+        self.writers.close_connection().await;
     }
 }
 

@@ -112,11 +112,15 @@ pub(super) struct Writers {
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
     closing: tokio_util::sync::CancellationToken,
     engine: Engine,
+    /// That of the one writer of `SQLite`.
+    pool: Option<SqlitePool>,
 }
 
 impl Writers {
     pub(super) fn sqlite(pool: SqlitePool, listener: &Listener) -> Result<Self, DbError> {
-        Self::start(vec![Source::Lite(pool)], Engine::Sqlite, listener)
+        let mut writers = Self::start(vec![Source::Lite(pool.clone())], Engine::Sqlite, listener)?;
+        writers.pool = Some(pool);
+        Ok(writers)
     }
 
     pub(super) async fn postgres(url: &str, listener: &Listener) -> Result<Self, DbError> {
@@ -159,6 +163,7 @@ impl Writers {
             threads: std::sync::Mutex::new(threads),
             closing,
             engine,
+            pool: None,
         })
     }
 
@@ -216,6 +221,16 @@ impl Writers {
             }
         });
         drop(joined.await);
+    }
+}
+
+impl Writers {
+    /// Closes the connection of `SQLite`'s writer, after all others: the last one puts the log into the file and removes it, which
+    /// one that only reads cannot.
+    pub(super) async fn close_connection(&self) {
+        if let Some(pool) = &self.pool {
+            pool.close().await;
+        }
     }
 }
 

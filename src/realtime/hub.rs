@@ -731,4 +731,21 @@ mod tests {
         assert_eq!(frames[1]["text"], " und");
         assert_eq!(frames[1]["offset"], "Grüße 👋".encode_utf16().count());
     }
+    #[test]
+    fn a_run_that_was_overtaken_changes_nothing_of_the_stream() {
+        let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());
+        let spot = Spot::Thread(ThreadId::new());
+        let (old, new) = ((task, Uuid::now_v7()), (task, Uuid::now_v7()));
+        hub.open_stream(ws, old, spot, MessageId::new(), 1);
+        hub.push_stream(ws, old, "Half");
+        hub.open_stream(ws, new, spot, MessageId::new(), 2);
+        hub.push_stream(ws, new, "Whole");
+        hub.open_stream(ws, old, spot, MessageId::new(), 1);
+        hub.push_stream(ws, old, " and more");
+        assert!(!hub.flush_stream(ws, old));
+        hub.close_stream(ws, old);
+        assert_eq!(hub.stream_text(ws, task).as_deref(), Some("Whole"));
+        hub.close_stream(ws, new);
+        assert_eq!(hub.stream_text(ws, task), None);
+    }
 }

@@ -38,13 +38,14 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     config.database = Place::Sqlite(dir.join(DATABASE));
     config.model = ModelSettings::default();
     let app = App::build(config).await?;
+    let stop = stop_signal()?;
     let stopping = tokio_util::sync::CancellationToken::new();
     let stopped = stopping.clone();
     let (address, setup_link) = (app.address(), app.setup_link().await?);
     let lines = listening_lines(&app);
     let serving = app.run(async move {
         tokio::select! {
-            () = stop_signal() => {}
+            () = stop => {}
             () = stopped.cancelled() => {}
         }
     });

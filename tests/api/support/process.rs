@@ -31,8 +31,18 @@ pub fn in_own_mounts(command: &Command, script: &str) -> Command {
 }
 
 /// What a program says that refuses to start: one line, and status 1.
-pub fn refusal(mut command: Command) -> String {
-    let output = command.output().unwrap();
+pub fn refusal(command: Command) -> String {
+    // One that starts after all is ended.
+    let program = command.get_program().to_owned();
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg("60")
+        .arg(program)
+        .args(command.get_args())
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))))
+        .current_dir(command.get_current_dir().unwrap());
+    let output = bounded.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
