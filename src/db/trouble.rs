@@ -61,7 +61,7 @@ fn of_sqlite(code: i32) -> Option<Trouble> {
     }
 }
 
-/// SQLSTATEs (PostgreSQL's documentation, appendix A).
+/// SQLSTATEs (`PostgreSQL`'s documentation, appendix A).
 fn of_postgres(state: &str) -> Option<Trouble> {
     match state {
         "53100" => Some(Trouble::DiskFull),
