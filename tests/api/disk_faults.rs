@@ -223,7 +223,7 @@ async fn a_damaged_database_is_refused_and_left_as_it_is() {
         ("another file", b"This is a letter.\n".repeat(500)),
     ] {
         std::fs::write(&file, &damaged).unwrap();
-        let said = refusal(command(&p.place, &p.model, &[]));
+        let said = refusal(&command(&p.place, &p.model, &[]));
         assert!(said.contains("damaged"), "{what}: {said}");
         assert!(said.contains("openvibe.db"), "{what}: {said}");
         assert!(std::fs::read(&file).unwrap() == damaged, "{what}");
@@ -241,7 +241,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) \
                  select 29990101000000, 'later', success, checksum, 0 from _sqlx_migrations limit 1";
     p.place.run(&[newer]).await;
-    let said = refusal(command(&p.place, &p.model, &[]));
+    let said = refusal(&command(&p.place, &p.model, &[]));
     assert!(
         said.contains("newer OpenVibe") && said.contains("29990101000000"),
         "{said}"
@@ -263,11 +263,11 @@ async fn a_read_only_database_is_refused() {
         format!("mount --bind {path} {path}\nmount -o remount,bind,ro {path}")
     };
     let file_only = in_own_mounts(&command(&p.place, &p.model, &[]), &read_only(&file));
-    let said = refusal(file_only);
+    let said = refusal(&file_only);
     assert!(said.contains("read-only"), "{said}");
     let directory = file.parent().unwrap();
     let all = in_own_mounts(&command(&p.place, &p.model, &[]), &read_only(directory));
-    let said = refusal(all);
+    let said = refusal(&all);
     assert!(said.to_lowercase().contains("read-only"), "{said}");
     let elsewhere = in_own_mounts(
         &command(
@@ -280,7 +280,7 @@ async fn a_read_only_database_is_refused() {
         ),
         &read_only(directory),
     );
-    let said = refusal(elsewhere);
+    let said = refusal(&elsewhere);
     assert!(said.to_lowercase().contains("read-only"), "{said}");
     assert!(std::fs::read(&file).unwrap() == bytes);
     p.check(&[], None).await;
@@ -295,7 +295,7 @@ async fn a_full_disk_at_the_start_is_refused() {
     let data = place.dir.join("data");
     std::fs::create_dir_all(&data).unwrap();
     let script = format!("mount -t tmpfs -o size=64k tmpfs {}", data.display());
-    let said = refusal(in_own_mounts(&command(&place, &model, &[]), &script));
+    let said = refusal(&in_own_mounts(&command(&place, &model, &[]), &script));
     assert!(said.contains("disk is full"), "{said}");
 }
 
@@ -303,7 +303,7 @@ async fn a_full_disk_at_the_start_is_refused() {
 async fn a_second_process_on_the_same_data_is_refused() {
     let p = prepared().await;
     let (_server, ada) = p.start(&[]).await;
-    let said = refusal(command(&p.place, &p.model, &[]));
+    let said = refusal(&command(&p.place, &p.model, &[]));
     assert!(
         said.contains("in use by another OpenVibe (process "),
         "{said}"
@@ -319,7 +319,7 @@ async fn a_second_process_on_the_same_data_is_refused() {
         for path in [&file, &link] {
             let url = format!("sqlite://{}", path.display());
             let settings = [("DATA_DIR", other), ("DATABASE_URL", url.as_str())];
-            let said = refusal(command(&p.place, &p.model, &settings));
+            let said = refusal(&command(&p.place, &p.model, &settings));
             assert!(
                 said.contains("in use by another OpenVibe (process "),
                 "{said}"
@@ -327,7 +327,7 @@ async fn a_second_process_on_the_same_data_is_refused() {
             assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
         }
     } else {
-        let said = refusal(command(&p.place, &p.model, &[("DATA_DIR", other)]));
+        let said = refusal(&command(&p.place, &p.model, &[("DATA_DIR", other)]));
         assert!(said.contains("in use by another OpenVibe"), "{said}");
     }
     // The first one has noticed nothing.

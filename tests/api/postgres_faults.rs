@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     faults::{Prepared, prepared_at},
@@ -55,9 +55,10 @@ async fn postgres_restarted_under_load_loses_and_doubles_nothing() {
     let (server, ada) = p.start(&settings).await;
     let mut socket = ada.socket().await;
     let (done, mut count) = watch::channel(0_usize);
-    let clients = (0..CLIENTS).map(|client| {
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
         let (ada, thread, done) = (ada.clone(), p.thread.clone(), done.clone());
-        tokio::spawn(async move {
+        clients.spawn(async move {
             let mut acknowledged = Vec::new();
             for n in 0..MESSAGES {
                 let client_id = format!("{client}-{n}");
@@ -70,17 +71,16 @@ async fn postgres_restarted_under_load_loses_and_doubles_nothing() {
                 done.send_modify(|n| *n += 1);
             }
             acknowledged
-        })
-    });
-    let clients: Vec<_> = clients.collect();
+        });
+    }
     for part in 1..=3 {
         let enough = CLIENTS * MESSAGES * part / 4;
         count.wait_for(|n| *n >= enough).await.unwrap();
         with(&cluster, Cluster::crash_and_restart).await;
     }
     let mut acknowledged = Vec::new();
-    for client in clients {
-        acknowledged.extend(client.await.unwrap());
+    while let Some(client) = clients.join_next().await {
+        acknowledged.extend(client.unwrap());
     }
     assert_eq!(acknowledged.len(), CLIENTS * MESSAGES);
     p.check_at(&ada, &acknowledged, None).await;
@@ -151,7 +151,7 @@ async fn after_a_restart_of_postgres_the_database_is_locked_again() {
     }
     let other = p.place.dir.join("other");
     let second = command(&p.place, &p.model, &[("DATA_DIR", other.to_str().unwrap())]);
-    let said = refusal(second);
+    let said = refusal(&second);
     assert!(said.contains("in use by another OpenVibe"), "{said}");
     assert_eq!(send(&ada, &p.thread, "a", "still here").await, 201);
 }

@@ -31,7 +31,7 @@ pub fn in_own_mounts(command: &Command, script: &str) -> Command {
 }
 
 /// What a program says that refuses to start: one line, and status 1.
-pub fn refusal(command: Command) -> String {
+pub fn refusal(command: &Command) -> String {
     // One that starts after all is ended.
     let program = command.get_program().to_owned();
     let mut bounded = Command::new("timeout");
