@@ -28,6 +28,7 @@ use crate::{
     ids::WorkspaceId,
     lock::{self, Guard},
     model,
+    personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, log},
     responses::{self, Desk},
     tasks::{
@@ -301,6 +302,7 @@ impl App {
                 }
             });
         }
+        tracker.spawn(personal::finish_begun(Eraser::from(&state)));
         let router =
             router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
         let stopping = shutdown.clone();

@@ -22,6 +22,7 @@ pub mod ids;
 pub mod lock;
 pub mod model;
 pub mod patch;
+pub mod personal;
 pub mod rate;
 pub mod realtime;
 pub mod responses;

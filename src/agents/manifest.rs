@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    prompt::{Prompt, Source},
+    prompt::{Author, Prompt, Source},
     retry::Failure,
 };
 use crate::{
@@ -191,5 +191,46 @@ pub async fn blank_message(
             .run()
             .await?;
     }
+    Ok(())
+}
+
+/// Takes a person's name out of what a task's model was sent; `alias` takes the place of their id.
+pub async fn forget_person(
+    c: &mut Conn,
+    task: TaskId,
+    (user, alias): (UserId, UserId),
+    nobody: &str,
+) -> Result<(), DbError> {
+    let Some((mut manifest, _)) = find(c, task).await? else {
+        return Ok(());
+    };
+    let asked = manifest.asked_by.id == user;
+    if asked {
+        manifest.asked_by.id = alias;
+        nobody.clone_into(&mut manifest.asked_by.name);
+    }
+    for part in &mut manifest.prompt.parts {
+        match &mut part.source {
+            Source::Message {
+                author: Author::Human { id, name },
+                ..
+            }
+            | Source::Trigger {
+                author: Author::Human { id, name },
+                ..
+            } if *id == user => {
+                *id = alias;
+                nobody.clone_into(name);
+                DELETED.clone_into(&mut part.text);
+            }
+            Source::Requester if asked => DELETED.clone_into(&mut part.text),
+            _ => {}
+        }
+    }
+    c.q("update task_contexts set manifest = $2 where task_id = $1")
+        .bind(task)
+        .bind(Json(manifest))
+        .run()
+        .await?;
     Ok(())
 }

@@ -30,10 +30,22 @@ pub async fn record(
     target: String,
     data: serde_json::Value,
 ) -> Result<(), DbError> {
+    let by = (actor.workspace, actor.user);
+    record_of(c, by, action, target, data).await
+}
+
+/// The same where nobody acts any more: what an admin began is finished.
+pub async fn record_of(
+    c: &mut Conn,
+    (workspace, user): (WorkspaceId, UserId),
+    action: &'static str,
+    target: String,
+    data: serde_json::Value,
+) -> Result<(), DbError> {
     c.q("insert into audit_log (id, workspace_id, actor_id, action, target, data, created_at) values ($1, $2, $3, $4, $5, $6, $7)")
         .bind(AuditEntryId::new())
-        .bind(actor.workspace)
-        .bind(actor.user)
+        .bind(workspace)
+        .bind(user)
         .bind(action)
         .bind(target)
         .bind(Json(data))

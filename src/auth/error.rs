@@ -59,6 +59,8 @@ pub enum AuthError {
     MemberNotFound(String),
     #[error("the last admin cannot leave or change role: make someone else an admin first")]
     LastAdmin,
+    #[error("this is not their handle: write it exactly, to be sure that you mean this person")]
+    HandleMismatch,
     #[error("the {0} does not exist")]
     NotFound(&'static str),
     #[error("the password could not be hashed")]

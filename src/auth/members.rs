@@ -179,6 +179,19 @@ async fn is_last_admin(
     Ok(other.is_none())
 }
 
+/// # Errors
+/// `LastAdmin`.
+pub async fn check_not_last_admin(
+    c: &mut Conn,
+    member: &Member,
+    workspace: WorkspaceId,
+) -> Result<(), AuthError> {
+    if member.role == Role::Admin && is_last_admin(c, workspace, member.user_id).await? {
+        return Err(AuthError::LastAdmin);
+    }
+    Ok(())
+}
+
 /// Changes role or handle. Admins may do both to anyone; a person may change their own handle.
 ///
 /// # Errors
@@ -257,20 +270,8 @@ pub(super) async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<
     } else {
         actor.require(super::Scope::WorkspaceAdmin)?;
     }
-    if member.role == Role::Admin && is_last_admin(c, actor.workspace, user).await? {
-        return Err(AuthError::LastAdmin);
-    }
-    c.q("delete from channel_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)")
-        .bind(actor.workspace)
-        .bind(user)
-        .run()
-        .await?;
-    handles::release(c, actor.workspace, user.0).await?;
-    c.q("delete from members where workspace_id = $1 and user_id = $2")
-        .bind(actor.workspace)
-        .bind(user)
-        .run()
-        .await?;
+    check_not_last_admin(c, &member, actor.workspace).await?;
+    expel(c, actor.workspace, &member, &member).await?;
     super::record_audit(
         c,
         actor,
@@ -278,15 +279,37 @@ pub(super) async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<
         user.to_string(),
         serde_json::json!({"name": member.name}),
     )
-    .await?;
-    let seq = log::reserve(c, actor.workspace, 1).await?;
+    .await
+    .map_err(Into::into)
+}
+
+/// Takes a member out, with their keys and channel memberships; `shown` is what the others are told of them.
+pub async fn expel(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    member: &Member,
+    shown: &Member,
+) -> Result<(), AuthError> {
+    let user = member.user_id;
+    c.q("delete from channel_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    handles::release(c, workspace, user.0).await?;
+    c.q("delete from members where workspace_id = $1 and user_id = $2")
+        .bind(workspace)
+        .bind(user)
+        .run()
+        .await?;
+    let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,
         "member.removed",
         Audience::Workspace,
-        &MemberEvent { member: &member },
+        &MemberEvent { member: shown },
     )?
     .changing(Access::Expelled { user });
-    log::append(c, actor.workspace, event).await?;
+    log::append(c, workspace, event).await?;
     Ok(())
 }

@@ -20,12 +20,14 @@ mod users;
 mod workspaces;
 
 pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes};
-pub use audit::{AuditEntry, record as record_audit};
+pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use invites::Invite;
 pub use keys::ApiKey;
 pub use limits::{Doing, Limits, SocketPlace};
-pub use members::{Member, MemberEvent, find_member, get_member, list_members};
+pub use members::{
+    Member, MemberEvent, check_not_last_admin, expel, find_member, get_member, list_members,
+};
 pub use names::{DisplayName, slugify};
 pub use password::Hasher;
 pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, touch};

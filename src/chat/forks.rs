@@ -408,6 +408,41 @@ fn blank_result(frame: &mut serde_json::Value, id: &str) {
     }
 }
 
+/// Takes the title and the description that its maker gave out of a dive, and exchanges the maker. Appends `fork.updated`.
+pub async fn forget_person(
+    c: &mut Conn,
+    id: ForkId,
+    alias: UserId,
+    audience: Audience,
+) -> Result<(), ChatError> {
+    let before = get_fork(c, id).await?;
+    let (title_from,): (Option<MessageId>,) = c
+        .q("select title_from from forks where id = $1")
+        .bind(id)
+        .one()
+        .await?;
+    // A title that was taken from a message goes with the message.
+    let title = match title_from {
+        Some(_) => before.title.clone(),
+        None => TITLE_WITHOUT_TEXT.to_owned(),
+    };
+    c.q("update forks set title = $2, description = null, created_by = $3 where id = $1")
+        .bind(id)
+        .bind(title.clone())
+        .bind(alias)
+        .run()
+        .await?;
+    if title != before.title {
+        let (fork, titles) = (id.to_string(), [before.title]);
+        log::blank_message(c, before.workspace_id, before.message_id, |frame| {
+            blank_titles(frame, &fork, &titles);
+        })
+        .await?;
+    }
+    announce_update(c, id, audience).await?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::title_of;

@@ -573,3 +573,71 @@ pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Res
         .await?;
     Ok(())
 }
+
+/// Takes every reaction of a person off a message. Appends `reaction.removed` for each.
+pub async fn forget_reactions(
+    c: &mut Conn,
+    message: &Message,
+    user: UserId,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let mut reactions = message.reactions.clone();
+    let gone: Vec<String> = reactions
+        .iter()
+        .filter(|reaction| reaction.user_ids.contains(&user))
+        .map(|reaction| reaction.emoji.clone())
+        .collect();
+    for emoji in &gone {
+        for reaction in reactions.iter_mut().filter(|r| r.emoji == *emoji) {
+            reaction.user_ids.retain(|by| *by != user);
+        }
+        reactions.retain(|reaction| !reaction.user_ids.is_empty());
+        c.q("update messages set reactions = $2 where id = $1")
+            .bind(message.id)
+            .bind(Json(reactions.clone()))
+            .run()
+            .await?;
+        let seq = log::reserve(c, message.workspace_id, 1).await?;
+        let data = ReactionData {
+            message_id: message.id,
+            emoji,
+            user_id: user,
+            reactions: &reactions,
+        };
+        let event = NewEvent::new(seq, "reaction.removed", audience, &data)?
+            .in_place(message.thread_id, message.fork_id);
+        log::append(c, message.workspace_id, event).await?;
+    }
+    Ok(())
+}
+
+/// Puts another text in the place of a message's, also in the log: nobody is to read the old one. Appends `message.updated`.
+pub async fn rewrite(
+    c: &mut Conn,
+    message: &Message,
+    content: String,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let content_plain = plain::to_plain(&content);
+    c.q("update messages set content = $2, content_plain = $3 where id = $1")
+        .bind(message.id)
+        .bind(content.clone())
+        .bind(content_plain.clone())
+        .run()
+        .await?;
+    log::blank_message(c, message.workspace_id, message.id, |frame| {
+        let Some(shown) = frame.pointer_mut("/data/message") else {
+            return;
+        };
+        shown["content"] = content.as_str().into();
+        shown["content_plain"] = content_plain.as_str().into();
+    })
+    .await?;
+    super::search::index::renew_stored(c, message.id).await?;
+    let message = Message {
+        content,
+        content_plain,
+        ..message.clone()
+    };
+    announce_update(c, &message, audience).await
+}

@@ -19,7 +19,7 @@ use crate::{
     auth::Caller,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
-    realtime::{NewEvent, hub::Spot, log},
+    realtime::{Audience, NewEvent, hub::Spot, log},
     tasks::{Task, queue},
 };
 
@@ -351,6 +351,39 @@ pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyT
     let thread = get_thread(c, id).await?;
     let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
+}
+
+/// Takes a person out of a thread: the name among its participants, and the title if they began it. Appends `thread.updated`.
+pub async fn forget_person(
+    c: &mut Conn,
+    id: ThreadId,
+    (user, alias): (UserId, UserId),
+    audience: Audience,
+) -> Result<(), ChatError> {
+    let thread = get_thread(c, id).await?;
+    let gone = user.to_string();
+    let mut participants = thread.participants;
+    participants.retain(|participant| participant.id != gone);
+    let is_maker = thread.created_by == user;
+    c.q("update threads set participants = $2, title = $3, created_by = $4 where id = $1")
+        .bind(id)
+        .bind(Json(participants))
+        .bind(thread.title.filter(|_| !is_maker))
+        .bind(if is_maker { alias } else { thread.created_by })
+        .run()
+        .await?;
+    super::search::index::renew_stored(c, thread.root_message_id).await?;
+    let thread = get_thread(c, id).await?;
+    let seq = log::reserve(c, thread.workspace_id, 1).await?;
+    let event = NewEvent::new(
+        seq,
+        "thread.updated",
+        audience,
+        &ThreadData { thread: &thread },
+    )?
+    .in_place(id, None);
+    log::append(c, thread.workspace_id, event).await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -88,6 +88,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261120191000_widen_indexes.sql"
         )),
     ),
+    (
+        20_261_120_192_000,
+        "create_erasures",
+        Text::Common(include_str!(
+            "../../migrations/20261120192000_create_erasures.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

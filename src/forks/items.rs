@@ -5,17 +5,19 @@ use uuid::Uuid;
 
 use super::{
     ForkError,
-    event::announce_item,
+    card::markdown,
+    event::{announce_item, announce_resolution},
     form::{Day, member_name},
-    resolution::item_columns,
+    resolution::{self, item_columns},
 };
 use crate::{
     auth::{Caller, Scope},
-    chat::{ChatError, access},
+    chat::{ChatError, access, messages},
     db::{Conn, DbError, Json, now},
     ids::{
         ActionItemId, ChannelId, ForkId, MessageId, ResolutionId, ThreadId, UserId, WorkspaceId,
     },
+    realtime::Audience,
     time::Timestamp,
 };
 
@@ -238,4 +240,60 @@ pub async fn change(
         announce_item(c, &item, access.place.audience()).await?;
     }
     Ok(item)
+}
+
+/// Takes a person out of a result: who edited and published it, whose items they are, and what its card says of them.
+pub async fn forget_person(
+    c: &mut Conn,
+    id: ResolutionId,
+    (user, alias): (UserId, UserId),
+    nobody: &str,
+    audience: Audience,
+) -> Result<(), ForkError> {
+    let (Json(mut edited_by),): (Json<Vec<UserId>>,) = c
+        .q("select edited_by from resolutions where id = $1")
+        .bind(id)
+        .one()
+        .await?;
+    for by in edited_by.iter_mut().filter(|by| **by == user) {
+        *by = alias;
+    }
+    c.q("update resolutions set edited_by = $2, publisher_id = case when publisher_id = $3 then $4 else publisher_id end where id = $1")
+        .bind(id)
+        .bind(Json(edited_by))
+        .bind(user)
+        .bind(alias)
+        .run()
+        .await?;
+    c.q("update action_items set done_by = $3 where resolution_id = $1 and done_by = $2")
+        .bind(id)
+        .bind(user)
+        .bind(alias)
+        .run()
+        .await?;
+    let owned: Vec<(ActionItemId,)> = c
+        .q("update action_items set owner_id = null, owner_name = $3 where resolution_id = $1 and owner_id = $2 returning id")
+        .bind(id)
+        .bind(user)
+        .bind(nobody.to_owned())
+        .all()
+        .await?;
+    let Some(result) = resolution::find(c, id).await? else {
+        return Ok(());
+    };
+    if result.status == "published" {
+        for (item,) in owned {
+            let item = get(c, item).await?;
+            announce_item(c, &item, audience).await?;
+        }
+    }
+    if let Some(card) = result.message_id {
+        let card = messages::get_message(c, card).await?;
+        let content = markdown(&result);
+        if card.deleted_at.is_none() && card.content != content {
+            messages::rewrite(c, &card, content, audience).await?;
+        }
+    }
+    announce_resolution(c, "resolution.updated", &result, audience).await?;
+    Ok(())
 }

@@ -399,6 +399,9 @@ impl From<AuthError> for ApiError {
             E::InviteNotFound => make(StatusCode::NOT_FOUND, "invite_not_found"),
             E::InviteForAnother => make(StatusCode::FORBIDDEN, "invite_for_another"),
             E::MemberNotFound(_) => make(StatusCode::NOT_FOUND, "member_not_found"),
+            E::HandleMismatch => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "handle_mismatch").param("handle")
+            }
             E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
             E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
             E::Hash => {

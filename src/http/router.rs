@@ -35,7 +35,9 @@ use super::{
     extract::{Address, token_of},
     health, openapi, origin,
 };
-use crate::{agents, auth, auth::Caller, chat, files, forks, realtime::socket, responses};
+use crate::{
+    agents, auth, auth::Caller, chat, files, forks, personal, realtime::socket, responses,
+};
 
 /// A request's body (PROTOCOL §1).
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -56,6 +58,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .merge(forks::routes::router())
         .merge(agents::routes::router())
         .merge(responses::routes::router())
+        .merge(personal::routes::router())
         .routes(routes!(open_socket))
 }
 

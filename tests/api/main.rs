@@ -46,6 +46,7 @@ mod model_test;
 mod openapi;
 mod outcomes;
 mod pages;
+mod personal_data;
 mod postgres_faults;
 mod property;
 mod publish;

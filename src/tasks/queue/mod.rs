@@ -106,8 +106,8 @@ pub use find::{
     find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
-    Call, Done, End, blank_prompt, cancel, counts_of, finish, hand_over, hold, next_attempt,
-    put_back, record, record_call, renew, set_notice, set_reply,
+    Call, Done, End, blank_input, blank_prompt, cancel, counts_of, finish, hand_over, hold,
+    next_attempt, put_back, record, record_call, renew, set_notice, set_reply,
 };
 
 /// A task was cancelled; a notice for after the commit, so that its model call ends whoever cancelled it.

@@ -225,6 +225,19 @@ pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbErro
     Ok(())
 }
 
+/// Takes away what a task was asked to look at.
+pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    c.q("update tasks set input = $2 where id = $1")
+        .bind(task)
+        .bind(Json(TaskInput {
+            prompt: String::new(),
+            options: None,
+        }))
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// A piece of work that was done on behalf of a task and is over.
 #[derive(Debug, Clone)]
 pub struct Done {

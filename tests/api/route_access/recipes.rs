@@ -182,6 +182,17 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             let other = w.double(Asker::Member).await.person;
             Call::delete(path.replace("{user_id}", &other.id))
         }
+        ("GET /v1/members/{user_id}/export", "own") => {
+            let of = w.person(who);
+            let of = if of.id.is_empty() { &w.olu } else { &of };
+            Call::get(path.replace("{user_id}", &of.id))
+        }
+        ("GET /v1/members/{user_id}/export", _) => Call::get(path.replace("{user_id}", &w.olu.id)),
+        ("POST /v1/members/{user_id}/erase", _) => {
+            let other = w.double(Asker::Member).await.person;
+            let path = path.replace("{user_id}", &other.id);
+            Call::post(path, json!({"handle": other.handle}))
+        }
         ("GET /v1/usage", "own") => Call::get("/v1/usage?user_id=me"),
         ("POST /v1/invites" | "POST /v1/model-test", _) => Call::post(path, json!({})),
         ("GET /v1/invites/{id}", _) => {

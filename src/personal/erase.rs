@@ -1,0 +1,755 @@
+//! Erasing one person's data from a workspace.
+//!
+//! ```text
+//! begin: out of the workspace ─► messages ─► threads, dives, results ─► tasks, what models saw ─► agents
+//!        ─► the log ─► audit log, keys of requests, the account if it is in no other workspace
+//! ```
+//!
+//! From the first step on an id that nobody has, the alias, takes the person's place in every row, so that what is left
+//! of them (a tombstone, a sum of tokens) leads nowhere. What they wrote goes as if they had deleted it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::scrub;
+use crate::{
+    agents::manifest,
+    auth::{self, Actor, AuthError, Member, Scope},
+    chat::{ChatError, forks, messages, remove, threads},
+    db::{Conn, Db, DbError, Json, now},
+    failpoint,
+    files::{self, Blobs},
+    forks::items,
+    ids::{
+        AgentId, AuditEntryId, ChannelId, ForkId, MessageId, ResolutionId, TaskId, ThreadId,
+        UserId, WorkspaceId,
+    },
+    realtime::{Close, Hub},
+    tasks::{queue, usage},
+};
+
+/// Messages that one transaction takes back: each touches a dozen tables.
+const MESSAGES_AT_ONCE: i64 = 20;
+/// Rows of anything else that one transaction changes.
+const ROWS_AT_ONCE: i64 = 100;
+
+#[derive(Debug, Clone, sqlx::FromRow)]
+struct Erasure {
+    id: Uuid,
+    workspace_id: WorkspaceId,
+    user_id: UserId,
+    alias_id: UserId,
+    handle: String,
+    requested_by: UserId,
+    messages: i64,
+    files: i64,
+    account_deleted: bool,
+    finished_at: Option<crate::time::Timestamp>,
+}
+
+macro_rules! erasure_sql {
+    ($tail:literal) => {
+        concat!(
+            "select id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, finished_at \
+             from erasures ",
+            $tail
+        )
+    };
+}
+
+/// What an erasure did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Erased {
+    /// Messages that are tombstones now.
+    pub messages: i64,
+    /// Uploads that are gone.
+    pub files: i64,
+    /// The account was in no other workspace, so it is gone too.
+    pub account_deleted: bool,
+}
+
+async fn get(c: &mut Conn, id: Uuid) -> Result<Erasure, DbError> {
+    c.q(erasure_sql!("where id = $1")).bind(id).one().await
+}
+
+/// Takes the person out of the workspace and notes that their data goes; or finds that noted already, by a request that was
+/// cut short or another admin's.
+///
+/// # Errors
+/// `MemberNotFound`, `HandleMismatch`, `LastAdmin`, or what `Actor::require` says.
+pub async fn begin(
+    c: &mut Conn,
+    actor: &Actor,
+    user: UserId,
+    handle: &str,
+) -> Result<Uuid, ChatError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
+    let known: Option<Erasure> = c
+        .q(erasure_sql!(
+            "where workspace_id = $1 and user_id = $2 and finished_at is null"
+        ))
+        .bind(actor.workspace)
+        .bind(user)
+        .opt()
+        .await?;
+    if let Some(known) = known {
+        if known.handle != handle {
+            return Err(AuthError::HandleMismatch.into());
+        }
+        return Ok(known.id);
+    }
+    let member = auth::get_member(c, actor.workspace, user).await?;
+    if member.handle != handle {
+        return Err(AuthError::HandleMismatch.into());
+    }
+    auth::check_not_last_admin(c, &member, actor.workspace).await?;
+    let files: i64 = c
+        .q("select count(*) from files where workspace_id = $1 and created_by = $2 and is_avatar = FALSE")
+        .bind(actor.workspace)
+        .bind(user)
+        .value()
+        .await?;
+    let nameless = Member {
+        name: scrub::NOBODY.to_owned(),
+        handle: String::new(),
+        email: String::new(),
+        avatar_url: None,
+        ..member.clone()
+    };
+    auth::expel(c, actor.workspace, &member, &nameless).await?;
+    let id = Uuid::now_v7();
+    c.q("insert into erasures (id, workspace_id, user_id, alias_id, handle, requested_by, messages, files, account_deleted, \
+         started_at, finished_at) values ($1, $2, $3, $4, $5, $6, 0, $7, FALSE, $8, null)")
+        .bind(id)
+        .bind(actor.workspace)
+        .bind(user)
+        .bind(UserId::new())
+        .bind(handle.to_owned())
+        .bind(actor.user)
+        .bind(files)
+        .bind(now())
+        .run()
+        .await?;
+    Ok(id)
+}
+
+/// Erasures that were begun and not finished: those of a process that died.
+async fn unfinished(c: &mut Conn) -> Result<Vec<Uuid>, DbError> {
+    let rows: Vec<(Uuid,)> = c
+        .q("select id from erasures where finished_at is null order by started_at limit 1000")
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Finishes what a process that died had begun.
+pub async fn finish_begun(eraser: Eraser) {
+    let begun = async { unfinished(&mut eraser.db.read().await?).await };
+    match begun.await {
+        Ok(begun) => {
+            for id in begun {
+                if let Err(e) = eraser.run(id).await {
+                    tracing::warn!(error = %e, "an erasure could not be finished; ask for it again");
+                }
+            }
+        }
+        Err(e) => tracing::warn!(error = %e, "unfinished erasures could not be looked for"),
+    }
+}
+
+/// What an erasure needs.
+#[derive(Clone)]
+pub struct Eraser {
+    pub db: Db,
+    pub hub: Arc<Hub>,
+    pub blobs: Blobs,
+    pub shutdown: CancellationToken,
+}
+
+impl Eraser {
+    /// Does everything that is left of an erasure.
+    ///
+    /// # Errors
+    /// When the database fails or the server stops; running it again goes on.
+    pub async fn run(&self, id: Uuid) -> Result<Erased, ChatError> {
+        let erasure = get(&mut self.db.read().await?, id).await?;
+        if erasure.finished_at.is_none() {
+            self.take_messages(&erasure).await?;
+            self.forget_threads(&erasure).await?;
+            self.forget_dives(&erasure).await?;
+            self.forget_results(&erasure).await?;
+            self.forget_tasks(&erasure).await?;
+            self.forget_agents(&erasure).await?;
+            self.forget_log(&erasure).await?;
+            self.forget_records(&erasure).await?;
+            let e = erasure.clone();
+            self.db
+                .write(erasure.workspace_id.0, async move |c: &mut Conn| {
+                    finish(c, &e).await
+                })
+                .await?;
+        }
+        let done = get(&mut self.db.read().await?, id).await?;
+        if done.account_deleted {
+            self.hub.close_where(Close::NotAuthenticated, |socket| {
+                socket.user == erasure.user_id
+            });
+        }
+        // What the rows said is gone; so should be what they stood for, now and not at the next round.
+        loop {
+            match self.blobs.remove_unused(&self.db, ROWS_AT_ONCE).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(e) => {
+                    tracing::warn!(error = %e, "bytes of erased files stay until the next round of tidying");
+                    break;
+                }
+            }
+        }
+        if let Err(e) = self.db.scrub().await {
+            tracing::warn!(error = %e, "erased texts may stay in the write-ahead log until the next checkpoint");
+        }
+        Ok(Erased {
+            messages: done.messages,
+            files: done.files,
+            account_deleted: done.account_deleted,
+        })
+    }
+
+    /// Runs a step in the workspace's own order, unless the server is stopping.
+    async fn step<T, F>(&self, erasure: &Erasure, command: F) -> Result<T, ChatError>
+    where
+        T: Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, ChatError> + Send + 'static,
+    {
+        if self.shutdown.is_cancelled() {
+            return Err(DbError::Closed.into());
+        }
+        self.db.write(erasure.workspace_id.0, command).await
+    }
+
+    /// Every message of theirs becomes a tombstone of nobody's, and every reaction goes.
+    async fn take_messages(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = 0_i64;
+        loop {
+            let found: Vec<(MessageId, i64)> = self
+                .db
+                .read()
+                .await?
+                .q(
+                    "select id, seq from messages where workspace_id = $1 and seq > $2 \
+                    and (author_id = $3 or CAST(reactions AS TEXT) like $4) order by seq limit $5",
+                )
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(erasure.user_id)
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(MESSAGES_AT_ONCE)
+                .all()
+                .await?;
+            let Some((_, last)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let (e, hub) = (erasure.clone(), Arc::clone(&self.hub));
+            self.step(erasure, async move |c: &mut Conn| {
+                for (message, _) in &found {
+                    take_message(c, &e, *message, &hub).await?;
+                }
+                Ok(())
+            })
+            .await?;
+            failpoint!("erasing");
+        }
+    }
+
+    /// Names among participants, and titles that they gave.
+    async fn forget_threads(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = ThreadId(Uuid::nil());
+        loop {
+            let found: Vec<(ThreadId, ChannelId)> = self
+                .db
+                .read()
+                .await?
+                .q("select id, channel_id from threads where workspace_id = $1 and id > $2 \
+                    and (created_by = $3 or CAST(participants AS TEXT) like $4) order by id limit $5")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(erasure.user_id)
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (thread, channel) in &found {
+                    let audience = queue::audience_of(c, *channel).await?;
+                    threads::forget_person(c, *thread, (e.user_id, e.alias_id), audience).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+
+    /// Titles and descriptions of dives that they began.
+    async fn forget_dives(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = ForkId(Uuid::nil());
+        loop {
+            let found: Vec<(ForkId, ChannelId)> = self
+                .db
+                .read()
+                .await?
+                .q("select id, channel_id from forks where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4")
+                .bind(erasure.workspace_id)
+                .bind(erasure.user_id)
+                .bind(after)
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (fork, channel) in &found {
+                    let audience = queue::audience_of(c, *channel).await?;
+                    forks::forget_person(c, *fork, e.alias_id, audience).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+
+    /// Who edited and published results, and whose action items they hold; cards say it too.
+    async fn forget_results(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = ResolutionId(Uuid::nil());
+        loop {
+            let found: Vec<(ResolutionId, ChannelId)> = self
+                .db
+                .read()
+                .await?
+                .q("select id, channel_id from resolutions r where workspace_id = $1 and id > $2 \
+                    and (publisher_id = $3 or CAST(edited_by AS TEXT) like $4 or exists (select 1 from action_items i \
+                      where i.resolution_id = r.id and (i.owner_id = $3 or i.done_by = $3))) order by id limit $5")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(erasure.user_id)
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (resolution, channel) in &found {
+                    let audience = queue::audience_of(c, *channel).await?;
+                    let people = (e.user_id, e.alias_id);
+                    items::forget_person(c, *resolution, people, scrub::NOBODY, audience)
+                        .await
+                        .map_err(|e| match e {
+                            crate::forks::ForkError::Chat(e) => e,
+                            crate::forks::ForkError::Db(e) => e.into(),
+                            _ => ChatError::Db(sqlx::Error::RowNotFound.into()),
+                        })?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+
+    /// Tasks that they asked for, what they wanted of drafts, and what models were sent of them.
+    async fn forget_tasks(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = TaskId(Uuid::nil());
+        loop {
+            let found: Vec<(TaskId,)> = self
+                .db
+                .read()
+                .await?
+                .q("select id from tasks where workspace_id = $1 and id > $2 and requested_by = $3 order by id limit $4")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(erasure.user_id)
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last,)) = found.last() else { break };
+            after = *last;
+            let (e, hub) = (erasure.clone(), Arc::clone(&self.hub));
+            self.step(erasure, async move |c: &mut Conn| {
+                for (task,) in &found {
+                    take_task(c, &e, *task, &hub).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        let mut after = TaskId(Uuid::nil());
+        loop {
+            let found: Vec<(TaskId,)> = self
+                .db
+                .read()
+                .await?
+                .q("select t.id from tasks t join task_contexts tc on tc.task_id = t.id \
+                    where t.workspace_id = $1 and t.id > $2 and CAST(tc.manifest AS TEXT) like $3 order by t.id limit $4")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last,)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (task,) in &found {
+                    manifest::forget_person(c, *task, (e.user_id, e.alias_id), scrub::NOBODY)
+                        .await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+
+    /// Lists of who may use an agent: the alias takes the place, so that a list of one does not become a list of all.
+    async fn forget_agents(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let agents: Vec<(AgentId,)> = self
+            .db
+            .read()
+            .await?
+            .q("select id from agents a where workspace_id = $1 and (created_by = $2 \
+                or CAST(profile AS TEXT) like $3 or CAST(access AS TEXT) like $3 \
+                or exists (select 1 from agent_versions v where v.agent_id = a.id and (v.changed_by = $2 \
+                  or CAST(v.profile AS TEXT) like $3 or CAST(v.resolved AS TEXT) like $3))) order by id")
+            .bind(erasure.workspace_id)
+            .bind(erasure.user_id)
+            .bind(format!("%{}%", erasure.user_id))
+            .all()
+            .await?;
+        for (agent,) in agents {
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                rename_in_agent(c, &e, agent).await
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Names and texts in the events that are still kept.
+    async fn forget_log(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let mut after = 0_i64;
+        loop {
+            let found: Vec<(i64,)> = self
+                .db
+                .read()
+                .await?
+                .q("select seq from events where workspace_id = $1 and seq > $2 and frame like $3 order by seq limit $4")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last,)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (seq,) in &found {
+                    scrub_frame(c, &e, *seq).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+
+    /// What admins did to them or they did as admins.
+    async fn forget_records(&self, erasure: &Erasure) -> Result<(), ChatError> {
+        let account: Option<(String, String)> = self
+            .db
+            .read()
+            .await?
+            .q("select name, email from users where id = $1")
+            .bind(erasure.user_id)
+            .opt()
+            .await?;
+        let (name, email) = account.unwrap_or_default();
+        let mut after = AuditEntryId(Uuid::nil());
+        loop {
+            let found: Vec<(AuditEntryId,)> = self
+                .db
+                .read()
+                .await?
+                .q("select id from audit_log where workspace_id = $1 and id > $2 and (actor_id = $3 or target = $4 \
+                    or CAST(data AS TEXT) like $5 or (CAST(data AS TEXT) like $6 and $7 <> '')) order by id limit $8")
+                .bind(erasure.workspace_id)
+                .bind(after)
+                .bind(erasure.user_id)
+                .bind(erasure.user_id.to_string())
+                .bind(format!("%{}%", erasure.user_id))
+                .bind(format!("%{email}%"))
+                .bind(email.clone())
+                .bind(ROWS_AT_ONCE)
+                .all()
+                .await?;
+            let Some((last,)) = found.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let e = erasure.clone();
+            let words: Vec<String> = [&name, &email, &erasure.handle]
+                .into_iter()
+                .filter(|word| !word.is_empty())
+                .cloned()
+                .collect();
+            self.step(erasure, async move |c: &mut Conn| {
+                for (entry,) in &found {
+                    scrub_record(c, &e, *entry, &words).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+}
+
+async fn take_message(
+    c: &mut Conn,
+    e: &Erasure,
+    id: MessageId,
+    hub: &Hub,
+) -> Result<(), ChatError> {
+    let message = messages::get_message(c, id).await?;
+    let audience = queue::audience_of(c, message.channel_id).await?;
+    messages::forget_reactions(c, &message, e.user_id, audience).await?;
+    if message.author.id.as_deref() != Some(e.user_id.to_string().as_str()) {
+        return Ok(());
+    }
+    c.q("update messages set author_id = $2, client_id = null where id = $1")
+        .bind(id)
+        .bind(e.alias_id)
+        .run()
+        .await?;
+    if message.deleted_at.is_some() {
+        return Ok(());
+    }
+    let message = messages::get_message(c, id).await?;
+    remove::take_back(c, &message, hub, audience).await?;
+    c.q("update erasures set messages = messages + 1 where id = $1")
+        .bind(e.id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn take_task(c: &mut Conn, e: &Erasure, id: TaskId, hub: &Hub) -> Result<(), ChatError> {
+    let Some(task) = queue::find_task(c, id).await? else {
+        return Ok(());
+    };
+    if let Some(channel) = task.channel_id.filter(|_| task.is_active()) {
+        let audience = queue::audience_of(c, channel).await?;
+        remove::stop(c, &task, hub, audience).await?;
+    }
+    if task.kind == "resolve" {
+        queue::blank_input(c, id).await?;
+    }
+    c.q("update tasks set requested_by = $2 where id = $1")
+        .bind(id)
+        .bind(e.alias_id)
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn rename_in_agent(c: &mut Conn, e: &Erasure, agent: AgentId) -> Result<(), ChatError> {
+    let (mut profile, summary, access): (Json<Value>, Option<Json<Value>>, Option<Json<Value>>) = c
+        .q("select profile, summary, access from agents where id = $1")
+        .bind(agent)
+        .one()
+        .await?;
+    let renamed = |value: Option<Json<Value>>| {
+        value.map(|Json(mut value)| {
+            scrub::rename(&mut value, e.user_id, e.alias_id);
+            Json(value)
+        })
+    };
+    scrub::rename(&mut profile.0, e.user_id, e.alias_id);
+    c.q("update agents set profile = $2, summary = $3, access = $4 where id = $1")
+        .bind(agent)
+        .bind(profile)
+        .bind(renamed(summary))
+        .bind(renamed(access))
+        .run()
+        .await?;
+    let versions: Vec<(i64, Json<Value>, Json<Value>)> = c
+        .q(
+            "select version, profile, resolved from agent_versions where agent_id = $1 \
+            and (CAST(profile AS TEXT) like $2 or CAST(resolved AS TEXT) like $2) order by version",
+        )
+        .bind(agent)
+        .bind(format!("%{}%", e.user_id))
+        .all()
+        .await?;
+    for (version, profile, resolved) in versions {
+        c.q("update agent_versions set profile = $3, resolved = $4 where agent_id = $1 and version = $2")
+            .bind(agent)
+            .bind(version)
+            .bind(renamed(Some(profile)))
+            .bind(renamed(Some(resolved)))
+            .run()
+            .await?;
+    }
+    for sql in [
+        "update agents set created_by = $3 where id = $1 and created_by = $2",
+        "update agent_versions set changed_by = $3 where agent_id = $1 and changed_by = $2",
+        "update agent_files set updated_by = $3 where owner_id = $1 and updated_by = $2",
+        "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",
+    ] {
+        c.q(sql)
+            .bind(agent)
+            .bind(e.user_id)
+            .bind(e.alias_id)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+async fn scrub_frame(c: &mut Conn, e: &Erasure, seq: i64) -> Result<(), ChatError> {
+    let row: Option<(String,)> = c
+        .q("select frame from events where workspace_id = $1 and seq = $2")
+        .bind(e.workspace_id)
+        .bind(seq)
+        .opt()
+        .await?;
+    let Some(mut value) = row.and_then(|(text,)| serde_json::from_str::<Value>(&text).ok()) else {
+        return Ok(());
+    };
+    scrub::frame(&mut value, &e.user_id.to_string());
+    c.q("update events set frame = $3 where workspace_id = $1 and seq = $2")
+        .bind(e.workspace_id)
+        .bind(seq)
+        .bind(value.to_string())
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn scrub_record(
+    c: &mut Conn,
+    e: &Erasure,
+    id: AuditEntryId,
+    words: &[String],
+) -> Result<(), ChatError> {
+    let (actor, action, target, Json(mut data)): (UserId, String, Option<String>, Json<Value>) = c
+        .q("select actor_id, action, target, data from audit_log where id = $1")
+        .bind(id)
+        .one()
+        .await?;
+    let (user, alias) = (e.user_id.to_string(), e.alias_id.to_string());
+    let is_theirs = actor == e.user_id;
+    let is_about = target.as_ref() == Some(&user);
+    if (is_theirs && action.starts_with("key.")) || (is_about && action == "member.handle_changed")
+    {
+        data = serde_json::json!({});
+    }
+    scrub::forget(&mut data, words);
+    scrub::rename(&mut data, e.user_id, e.alias_id);
+    c.q("update audit_log set actor_id = $2, target = $3, data = $4 where id = $1")
+        .bind(id)
+        .bind(if is_theirs { e.alias_id } else { actor })
+        .bind(if is_about { Some(alias) } else { target })
+        .bind(Json(data))
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// The rows that are left, the account if it is nowhere else, and the record of it all. Twice is as once.
+async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
+    crate::db::dialect::lock_workspace(c, e.workspace_id.0).await?;
+    if get(c, e.id).await?.finished_at.is_some() {
+        return Ok(());
+    }
+    let (workspace, user, alias) = (e.workspace_id, e.user_id, e.alias_id);
+    files::forget_loose_of(c, workspace, user).await?;
+    usage::reassign(c, workspace, user, alias).await?;
+    for sql in [
+        "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+        "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+        "delete from responses where workspace_id = $1 and user_id = $2",
+        "delete from client_ids where workspace_id = $1 and user_id = $2",
+        "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",
+    ] {
+        c.q(sql).bind(workspace).bind(user).run().await?;
+    }
+    for sql in [
+        "update files set created_by = $3, client_id = null where workspace_id = $1 and created_by = $2",
+        "update channels set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update sandbox_policies set created_by = $3 where workspace_id = $1 and created_by = $2",
+        "update workspace_policies set updated_by = $3 where workspace_id = $1 and updated_by = $2",
+        "update agent_files set updated_by = $3 where workspace_id = $1 and updated_by = $2",
+        "update agent_file_versions set changed_by = $3 where owner_id = $1 and changed_by = $2",
+    ] {
+        c.q(sql)
+            .bind(workspace)
+            .bind(user)
+            .bind(alias)
+            .run()
+            .await?;
+    }
+    c.q("update channels set direct_key = replace(direct_key, $2, $3) where workspace_id = $1 and direct_key like $4")
+        .bind(workspace)
+        .bind(user.to_string())
+        .bind(alias.to_string())
+        .bind(format!("%{user}%"))
+        .run()
+        .await?;
+    let elsewhere: i64 = c
+        .q("select count(*) from members where user_id = $1")
+        .bind(user)
+        .value()
+        .await?;
+    let account_deleted = elsewhere == 0;
+    if account_deleted {
+        for sql in [
+            "delete from invites where created_by = $1",
+            "delete from users where id = $1",
+        ] {
+            c.q(sql).bind(user).run().await?;
+        }
+    }
+    c.q("update erasures set user_id = $2, handle = '', account_deleted = $3, finished_at = $4 where id = $1")
+        .bind(e.id)
+        .bind(alias)
+        .bind(account_deleted)
+        .bind(now())
+        .run()
+        .await?;
+    let done = get(c, e.id).await?;
+    let data = serde_json::json!({"messages": done.messages, "files": done.files, "account_deleted": account_deleted});
+    let by = (workspace, e.requested_by);
+    auth::record_audit_of(c, by, "member.erased", alias.to_string(), data).await?;
+    Ok(())
+}

@@ -1,0 +1,407 @@
+//! Everything that a workspace holds of one person, as one JSON document, written while it is read.
+
+use std::io;
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use crate::{
+    chat::messages::Reaction,
+    db::{Db, DbError, Json, Record, now},
+    ids::{
+        ActionItemId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MessageId, ResolutionId,
+        ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
+    },
+    time::Timestamp,
+};
+
+/// Rows that are read at once.
+const PAGE: i64 = 200;
+/// Pieces that wait for a reader who is slow; then reading waits.
+const PIECES_MAX: usize = 4;
+
+type Piece = io::Result<Bytes>;
+
+/// Whose data, where.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject {
+    pub workspace: WorkspaceId,
+    pub user: UserId,
+}
+
+/// The document, piece by piece. No reader is kept open between pages, so a slow download holds nothing up; the parts are
+/// read one after the other and not at one moment.
+pub fn export(
+    db: Db,
+    (tracker, shutdown): (&TaskTracker, CancellationToken),
+    subject: Subject,
+) -> impl Stream<Item = Piece> + Send + use<> {
+    let (send, receive) = mpsc::channel(PIECES_MAX);
+    tracker.spawn(async move {
+        let mut out = Out { send };
+        let written = tokio::select! {
+            () = shutdown.cancelled() => Err(Broken::Db(DbError::Closed)),
+            written = write(&db, &mut out, subject) => written,
+        };
+        if let Err(Broken::Db(e)) = written {
+            tracing::error!(error = %e, "an export broke off");
+            // The reader sees that the document has no end; nobody waits for one who does not read.
+            drop(
+                out.send
+                    .try_send(Err(io::Error::other("the export broke off"))),
+            );
+        }
+    });
+    stream::unfold(receive, |mut receive| async move {
+        let piece = receive.recv().await?;
+        Some((piece, receive))
+    })
+}
+
+/// Why a document is not written to its end.
+enum Broken {
+    /// Nobody reads any more.
+    Gone,
+    Db(DbError),
+}
+
+impl From<DbError> for Broken {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+struct Out {
+    send: mpsc::Sender<Piece>,
+}
+
+impl Out {
+    async fn text(&mut self, text: String) -> Result<(), Broken> {
+        let sent = self.send.send(Ok(text.into())).await;
+        sent.map_err(|_| Broken::Gone)
+    }
+
+    async fn rows(&mut self, rows: &[impl Serialize], first: &mut bool) -> Result<(), Broken> {
+        let mut text = String::new();
+        for row in rows {
+            text.push_str(if std::mem::take(first) { "\n" } else { ",\n" });
+            text.push_str(&serde_json::to_string(row).unwrap_or_default());
+        }
+        self.text(text).await
+    }
+
+    async fn field(&mut self, name: &str, value: &Value) -> Result<(), Broken> {
+        self.text(format!(",\n\"{name}\":{value}")).await
+    }
+}
+
+/// Rows of one kind.
+struct Part<T> {
+    name: &'static str,
+    /// `$1` workspace, `$2` person, `$3` the last row's key, `$4` how many.
+    sql: &'static str,
+    key: fn(&T) -> Uuid,
+}
+
+async fn part<T: Record + Serialize>(
+    db: &Db,
+    out: &mut Out,
+    subject: Subject,
+    part: &Part<T>,
+) -> Result<(), Broken> {
+    out.text(format!(",\n\"{}\":[", part.name)).await?;
+    let (mut after, mut first) = (Uuid::nil(), true);
+    loop {
+        let rows: Vec<T> = db
+            .read()
+            .await?
+            .q(part.sql)
+            .bind(subject.workspace)
+            .bind(subject.user)
+            .bind(after)
+            .bind(PAGE)
+            .all()
+            .await?;
+        let Some(last) = rows.last() else { break };
+        after = (part.key)(last);
+        out.rows(&rows, &mut first).await?;
+    }
+    out.text("]".to_owned()).await
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Said {
+    #[serde(skip)]
+    seq: i64,
+    id: MessageId,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    fork_id: Option<ForkId>,
+    parent_id: Option<MessageId>,
+    kind: String,
+    content: String,
+    attachments: Json<Value>,
+    created_at: Timestamp,
+    edited_at: Option<Timestamp>,
+    deleted_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Reactions {
+    seq: i64,
+    id: MessageId,
+    channel_id: ChannelId,
+    reactions: Json<Vec<Reaction>>,
+}
+
+#[derive(Serialize)]
+struct Reacted {
+    message_id: MessageId,
+    channel_id: ChannelId,
+    emoji: Vec<String>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Joined {
+    #[serde(rename = "channel_id")]
+    id: ChannelId,
+    kind: String,
+    name: Option<String>,
+    joined_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Upload {
+    id: FileId,
+    name: String,
+    content_type: String,
+    size_bytes: i64,
+    message_id: Option<MessageId>,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Key {
+    id: ApiKeyId,
+    name: String,
+    scopes: Json<Value>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Device {
+    id: SessionId,
+    user_agent: Option<String>,
+    address: Option<String>,
+    created_at: Timestamp,
+    last_seen_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Asked {
+    id: TaskId,
+    kind: String,
+    status: String,
+    thread_id: Option<ThreadId>,
+    trigger_message_id: Option<MessageId>,
+    input: Json<Value>,
+    token_usage: Option<Json<Value>>,
+    queued_at: Timestamp,
+    completed_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Item {
+    #[serde(skip)]
+    row_key: Uuid,
+    id: ActionItemId,
+    resolution_id: ResolutionId,
+    text: String,
+    due: Option<String>,
+    done: bool,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Answer {
+    id: ResponseId,
+    input: Json<Value>,
+    response: Json<Value>,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Entry {
+    id: AuditEntryId,
+    action: String,
+    target: Option<String>,
+    data: Json<Value>,
+    created_at: Timestamp,
+}
+
+async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
+    out.text(format!(
+        "{{\"object\":\"export\",\n\"exported_at\":{}",
+        json!(now())
+    ))
+    .await?;
+    head(db, out, who).await?;
+    let channels = Part::<Joined> {
+        name: "channels",
+        sql: "select ch.id, ch.kind, ch.name, cm.joined_at from channel_members cm join channels ch on ch.id = cm.channel_id \
+              where ch.workspace_id = $1 and cm.user_id = $2 and ch.id > $3 order by ch.id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &channels).await?;
+    messages(db, out, who).await?;
+    let files = Part::<Upload> {
+        name: "files",
+        sql: "select id, name, content_type, size_bytes, message_id, created_at from files \
+              where workspace_id = $1 and created_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &files).await?;
+    let keys = Part::<Key> {
+        name: "api_keys",
+        sql: "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &keys).await?;
+    let sessions = Part::<Device> {
+        name: "sessions",
+        sql: "select s.id, s.user_agent, s.address, s.created_at, s.last_seen_at, s.expires_at from sessions s \
+              join members m on m.user_id = s.user_id and m.workspace_id = $1 \
+              where s.user_id = $2 and s.id > $3 order by s.id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &sessions).await?;
+    let tasks = Part::<Asked> {
+        name: "tasks",
+        sql: "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \
+              where workspace_id = $1 and requested_by = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &tasks).await?;
+    let items = Part::<Item> {
+        name: "action_items",
+        sql: "select i.id as row_key, i.id, i.resolution_id, i.text, i.due, i.done, i.created_at from action_items i \
+              join resolutions r on r.id = i.resolution_id and r.status = 'published' \
+              where i.workspace_id = $1 and i.owner_id = $2 and i.id > $3 order by i.id limit $4",
+        key: |row| row.row_key,
+    };
+    part(db, out, who, &items).await?;
+    let answers = Part::<Answer> {
+        name: "responses",
+        sql: "select id, input, response, created_at, expires_at from responses \
+              where workspace_id = $1 and user_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &answers).await?;
+    let entries = Part::<Entry> {
+        name: "audit_log",
+        sql: "select id, action, target, data, created_at from audit_log \
+              where workspace_id = $1 and actor_id = $2 and id > $3 order by id limit $4",
+        key: |row| row.id.0,
+    };
+    part(db, out, who, &entries).await?;
+    out.text("}\n".to_owned()).await
+}
+
+/// Who they are, here.
+async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
+    type Row = (
+        String,
+        String,
+        Option<String>,
+        Timestamp,
+        String,
+        String,
+        Timestamp,
+        String,
+        String,
+    );
+    let mut c = db.read().await?;
+    let row: Option<Row> = c
+        .q("select u.email, u.name, u.avatar_url, u.created_at, m.role, m.handle, m.joined_at, w.name, w.slug from members m \
+            join users u on u.id = m.user_id join workspaces w on w.id = m.workspace_id \
+            where m.workspace_id = $1 and m.user_id = $2")
+        .bind(who.workspace)
+        .bind(who.user)
+        .opt()
+        .await?;
+    drop(c);
+    let Some((email, name, avatar_url, created_at, role, handle, joined_at, workspace, slug)) = row
+    else {
+        return Ok(());
+    };
+    let profile = json!({"id": who.user, "email": email, "name": name, "avatar_url": avatar_url, "created_at": created_at});
+    out.field("profile", &profile).await?;
+    let membership = json!({
+        "workspace": {"id": who.workspace, "name": workspace, "slug": slug},
+        "role": role, "handle": handle, "joined_at": joined_at,
+    });
+    out.field("membership", &membership).await
+}
+
+/// Messages and reactions lie among everyone's, so they are looked for in the order of the log.
+async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
+    out.text(",\n\"messages\":[".to_owned()).await?;
+    let (mut after, mut first) = (0_i64, true);
+    loop {
+        let rows: Vec<Said> = db
+            .read()
+            .await?
+            .q("select seq, id, channel_id, thread_id, fork_id, parent_id, kind, content, attachments, created_at, edited_at, deleted_at \
+                from messages where workspace_id = $1 and seq > $2 and author_type = 'human' and author_id = $3 order by seq limit $4")
+            .bind(who.workspace)
+            .bind(after)
+            .bind(who.user)
+            .bind(PAGE)
+            .all()
+            .await?;
+        let Some(last) = rows.last() else { break };
+        after = last.seq;
+        out.rows(&rows, &mut first).await?;
+    }
+    out.text("],\n\"reactions\":[".to_owned()).await?;
+    (after, first) = (0, true);
+    loop {
+        let rows: Vec<Reactions> = db
+            .read()
+            .await?
+            .q("select seq, id, channel_id, reactions from messages \
+                where workspace_id = $1 and seq > $2 and CAST(reactions AS TEXT) like $3 order by seq limit $4")
+            .bind(who.workspace)
+            .bind(after)
+            .bind(format!("%{}%", who.user))
+            .bind(PAGE)
+            .all()
+            .await?;
+        let Some(last) = rows.last() else { break };
+        after = last.seq;
+        let own = |row: Reactions| Reacted {
+            message_id: row.id,
+            channel_id: row.channel_id,
+            emoji: row
+                .reactions
+                .0
+                .into_iter()
+                .filter(|reaction| reaction.user_ids.contains(&who.user))
+                .map(|reaction| reaction.emoji)
+                .collect(),
+        };
+        let rows: Vec<Reacted> = rows.into_iter().map(own).collect();
+        out.rows(&rows, &mut first).await?;
+    }
+    out.text("]".to_owned()).await
+}

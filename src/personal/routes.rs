@@ -1,0 +1,116 @@
+//! A person's data over HTTP: handed out, or erased.
+
+use axum::{
+    Json,
+    body::Body as HttpBody,
+    http::header,
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Erased, Eraser, begin,
+    export::{Subject, export},
+};
+use crate::{
+    auth::{self, Actor, Scope},
+    db::Conn,
+    http::{
+        ApiError, State,
+        extract::{Body, Path},
+    },
+    ids::UserId,
+};
+
+type St = axum::extract::State<State>;
+
+pub fn router() -> OpenApiRouter<State> {
+    OpenApiRouter::new()
+        .routes(routes!(export_member))
+        .routes(routes!(erase_member))
+}
+
+impl From<&State> for Eraser {
+    fn from(state: &State) -> Self {
+        Self {
+            db: state.db.clone(),
+            hub: std::sync::Arc::clone(&state.hub),
+            blobs: state.blobs.clone(),
+            shutdown: state.shutdown.clone(),
+        }
+    }
+}
+
+/// Everything that the workspace holds of a person, as a file: for themselves and for admins
+///
+/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`,
+/// `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
+#[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin", params(("user_id" = UserId, Path)),
+    responses((status = 200, body = Object, content_type = "application/json")))]
+async fn export_member(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Path(user): Path<UserId>,
+) -> Result<Response, ApiError> {
+    let member = auth::get_member(&mut state.db.read().await?, actor.workspace, user).await?;
+    // What a key may read is less than all that is known of its person.
+    if user != actor.user || actor.key.is_some() {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
+    let workspace = actor.workspace;
+    if user != actor.user {
+        state
+            .db
+            .write(workspace.0, async move |c: &mut Conn| {
+                let none = serde_json::json!({});
+                auth::record_audit(c, &actor, "member.exported", user.to_string(), none).await
+            })
+            .await?;
+    }
+    let subject = Subject { workspace, user };
+    let document = export(
+        state.db.clone(),
+        (&state.tracker, state.shutdown.clone()),
+        subject,
+    );
+    let name = format!("attachment; filename=\"openvibe-{}.json\"", member.handle);
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, HttpBody::from_stream(document)).into_response())
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct EraseForm {
+    /// The person's handle, to be sure that they are meant.
+    handle: String,
+}
+
+/// Take a person out and erase their data; the same again goes on where it was cut short
+///
+/// Their messages become tombstones, their files, reactions and marks go, and their name with them. There is no way back.
+#[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin", params(("user_id" = UserId, Path)), request_body = EraseForm,
+    responses((status = 200, body = Erased)))]
+async fn erase_member(
+    axum::extract::State(state): St,
+    actor: Actor,
+    Path(user): Path<UserId>,
+    Body(form): Body<EraseForm>,
+) -> Result<Json<Erased>, ApiError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let tracker = state.tracker.clone();
+    // On its own, so that it goes on when the client goes away in the middle.
+    let erasing = tracker.spawn(async move {
+        let begun = state
+            .db
+            .write(actor.workspace.0, async move |c: &mut Conn| {
+                begin(c, &actor, user, &form.handle).await
+            })
+            .await?;
+        Eraser::from(&state).run(begun).await
+    });
+    Ok(Json(erasing.await.map_err(|_| ApiError::internal())??))
+}
