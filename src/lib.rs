@@ -10,6 +10,7 @@
 pub mod agents;
 pub mod app;
 pub mod auth;
+pub mod backup;
 pub mod chat;
 pub mod cli;
 pub mod config;

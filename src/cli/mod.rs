@@ -1,6 +1,7 @@
 //! The commands of the program.
 
 mod agents;
+mod backup;
 mod demo;
 
 use std::{io::Write, process::ExitCode};
@@ -9,7 +10,10 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use self::agents::AgentsCommand;
+use self::{
+    agents::AgentsCommand,
+    backup::{BackupCommand, RestoreCommand},
+};
 use crate::{
     app::{App, in_words},
     auth::{self, Hasher},
@@ -37,6 +41,10 @@ enum Command {
     Demo,
     /// Bring the database up to date and stop
     Migrate,
+    /// Write everything to one file, while the server runs
+    Backup(BackupCommand),
+    /// Fill an empty data directory or database from such a file
+    Restore(RestoreCommand),
     /// Print the `OpenAPI` document
     Openapi,
     /// Agents as files: make one of a directory, or write one to it
@@ -117,6 +125,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Serve => with_config(arguments.listen, serve),
         Command::Demo => with_config(arguments.listen, demo::run),
         Command::Migrate => with_config(arguments.listen, migrate),
+        Command::Backup(command) => with_config(arguments.listen, async |config| {
+            backup::backup(config, command).await
+        }),
+        Command::Restore(command) => with_config(arguments.listen, async |config| {
+            backup::restore(config, command).await
+        }),
         Command::User { command } => with_config(arguments.listen, async |config| {
             user(&config, command).await
         }),

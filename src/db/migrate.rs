@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sqlx::{
-    AssertSqlSafe, PgPool, SqlSafeStr, SqlitePool,
+    AssertSqlSafe, PgConnection, PgPool, SqlSafeStr, SqliteConnection, SqlitePool,
     migrate::{Migration, MigrationType, Migrator},
 };
 
@@ -111,6 +111,25 @@ fn migrator(engine: Engine) -> Migrator {
         })
         .collect();
     Migrator::with_migrations(list)
+}
+
+/// The newest version that this program knows.
+pub(super) fn newest() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|(version, ..)| *version)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Makes the tables of a version in an empty database.
+pub(super) async fn sqlite_to(c: &mut SqliteConnection, version: i64) -> Result<(), DbError> {
+    Ok(migrator(Engine::Sqlite).run_to(version, c).await?)
+}
+
+/// As `sqlite_to`, inside of a transaction.
+pub(super) async fn postgres_to(c: &mut PgConnection, version: i64) -> Result<(), DbError> {
+    Ok(migrator(Engine::Postgres).run_to(version, c).await?)
 }
 
 pub(super) async fn run_sqlite(pool: &SqlitePool) -> Result<(), DbError> {

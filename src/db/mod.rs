@@ -8,6 +8,7 @@
 
 mod conn;
 pub mod dialect;
+pub mod dump;
 mod migrate;
 mod trouble;
 mod writer;

@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["forks/routes", "responses/routes", "personal/routes"],
     &["realtime/socket"],
     &["http/router", "http/health", "http/openapi"],
-    &["app"],
+    &["app", "backup"],
     &["cli"],
 ];
 

@@ -83,6 +83,33 @@ fn rows(uuid: impl Fn(u8) -> String) -> Vec<String> {
     ]
 }
 
+/// Makes a database as it was before this version, with some rows in it.
+pub async fn make_before(version: i64, place: &Place) {
+    let old = before(version, place);
+    if let Some(url) = &place.postgres {
+        let mut c = PgConnection::connect(url).await.unwrap();
+        old.run_direct(None, &mut c, false).await.unwrap();
+        for sql in rows(|n| format!("'{ID}{n}'")) {
+            let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+            sql.execute(&mut c).await.unwrap();
+        }
+        return;
+    }
+    let dir = place.dir.join("data");
+    std::fs::create_dir_all(&dir).unwrap();
+    let options = SqliteConnectOptions::new()
+        .filename(dir.join("openvibe.db"))
+        .foreign_keys(true)
+        .create_if_missing(true);
+    let mut c = options.connect().await.unwrap();
+    old.run_direct(None, &mut c, false).await.unwrap();
+    for sql in rows(|n| format!("x'{}{n}'", ID.replace('-', ""))) {
+        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+        sql.execute(&mut c).await.unwrap();
+    }
+    c.close().await.unwrap();
+}
+
 const KEPT: &str = "select count(*) from tasks t left join task_contexts c on c.task_id = t.id \
                     where t.agent_version = 3 and t.thread_id is not null and t.attempt = 2 and t.queued_at is not null";
 const CONTEXTS: &str =

@@ -78,6 +78,16 @@ async fn empty_database(name: &str) -> String {
 
 impl Place {
     pub async fn new() -> Self {
+        let mut place = Self::on_disk();
+        if wants_postgres() {
+            let name = place.dir.file_name().unwrap().to_str().unwrap();
+            place.postgres = Some(empty_database(name).await);
+        }
+        place
+    }
+
+    /// A place without a server of databases, whatever the suite runs on.
+    pub fn on_disk() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("openvibe_test_{}_{n}", std::process::id());
@@ -90,14 +100,9 @@ impl Place {
         };
         let dir = parent.join(&name);
         std::fs::create_dir_all(&dir).unwrap();
-        let postgres = if wants_postgres() {
-            Some(empty_database(&name).await)
-        } else {
-            None
-        };
         Self {
             dir,
-            postgres,
+            postgres: None,
             is_ours: true,
         }
     }

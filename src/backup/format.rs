@@ -1,0 +1,320 @@
+//! The file: writing it, and reading it with every check.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufReader, Read, Write},
+    path::Path,
+};
+
+use flate2::{Compression, bufread::GzDecoder, write::GzEncoder};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::db::dump::{self, Table};
+
+const FORMAT: &str = "openvibe-backup";
+const FORMAT_VERSION: u32 = 1;
+const MANIFEST: &str = "manifest.json";
+const INDEX: &str = "index.json";
+/// As it is written: what stands here is under no checksum.
+const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
+/// No entry is larger, whatever a file says.
+const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// What a backup is of; its first entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: String,
+    pub format_version: u32,
+    /// Of the program that made it.
+    pub program_version: String,
+    /// The newest migration of its tables.
+    pub migration: i64,
+    pub engine: String,
+    pub created_at: String,
+    pub epoch: Option<String>,
+    /// Each after those that it refers to.
+    #[serde(default)]
+    pub tables: Vec<Table>,
+}
+
+impl Manifest {
+    pub(super) fn new(
+        migration: i64,
+        engine: &str,
+        created_at: String,
+        epoch: Option<String>,
+        tables: Vec<Table>,
+    ) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            format_version: FORMAT_VERSION,
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            migration,
+            engine: engine.to_owned(),
+            created_at,
+            epoch,
+            tables,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    size_bytes: u64,
+    sha256: String,
+}
+
+/// What a backup holds; its last entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    entries: Vec<Entry>,
+    /// Rows of each table.
+    pub rows: BTreeMap<String, u64>,
+    pub blobs: u64,
+}
+
+impl Index {
+    /// Whether the `nth` entry is as it was when the backup was made.
+    pub(super) fn holds(&self, nth: usize, name: &str, bytes: &[u8]) -> bool {
+        match self.entries.get(nth) {
+            Some(entry) => *entry == entry_of(name, bytes),
+            None => name == INDEX && nth == self.entries.len(),
+        }
+    }
+}
+
+/// A backup that is whole.
+#[derive(Debug, Clone)]
+pub struct Verified {
+    pub manifest: Manifest,
+    pub index: Index,
+}
+
+/// Why a file cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    #[error("the file cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("the file is no backup of OpenVibe")]
+    NoBackup,
+    #[error(
+        "the backup was made by version {0} of OpenVibe, which is newer than this one: upgrade first"
+    )]
+    Newer(String),
+    #[error("the backup is damaged: {0}; nothing was changed")]
+    Damaged(String),
+}
+
+fn damaged(what: impl Into<String>) -> Damage {
+    Damage::Damaged(what.into())
+}
+
+fn entry_of(name: &str, bytes: &[u8]) -> Entry {
+    Entry {
+        name: name.to_owned(),
+        size_bytes: bytes.len() as u64,
+        sha256: hex::encode(Sha256::digest(bytes)),
+    }
+}
+
+pub(super) struct Writer<W: Write> {
+    tar: tar::Builder<GzEncoder<W>>,
+    index: Index,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn begin(out: W, manifest: &Manifest) -> io::Result<Self> {
+        let mut writer = Self {
+            tar: tar::Builder::new(GzEncoder::new(out, Compression::fast())),
+            index: Index::default(),
+        };
+        writer.add(MANIFEST, &serde_json::to_vec_pretty(manifest)?)?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        header.set_cksum();
+        self.tar.append_data(&mut header, name, bytes)
+    }
+
+    pub(super) fn add(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, bytes)?;
+        self.index.entries.push(entry_of(name, bytes));
+        Ok(())
+    }
+
+    pub(super) fn count_rows(&mut self, table: &str, n: u64) {
+        *self.index.rows.entry(table.to_owned()).or_default() += n;
+    }
+
+    pub(super) fn count_blob(&mut self) {
+        self.index.blobs += 1;
+    }
+
+    /// Writes the index; what is written to, and what it says.
+    pub(super) fn finish(mut self) -> io::Result<(W, Index)> {
+        let index = serde_json::to_vec(&self.index)?;
+        self.put(INDEX, &index)?;
+        let out = self.tar.into_inner()?.finish()?;
+        Ok((out, self.index))
+    }
+}
+
+/// Reads entries one by one.
+pub(super) struct Reader {
+    tar: tar::Archive<GzDecoder<BufReader<File>>>,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path) -> Result<Self, Damage> {
+        let mut file = File::open(path).map_err(Damage::Unreadable)?;
+        let mut head = [0; 10];
+        match file.read_exact(&mut head) {
+            Ok(()) if head == GZIP_HEAD => {}
+            Ok(()) if head[..2] == GZIP_HEAD[..2] => return Err(damaged("its head was changed")),
+            Ok(()) => return Err(Damage::NoBackup),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(Damage::NoBackup),
+            Err(e) => return Err(Damage::Unreadable(e)),
+        }
+        let file = File::open(path).map_err(Damage::Unreadable)?;
+        Ok(Self {
+            tar: tar::Archive::new(GzDecoder::new(BufReader::new(file))),
+        })
+    }
+
+    /// Names and bytes of all entries, in order.
+    pub(super) fn entries(
+        &mut self,
+    ) -> Result<impl Iterator<Item = Result<(String, Vec<u8>), Damage>>, Damage> {
+        let entries = self.tar.entries().map_err(|e| damaged(e.to_string()))?;
+        Ok(entries.map(|entry| {
+            let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
+            let name = entry
+                .path()
+                .ok()
+                .and_then(|path| path.to_str().map(str::to_owned))
+                .ok_or_else(|| damaged("an entry has no name"))?;
+            if entry.size() > ENTRY_BYTES_MAX {
+                return Err(damaged(format!("{name} is too large")));
+            }
+            let mut bytes = Vec::new();
+            entry
+                .read_to_end(&mut bytes)
+                .map_err(|e| damaged(format!("{name}: {e}")))?;
+            Ok((name, bytes))
+        }))
+    }
+
+    /// Whether the file ends where it should.
+    fn ends(self) -> Result<(), Damage> {
+        let mut gzip = self.tar.into_inner();
+        let mut rest = Vec::new();
+        // What follows the last entry is empty blocks, then gzip's own checksum.
+        gzip.read_to_end(&mut rest)
+            .map_err(|e| damaged(e.to_string()))?;
+        let mut file = gzip.into_inner();
+        let after = file.read(&mut [0]).map_err(Damage::Unreadable)?;
+        if after > 0 || rest.iter().any(|byte| *byte != 0) {
+            return Err(damaged("something follows its end"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a whole backup and compares every entry with the index.
+///
+/// # Errors
+/// `Damage`, which says what is wrong.
+pub fn verify(path: &Path) -> Result<Verified, Damage> {
+    let mut reader = Reader::open(path)?;
+    let (mut manifest, mut index): (Option<Manifest>, Option<Index>) = (None, None);
+    let (mut seen, mut rows) = (Vec::new(), BTreeMap::<String, u64>::new());
+    for entry in reader.entries()? {
+        let (name, bytes) = match entry {
+            Ok(entry) => entry,
+            Err(_) if manifest.is_none() => return Err(Damage::NoBackup),
+            Err(e) => return Err(e),
+        };
+        if index.is_some() {
+            return Err(damaged("something follows its index"));
+        }
+        if manifest.is_none() {
+            manifest = Some(read_manifest(&name, &bytes)?);
+        } else if name == INDEX {
+            let found = serde_json::from_slice(&bytes);
+            index = Some(found.map_err(|e| damaged(format!("its index: {e}")))?);
+            continue;
+        }
+        if let Some(table) = table_of(&name) {
+            let n = bytes.split(|byte| *byte == b'\n').count() as u64 - 1;
+            *rows.entry(table.to_owned()).or_default() += n;
+        }
+        seen.push(entry_of(&name, &bytes));
+    }
+    let manifest = manifest.ok_or(Damage::NoBackup)?;
+    let index = index.ok_or_else(|| damaged("its end is missing"))?;
+    reader.ends()?;
+    if let Some(wrong) = difference(&index.entries, &seen) {
+        return Err(damaged(wrong));
+    }
+    rows.retain(|_, n| *n > 0);
+    let told: BTreeMap<String, u64> = index
+        .rows
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(table, n)| (table.clone(), *n))
+        .collect();
+    if rows != told {
+        return Err(damaged("its counts of rows are wrong"));
+    }
+    Ok(Verified { manifest, index })
+}
+
+/// The first entry that is not as the index has it.
+fn difference(told: &[Entry], seen: &[Entry]) -> Option<String> {
+    for (i, entry) in told.iter().enumerate() {
+        match seen.get(i) {
+            Some(found) if found == entry => {}
+            Some(found) if found.name == entry.name => {
+                return Some(format!("{} was changed", entry.name));
+            }
+            _ => return Some(format!("{} is missing", entry.name)),
+        }
+    }
+    seen.get(told.len())
+        .map(|entry| format!("{} does not belong to it", entry.name))
+}
+
+/// What every version of the format says.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    format_version: u32,
+    program_version: String,
+    migration: i64,
+}
+
+fn read_manifest(name: &str, bytes: &[u8]) -> Result<Manifest, Damage> {
+    if name != MANIFEST {
+        return Err(Damage::NoBackup);
+    }
+    let head: Head = serde_json::from_slice(bytes).map_err(|_| Damage::NoBackup)?;
+    if head.format != FORMAT {
+        return Err(Damage::NoBackup);
+    }
+    if head.format_version > FORMAT_VERSION || head.migration > dump::newest_version() {
+        return Err(Damage::Newer(head.program_version));
+    }
+    serde_json::from_slice(bytes).map_err(|e| damaged(format!("its manifest: {e}")))
+}
+
+/// The table whose rows an entry holds.
+pub(super) fn table_of(name: &str) -> Option<&str> {
+    name.strip_prefix("tables/")?.split('/').next()
+}

@@ -1,0 +1,168 @@
+//! Making a backup, while the server goes on.
+
+use std::{
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::format::{Manifest, Writer};
+use crate::{
+    db::{
+        DbError, Engine, Place,
+        dump::{self, BlobRow, Dump},
+    },
+    time::Timestamp,
+};
+
+/// Of an entry with rows.
+const ROWS_BYTES: usize = 2 * 1024 * 1024;
+/// Of an entry with a part of an upload, as those in the database are.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// What a backup holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    pub tables: usize,
+    pub rows: u64,
+    pub blobs: u64,
+    /// What there is to say about single uploads.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum TakeError {
+    #[error(transparent)]
+    Db(#[from] DbError),
+    #[error("the backup cannot be written: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Writes one state of a database, with the uploads that it names, to `out`.
+///
+/// # Errors
+/// When the database cannot be read or `out` not written.
+pub async fn take<W: Write>(place: &Place, data_dir: &Path, out: W) -> anyhow::Result<(W, Taken)> {
+    let mut dump = Dump::open(place).await?;
+    let tables = dump.tables().await?;
+    let engine = match dump.engine() {
+        Engine::Sqlite => "sqlite",
+        Engine::Postgres => "postgres",
+    };
+    let manifest = Manifest::new(
+        dump.version().await?,
+        engine,
+        Timestamp::now().to_text(),
+        dump.meta("epoch").await?,
+        tables.clone(),
+    );
+    let mut writer = Writer::begin(out, &manifest)?;
+    let mut warnings = Vec::new();
+    // First, because the tidy round goes on removing what nobody names any more.
+    if tables.iter().any(|table| table.name == "blobs") {
+        for blob in dump.blobs().await? {
+            match dump.engine() {
+                Engine::Sqlite => {
+                    let path = data_dir
+                        .join("blobs")
+                        .join(&blob.hash[..2])
+                        .join(&blob.hash);
+                    copy_file(place, &blob, &path, &mut writer, &mut warnings).await?;
+                }
+                Engine::Postgres => copy_chunks(&mut dump, &blob, &mut writer).await?,
+            }
+        }
+    }
+    for table in &tables {
+        let (mut rows, mut n, mut part) = (String::new(), 0, 0);
+        dump.each_row(table, |line| {
+            rows.push_str(&line);
+            rows.push('\n');
+            n += 1;
+            if rows.len() >= ROWS_BYTES {
+                writer.add(&part_name(&table.name, part), rows.as_bytes())?;
+                part += 1;
+                rows.clear();
+            }
+            Ok::<_, TakeError>(())
+        })
+        .await?;
+        if !rows.is_empty() {
+            writer.add(&part_name(&table.name, part), rows.as_bytes())?;
+        }
+        writer.count_rows(&table.name, n);
+    }
+    let (out, index) = writer.finish()?;
+    let taken = Taken {
+        tables: tables.len(),
+        rows: index.rows.values().sum(),
+        blobs: index.blobs,
+        warnings,
+    };
+    Ok((out, taken))
+}
+
+fn part_name(table: &str, part: usize) -> String {
+    format!("tables/{table}/{part:06}.ndjson")
+}
+
+fn chunk_name(blob: &BlobRow, n: i64) -> String {
+    format!("blobs/{}/{}/{n:06}", blob.hash, blob.upload)
+}
+
+async fn copy_chunks<W: Write>(
+    dump: &mut Dump,
+    blob: &BlobRow,
+    writer: &mut Writer<W>,
+) -> anyhow::Result<()> {
+    let mut n = 0;
+    while let Some(bytes) = dump.chunk(blob.upload, n).await? {
+        writer.add(&chunk_name(blob, n), &bytes)?;
+        n += 1;
+    }
+    writer.count_blob();
+    Ok(())
+}
+
+async fn copy_file<W: Write>(
+    place: &Place,
+    blob: &BlobRow,
+    path: &PathBuf,
+    writer: &mut Writer<W>,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // Deleted since, with the last row that named it: the backup is of the moment before.
+            if dump::names_blob(place, &blob.hash).await? {
+                warnings.push(format!("the upload {} is missing", path.display()));
+            }
+            return Ok(());
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let (mut n, mut hash) = (0, Sha256::new());
+    loop {
+        let mut bytes = Vec::with_capacity(CHUNK_BYTES);
+        Read::by_ref(&mut file)
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            break;
+        }
+        hash.update(&bytes);
+        writer.add(&chunk_name(blob, n), &bytes)?;
+        n += 1;
+    }
+    if hex::encode(hash.finalize()) != blob.hash {
+        let text = format!(
+            "the upload {} is damaged; it is kept as it is",
+            path.display()
+        );
+        warnings.push(text);
+    }
+    writer.count_blob();
+    Ok(())
+}

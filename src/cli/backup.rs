@@ -1,0 +1,113 @@
+//! `openvibe backup` and `openvibe restore`.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{say, say_error};
+use crate::{backup, config::Config, db::Place, lock};
+
+#[derive(Args)]
+pub(super) struct BackupCommand {
+    /// Where to; `-` is standard output
+    file: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Args)]
+pub(super) struct RestoreCommand {
+    /// A file that `openvibe backup` made
+    file: PathBuf,
+}
+
+/// Removes a file that was not finished.
+struct Unfinished(Option<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Result<()> {
+    if command.file == Path::new("-") {
+        let (mut out, taken) =
+            backup::take(&config.database, &config.data_dir, std::io::stdout()).await?;
+        out.flush()?;
+        tell(&taken, "standard output", say_error);
+        return Ok(());
+    }
+    let file = &command.file;
+    anyhow::ensure!(
+        command.force || !file.exists(),
+        "{} exists: choose another name, or replace it with --force",
+        file.display()
+    );
+    let mut name = file.clone().into_os_string();
+    name.push(".tmp");
+    let unfinished = PathBuf::from(name);
+    let out = File::create(&unfinished)
+        .with_context(|| format!("{} cannot be written", unfinished.display()))?;
+    let mut guard = Unfinished(Some(unfinished.clone()));
+    let out = BufWriter::new(out);
+    let (out, taken) = backup::take(&config.database, &config.data_dir, out).await?;
+    let out = out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
+    out.sync_all()?;
+    std::fs::rename(&unfinished, file)?;
+    guard.0 = None;
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
+    tell(&taken, &file.display().to_string(), say);
+    Ok(())
+}
+
+fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) {
+    for warning in &taken.warnings {
+        say_error(&format!("openvibe: {warning}"));
+    }
+    say(&format!(
+        "backed up {} rows of {} tables and {} uploads to {to}",
+        taken.rows, taken.tables, taken.blobs
+    ));
+}
+
+pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::Result<()> {
+    // Before the directory is made.
+    let whole = backup::verify(&command.file)?;
+    let _directory = lock::lock_directory(&config.data_dir)?;
+    let _database = match &config.database {
+        Place::Sqlite(path) => {
+            if let Some(dir) = path.parent() {
+                std::fs::create_dir_all(dir)?;
+            }
+            Some(lock::lock_database_file(path)?)
+        }
+        Place::Postgres(_) => None,
+    };
+    let restored =
+        backup::restore(&command.file, whole, &config.database, &config.data_dir).await?;
+    for (table, rows) in &restored.rows {
+        say(&format!("{rows:>10} {table}"));
+    }
+    say(&format!(
+        "restored {} rows of {} tables and {} uploads; the backup was made at {} by version {}",
+        restored.rows.values().sum::<u64>(),
+        restored.manifest.tables.len(),
+        restored.blobs,
+        restored.manifest.created_at,
+        restored.manifest.program_version
+    ));
+    say("start the server; clients load everything anew, and tasks that were running run again");
+    Ok(())
+}

@@ -1,0 +1,663 @@
+//! Whole tables out of one engine and into either, in a form that both understand: a row is a JSON array, a table's columns have
+//! one of eight kinds. What is copied comes from the catalog, so a new table needs nothing here.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use chrono::{DateTime, SecondsFormat, Utc};
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sqlx::{
+    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions, Connection, Database, Decode,
+    PgConnection, Postgres, Row, SqliteConnection, Transaction, Type,
+    postgres::PgPoolOptions,
+    sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+use uuid::Uuid;
+
+use super::{DbError, Engine, Place, migrate};
+
+/// What is not copied: the engine's own, what is made anew from the rest, and the pieces of uploads, which go beside the tables.
+fn is_left_out(table: &str) -> bool {
+    table.starts_with("sqlite_")
+        || table.starts_with("_sqlx")
+        || table.starts_with("search_")
+        || table == "blob_chunks"
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Uuid,
+    Text,
+    Integer,
+    Boolean,
+    /// Its shortest text that gives the same double again.
+    Real,
+    /// RFC 3339 to the microsecond.
+    Time,
+    /// Its text, so that numbers stay as they are written.
+    Json,
+    /// Base64.
+    Bytes,
+}
+
+impl Kind {
+    fn of(declared: &str) -> Option<Self> {
+        Some(match declared.to_ascii_lowercase().as_str() {
+            "uuid" => Self::Uuid,
+            "text" => Self::Text,
+            "bigint" | "integer" => Self::Integer,
+            "boolean" => Self::Boolean,
+            "double precision" => Self::Real,
+            "timestamptz" | "timestamp with time zone" => Self::Time,
+            "jsonb" => Self::Json,
+            "bytea" => Self::Bytes,
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    pub name: String,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    pub name: String,
+    pub columns: Vec<Column>,
+}
+
+enum Link {
+    Lite(SqliteConnection),
+    Pg(Transaction<'static, Postgres>),
+}
+
+fn odd(text: String) -> DbError {
+    DbError::Start(text)
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Link {
+    fn engine(&self) -> Engine {
+        match self {
+            Self::Lite(_) => Engine::Sqlite,
+            Self::Pg(_) => Engine::Postgres,
+        }
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<(), DbError> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Lite(c) => sqlx::raw_sql(sql).execute(c).await.map(|_| ()),
+            Self::Pg(c) => sqlx::raw_sql(sql).execute(&mut **c).await.map(|_| ()),
+        }?;
+        Ok(())
+    }
+
+    async fn number(&mut self, sql: &str) -> Result<Option<i64>, DbError> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(match self {
+            Self::Lite(c) => sqlx::query_scalar(sql).fetch_one(c).await,
+            Self::Pg(c) => sqlx::query_scalar(sql).fetch_one(&mut **c).await,
+        }?)
+    }
+
+    /// Pairs of texts, as the catalog gives them.
+    async fn pairs(&mut self, sql: &str) -> Result<Vec<(String, String)>, DbError> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        Ok(match self {
+            Self::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
+            Self::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
+        }?)
+    }
+
+    /// Names of all tables.
+    async fn names(&mut self) -> Result<Vec<String>, DbError> {
+        let sql = match self.engine() {
+            Engine::Sqlite => {
+                "select name, '' from sqlite_master where type = 'table' order by name"
+            }
+            Engine::Postgres => {
+                "select table_name::text, '' from information_schema.tables where table_schema = current_schema() \
+                 and table_type = 'BASE TABLE' order by 1"
+            }
+        };
+        let pairs = self.pairs(sql).await?;
+        Ok(pairs.into_iter().map(|(name, _)| name).collect())
+    }
+
+    async fn columns(&mut self, table: &str) -> Result<Vec<Column>, DbError> {
+        let literal = table.replace('\'', "''");
+        let sql = match self.engine() {
+            Engine::Sqlite => {
+                format!("select name, type from pragma_table_info('{literal}') order by cid")
+            }
+            Engine::Postgres => format!(
+                "select column_name::text, data_type::text from information_schema.columns \
+                 where table_schema = current_schema() and table_name = '{literal}' order by ordinal_position"
+            ),
+        };
+        let columns = self.pairs(&sql).await?;
+        columns
+            .into_iter()
+            .map(|(name, declared)| {
+                let kind = Kind::of(&declared).ok_or_else(|| {
+                    odd(format!(
+                        "{table}.{name} is a {declared}, which cannot be copied"
+                    ))
+                })?;
+                Ok(Column { name, kind })
+            })
+            .collect()
+    }
+
+    /// Which table refers to which other.
+    async fn references(&mut self, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
+        if self.engine() == Engine::Postgres {
+            return self
+                .pairs(
+                    "select distinct a.relname::text, b.relname::text from pg_constraint k \
+                     join pg_class a on a.oid = k.conrelid join pg_class b on b.oid = k.confrelid \
+                     join pg_namespace n on n.oid = a.relnamespace \
+                     where k.contype = 'f' and n.nspname = current_schema()",
+                )
+                .await;
+        }
+        let mut all = Vec::new();
+        for name in names {
+            let literal = name.replace('\'', "''");
+            let sql = format!(
+                "select distinct '{literal}', \"table\" from pragma_foreign_key_list('{literal}')"
+            );
+            all.extend(self.pairs(&sql).await?);
+        }
+        Ok(all)
+    }
+
+    /// Tables that are copied; each after those that it refers to.
+    async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
+        let mut names = self.names().await?;
+        names.retain(|name| !is_left_out(name));
+        let mut needs: HashMap<String, HashSet<String>> = HashMap::new();
+        for (from, to) in self.references(&names).await? {
+            if from != to {
+                needs.entry(from).or_default().insert(to);
+            }
+        }
+        let (mut sorted, mut done) = (Vec::new(), HashSet::new());
+        while sorted.len() < names.len() {
+            let ready: Vec<&String> = names
+                .iter()
+                .filter(|name| !done.contains(*name))
+                .filter(|name| {
+                    needs
+                        .get(*name)
+                        .is_none_or(|needed| needed.is_subset(&done))
+                })
+                .collect();
+            if ready.is_empty() {
+                return Err(odd("tables refer to each other in a circle".to_owned()));
+            }
+            let ready: Vec<String> = ready.into_iter().cloned().collect();
+            done.extend(ready.iter().cloned());
+            sorted.extend(ready);
+        }
+        let mut tables = Vec::new();
+        for name in sorted {
+            let columns = self.columns(&name).await?;
+            tables.push(Table { name, columns });
+        }
+        Ok(tables)
+    }
+}
+
+/// One state of a database, to be read while others go on writing.
+pub struct Dump {
+    link: Link,
+}
+
+/// An upload as the tables know it.
+#[derive(Debug, Clone)]
+pub struct BlobRow {
+    pub hash: String,
+    pub upload: Uuid,
+    pub size_bytes: i64,
+}
+
+impl Dump {
+    /// # Errors
+    /// When there is no such database.
+    pub async fn open(place: &Place) -> Result<Self, DbError> {
+        let link = match place {
+            Place::Sqlite(path) => {
+                if !path.is_file() {
+                    let text = format!("there is no database at {}", path.display());
+                    return Err(odd(text));
+                }
+                let options = SqliteConnectOptions::new()
+                    .filename(path)
+                    .read_only(true)
+                    .busy_timeout(std::time::Duration::from_secs(10));
+                let mut link = Link::Lite(options.connect().await?);
+                link.run("begin deferred").await?;
+                link
+            }
+            Place::Postgres(url) => {
+                let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
+                let snapshot = "begin transaction isolation level repeatable read read only";
+                Link::Pg(pool.begin_with(snapshot).await?)
+            }
+        };
+        let mut dump = Self { link };
+        // The first read decides which state is seen.
+        if !dump.link.names().await?.iter().any(|name| name == "meta") {
+            return Err(odd("the database holds nothing of OpenVibe".to_owned()));
+        }
+        dump.version().await?;
+        Ok(dump)
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.link.engine()
+    }
+
+    /// The newest migration that the tables are of.
+    pub async fn version(&mut self) -> Result<i64, DbError> {
+        let found = self
+            .link
+            .number("select max(version) from _sqlx_migrations where success")
+            .await?;
+        found.ok_or_else(|| {
+            odd("the database was never made ready: start the server once".to_owned())
+        })
+    }
+
+    pub async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
+        self.link.tables().await
+    }
+
+    /// What `meta` says under a key.
+    pub async fn meta(&mut self, key: &str) -> Result<Option<String>, DbError> {
+        let pairs = self.link.pairs("select key, value from meta").await?;
+        Ok(pairs.into_iter().find(|(k, _)| k == key).map(|(_, v)| v))
+    }
+
+    /// Hands every row of a table to `sink`, as a JSON array without line breaks.
+    ///
+    /// # Errors
+    /// Those of `sink`, and when a value is not of its column's kind.
+    pub async fn each_row<E: From<DbError>>(
+        &mut self,
+        table: &Table,
+        mut sink: impl FnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let db = |e: sqlx::Error| E::from(DbError::from(e));
+        let is_pg = self.engine() == Engine::Postgres;
+        let columns: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| match column.kind {
+                Kind::Json if is_pg => format!("{}::text", quoted(&column.name)),
+                // `integer` counts as well.
+                Kind::Integer if is_pg => format!("{}::bigint", quoted(&column.name)),
+                _ => quoted(&column.name),
+            })
+            .collect();
+        let sql = format!("select {} from {}", columns.join(", "), quoted(&table.name));
+        let sql = AssertSqlSafe(sql);
+        match &mut self.link {
+            Link::Lite(c) => {
+                let mut rows = sqlx::query(sql).fetch(c);
+                while let Some(row) = rows.try_next().await.map_err(db)? {
+                    sink(line(&row, table).map_err(db)?)?;
+                }
+            }
+            Link::Pg(c) => {
+                let mut rows = sqlx::query(sql).fetch(&mut **c);
+                while let Some(row) = rows.try_next().await.map_err(db)? {
+                    sink(line(&row, table).map_err(db)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Uploads that the tables name.
+    pub async fn blobs(&mut self) -> Result<Vec<BlobRow>, DbError> {
+        let sql = "select hash, upload_id, size_bytes from blobs order by hash";
+        let rows: Vec<(String, Uuid, i64)> = match &mut self.link {
+            Link::Lite(c) => sqlx::query_as(sql).fetch_all(c).await,
+            Link::Pg(c) => sqlx::query_as(sql).fetch_all(&mut **c).await,
+        }?;
+        Ok(rows
+            .into_iter()
+            .map(|(hash, upload, size_bytes)| BlobRow {
+                hash,
+                upload,
+                size_bytes,
+            })
+            .collect())
+    }
+
+    /// A piece of an upload that is in the database.
+    pub async fn chunk(&mut self, upload: Uuid, n: i64) -> Result<Option<Vec<u8>>, DbError> {
+        let sql = "select bytes from blob_chunks where upload_id = $1 and n = $2";
+        Ok(match &mut self.link {
+            Link::Lite(c) => {
+                sqlx::query_scalar(sql)
+                    .bind(upload)
+                    .bind(n)
+                    .fetch_optional(c)
+                    .await
+            }
+            Link::Pg(c) => {
+                sqlx::query_scalar(sql)
+                    .bind(upload)
+                    .bind(n)
+                    .fetch_optional(&mut **c)
+                    .await
+            }
+        }?)
+    }
+}
+
+/// Whether a file is named by the tables now, whatever an older state says.
+pub async fn names_blob(place: &Place, hash: &str) -> Result<bool, DbError> {
+    let mut now = Dump::open(place).await?;
+    Ok(now.blobs().await?.iter().any(|blob| blob.hash == hash))
+}
+
+fn line<R>(row: &R, table: &Table) -> Result<String, sqlx::Error>
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    for<'r> Uuid: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> f64: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> bool: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> DateTime<Utc>: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
+    <R::Database as Database>::Row: Row,
+{
+    let mut values = Vec::with_capacity(table.columns.len());
+    for (i, column) in table.columns.iter().enumerate() {
+        debug_assert!(row.columns()[i].ordinal() == i, "columns come in order");
+        let value = match column.kind {
+            Kind::Uuid => row
+                .try_get::<Option<Uuid>, _>(i)?
+                .map(|id| Value::from(id.to_string())),
+            Kind::Text | Kind::Json => row.try_get::<Option<String>, _>(i)?.map(Value::from),
+            Kind::Integer => row.try_get::<Option<i64>, _>(i)?.map(Value::from),
+            Kind::Boolean => row.try_get::<Option<bool>, _>(i)?.map(Value::from),
+            Kind::Real => row
+                .try_get::<Option<f64>, _>(i)?
+                .map(|n| Value::from(n.to_string())),
+            Kind::Time => row
+                .try_get::<Option<DateTime<Utc>>, _>(i)?
+                .map(|at| Value::from(at.to_rfc3339_opts(SecondsFormat::Micros, true))),
+            Kind::Bytes => row
+                .try_get::<Option<Vec<u8>>, _>(i)?
+                .map(|bytes| Value::from(BASE64_STANDARD.encode(bytes))),
+        };
+        values.push(value.unwrap_or(Value::Null));
+    }
+    Ok(Value::from(values).to_string())
+}
+
+/// The newest migration that this program knows.
+pub fn newest_version() -> i64 {
+    migrate::newest()
+}
+
+/// An empty database that is being filled. Nothing of it counts before `finish`.
+pub struct Load {
+    link: Link,
+}
+
+impl Load {
+    /// A new file.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub async fn into_file(path: &Path, version: i64) -> Result<Self, DbError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            // It is thrown away whole when something goes wrong, and synced at the end.
+            .journal_mode(SqliteJournalMode::Off)
+            .synchronous(SqliteSynchronous::Off)
+            // Looked at once at the end.
+            .foreign_keys(false);
+        let mut c = options.connect().await?;
+        migrate::sqlite_to(&mut c, version).await?;
+        Ok(Self {
+            link: Link::Lite(c),
+        })
+    }
+
+    /// An empty database of a server, in one transaction.
+    ///
+    /// # Errors
+    /// When there is anything in it, or a server uses it.
+    pub async fn into_postgres(url: &str, version: i64) -> Result<Self, DbError> {
+        let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
+        let mut tx = pool.begin().await?;
+        let free: bool = sqlx::query_scalar("select pg_try_advisory_lock(7310579, 1)")
+            .fetch_one(&mut *tx)
+            .await?;
+        if !free {
+            let text = "the database is in use by another OpenVibe: stop that one first";
+            return Err(odd(text.to_owned()));
+        }
+        let mut link = Link::Pg(tx);
+        let names = link.names().await?;
+        // Facts that a start or `migrate` notes are no data.
+        let data = |name: &&String| !name.starts_with("_sqlx") && *name != "meta";
+        for name in names.iter().filter(data) {
+            let sql = format!(
+                "select count(*) from (select 1 from {} limit 1) x",
+                quoted(name)
+            );
+            if link.number(&sql).await?.unwrap_or(0) > 0 {
+                return Err(odd(format!(
+                    "the database is not empty (there are rows in {name}): restore into an empty one"
+                )));
+            }
+        }
+        if names.iter().any(|name| name.starts_with("_sqlx")) {
+            let tables: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            link.run(&format!("drop table {} cascade", tables.join(", ")))
+                .await?;
+        }
+        if let Link::Pg(c) = &mut link {
+            migrate::postgres_to(c, version).await?;
+        }
+        Ok(Self { link })
+    }
+
+    pub async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
+        self.link.tables().await
+    }
+
+    /// Inserts rows, a JSON array a line; how many there were.
+    ///
+    /// # Errors
+    /// When a line is no such array, and what the database says.
+    pub async fn insert(&mut self, table: &Table, lines: &str) -> Result<u64, DbError> {
+        match &mut self.link {
+            Link::Lite(c) => insert_lite(c, table, lines).await,
+            Link::Pg(c) => insert_pg(c, table, lines).await,
+        }
+    }
+
+    /// A piece of an upload, where uploads are in the database.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn put_chunk(&mut self, upload: Uuid, n: i64, bytes: &[u8]) -> Result<(), DbError> {
+        let sql = "insert into blob_chunks (upload_id, n, bytes) values ($1, $2, $3)";
+        match &mut self.link {
+            Link::Lite(c) => {
+                sqlx::query(sql)
+                    .bind(upload)
+                    .bind(n)
+                    .bind(bytes)
+                    .execute(c)
+                    .await?;
+            }
+            Link::Pg(c) => {
+                sqlx::query(sql)
+                    .bind(upload)
+                    .bind(n)
+                    .bind(bytes)
+                    .execute(&mut **c)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the database an epoch of its own, forgets what is made anew at the next start, and makes it count.
+    ///
+    /// # Errors
+    /// When rows refer to others that are missing.
+    pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
+        let epoch = epoch.replace('\'', "''");
+        self.link
+            .run("delete from meta where key in ('epoch', 'search')")
+            .await?;
+        self.link
+            .run(&format!(
+                "insert into meta (key, value) values ('epoch', '{epoch}')"
+            ))
+            .await?;
+        match self.link {
+            Link::Lite(mut c) => {
+                let broken: Option<String> =
+                    sqlx::query_scalar("select \"table\" from pragma_foreign_key_check() limit 1")
+                        .fetch_optional(&mut c)
+                        .await?;
+                if let Some(table) = broken {
+                    return Err(odd(format!(
+                        "rows of {table} refer to others that are missing"
+                    )));
+                }
+                c.close().await?;
+            }
+            Link::Pg(c) => c.commit().await?,
+        }
+        Ok(())
+    }
+}
+
+async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Result<u64, DbError> {
+    let names: Vec<String> = table.columns.iter().map(|c| quoted(&c.name)).collect();
+    let marks: Vec<String> = (1..=names.len()).map(|n| format!("${n}")).collect();
+    let sql = format!(
+        "insert into {} ({}) values ({})",
+        quoted(&table.name),
+        names.join(", "),
+        marks.join(", ")
+    );
+    let mut tx = c.begin().await?;
+    let mut n = 0;
+    for line in lines.lines() {
+        let values: Vec<Value> = serde_json::from_str(line)
+            .map_err(|e| odd(format!("a row of {} is not understood: {e}", table.name)))?;
+        if values.len() != table.columns.len() {
+            return Err(odd(format!("a row of {} has too few values", table.name)));
+        }
+        let mut args = SqliteArguments::default();
+        for (value, column) in values.into_iter().zip(&table.columns) {
+            bind(&mut args, value, column.kind).ok_or_else(|| {
+                odd(format!(
+                    "a value of {}.{} is not of its kind",
+                    table.name, column.name
+                ))
+            })?;
+        }
+        sqlx::query_with(AssertSqlSafe(sql.clone()), args)
+            .execute(&mut *tx)
+            .await?;
+        n += 1;
+    }
+    tx.commit().await?;
+    Ok(n)
+}
+
+/// As the program itself binds it, so that the file holds the very same.
+fn bind(args: &mut SqliteArguments, value: Value, kind: Kind) -> Option<()> {
+    use sqlx::Arguments;
+    let text = |value: Value| match value {
+        Value::Null => Some(None),
+        Value::String(text) => Some(Some(text)),
+        _ => None,
+    };
+    match kind {
+        Kind::Uuid => {
+            let id = text(value)?.map(|text| Uuid::parse_str(&text)).transpose();
+            args.add(id.ok()?)
+        }
+        Kind::Text | Kind::Json => args.add(text(value)?),
+        Kind::Integer if value.is_null() => args.add(None::<i64>),
+        Kind::Integer => args.add(value.as_i64()?),
+        Kind::Boolean if value.is_null() => args.add(None::<bool>),
+        Kind::Boolean => args.add(value.as_bool()?),
+        Kind::Real => {
+            let n = text(value)?.map(|text| text.parse::<f64>()).transpose();
+            args.add(n.ok()?)
+        }
+        Kind::Time => {
+            let at = text(value)?
+                .map(|text| DateTime::parse_from_rfc3339(&text))
+                .transpose()
+                .ok()?;
+            args.add(at.map(|at| at.with_timezone(&Utc)))
+        }
+        Kind::Bytes => {
+            let bytes = text(value)?.map(|text| BASE64_STANDARD.decode(text));
+            args.add(bytes.transpose().ok()?)
+        }
+    }
+    .ok()
+}
+
+async fn insert_pg(c: &mut PgConnection, table: &Table, lines: &str) -> Result<u64, DbError> {
+    let names: Vec<String> = table.columns.iter().map(|c| quoted(&c.name)).collect();
+    let values: Vec<String> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(i, column)| match column.kind {
+            Kind::Uuid => format!("(v ->> {i})::uuid"),
+            Kind::Text => format!("v ->> {i}"),
+            Kind::Integer => format!("(v ->> {i})::bigint"),
+            Kind::Boolean => format!("(v ->> {i})::boolean"),
+            Kind::Real => format!("(v ->> {i})::double precision"),
+            Kind::Time => format!("(v ->> {i})::timestamptz"),
+            Kind::Json => format!("(v ->> {i})::jsonb"),
+            Kind::Bytes => format!("decode(v ->> {i}, 'base64')"),
+        })
+        .collect();
+    let sql = format!(
+        "insert into {} ({}) select {} from jsonb_array_elements($1::jsonb) v",
+        quoted(&table.name),
+        names.join(", "),
+        values.join(", ")
+    );
+    let all = format!("[{}]", lines.trim_end().replace('\n', ","));
+    let done = sqlx::query(AssertSqlSafe(sql)).bind(all).execute(c).await?;
+    Ok(done.rows_affected())
+}
