@@ -27,13 +27,20 @@ pub struct Session {
     pub address: Option<String>,
 }
 
-/// Starts a session; the token for the cookie.
+/// Starts a session; the token for the cookie. The session that the browser was in before (`instead_of`, its token) ends.
 pub(super) async fn start(
     c: &mut Conn,
     user: UserId,
     user_agent: Option<String>,
     address: String,
+    instead_of: Option<&str>,
 ) -> Result<String, AuthError> {
+    if let Some(old) = instead_of {
+        c.q("delete from sessions where token_hash = $1")
+            .bind(hash_token(old))
+            .run()
+            .await?;
+    }
     let token = new_token();
     c.q("insert into sessions (id, user_id, token_hash, user_agent, address, created_at, last_seen_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $6, $7)")

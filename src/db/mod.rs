@@ -83,10 +83,20 @@ pub struct Db {
 }
 
 /// Where the data is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Place {
     Sqlite(PathBuf),
     Postgres(String),
+}
+
+impl std::fmt::Debug for Place {
+    /// Without the address of a server, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
+            Self::Postgres(_) => f.write_str("Postgres([hidden])"),
+        }
+    }
 }
 
 impl Place {

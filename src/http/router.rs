@@ -43,6 +43,7 @@ use crate::{
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How much of a body that is too large is read and thrown away.
 const BODY_DRAINED_MAX: usize = 32 * 1024 * 1024;
+const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Requests that are worked on at once, and how long a further one waits for its turn.
 const HANDLED_MAX: usize = 1024;
@@ -122,6 +123,8 @@ pub fn build(state: State) -> Router {
         .layer(middleware::from_fn(error::speak_openai))
         .layer(set_header("x-content-type-options", "nosniff"))
         .layer(set_header("referrer-policy", "same-origin"))
+        // Pages say more; an answer of the API that a browser is made to show does nothing.
+        .layer(set_header("content-security-policy", API_CSP))
         .layer(option_layer(opener_policy))
         .layer(set_header("cache-control", "no-store"))
         .layer(

@@ -246,8 +246,16 @@ impl std::fmt::Debug for ModelSettings {
     /// Shows which keys are set, never what they are.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let key = |value: &Option<String>| if value.is_some() { "[hidden]" } else { "none" };
+        // A name and password may stand before the host.
+        let base_url = self
+            .base_url
+            .as_deref()
+            .map(|url| match url.rsplit_once('@') {
+                Some((_, host)) => format!("[hidden]@{host}"),
+                None => url.to_owned(),
+            });
         f.debug_struct("ModelSettings")
-            .field("base_url", &self.base_url)
+            .field("base_url", &base_url)
             .field("api_key", &key(&self.api_key))
             .field("anthropic_api_key", &key(&self.anthropic_api_key))
             .field("openai_api_key", &key(&self.openai_api_key))

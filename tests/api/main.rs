@@ -62,6 +62,7 @@ mod resume;
 mod roles;
 mod route_access;
 mod search;
+mod security;
 mod shapes;
 mod socket;
 mod streams;

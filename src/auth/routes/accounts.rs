@@ -19,7 +19,7 @@ use crate::{
     db::Conn,
     http::{
         ApiError, State,
-        extract::{Address, Body, Path, Query},
+        extract::{Address, Body, Path, Query, token_of},
         page::{List, PageQuery},
     },
     ids::{SessionId, UserId},
@@ -102,10 +102,12 @@ async fn signed_in(
         .and_then(|v| v.to_str().ok())
         .map(str::to_owned);
     let address = address.0.to_string();
+    let instead_of = token_of(headers).filter(|token| !token.starts_with("ov_"));
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
-            sessions::start(c, user, agent.clone(), address.clone()).await
+            let old = instead_of.as_deref();
+            sessions::start(c, user, agent.clone(), address.clone(), old).await
         })
         .await?;
     let account = account(&mut state.db.read().await?, user).await?;

@@ -109,6 +109,10 @@ pub async fn retry_task(
     } else {
         None
     };
+    if task.requested_by != actor.user {
+        let data = serde_json::json!({});
+        crate::auth::record_audit(c, actor, "task.retried", id.to_string(), data).await?;
+    }
     let seq = log::reserve(c, actor.workspace, 1).await?;
     enqueue(c, seq, &new, full, audience)
         .await?

@@ -191,6 +191,23 @@ impl Place {
         tables.into_iter().zip(counts).collect()
     }
 
+    /// The first column of what a query gives.
+    pub async fn texts(&self, sql: &'static str) -> Vec<String> {
+        if let Some(url) = &self.postgres {
+            let mut c = PgConnection::connect(url).await.unwrap();
+            sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
+        } else {
+            let mut c = self.sqlite().await;
+            sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
+        }
+    }
+
+    /// How many rows a table has.
+    pub async fn count(&self, table: &str) -> i64 {
+        self.numbers(&[format!("select count(*) from {table}")])
+            .await[0]
+    }
+
     /// Tasks that have not ended.
     pub async fn tasks_under_way(&self) -> i64 {
         let sql = "select count(*) from tasks where status in ('queued', 'running')";

@@ -49,6 +49,8 @@ export class Model {
   asked = [];
   /** What it answers to who asks for the result of a dive. */
   draft = DRAFT;
+  /** What it answers to a question that holds one of these words. */
+  answers = new Map();
   /** Results wait for `release`. */
   holdDrafts = false;
   base = '';
@@ -101,13 +103,16 @@ export class Model {
     const drafting = /You are the resolver/.test(String(body.messages[0].content));
     if (drafting && this.holdDrafts) await new Promise((go) => this.#held.push(go));
     if (drafting && !this.draft) return this.#json(res, 400, { error: { message: 'I will not' } });
+    const scripted = [...this.answers].find(([word]) => question.includes(word))?.[1];
     const whole = drafting
       ? JSON.stringify(this.draft)
-      : /long/.test(question)
-        ? LONG
-        : /@coder/.test(question)
-          ? 'The build is **green**.'
-          : 'Monday: two quiet days before the fair.';
+      : scripted !== undefined
+        ? scripted
+        : /long/.test(question)
+          ? LONG
+          : /@coder/.test(question)
+            ? 'The build is **green**.'
+            : 'Monday: two quiet days before the fair.';
     if (!body.stream) {
       return this.#json(res, 200, {
         choices: [{ message: { role: 'assistant', content: whole }, finish_reason: 'stop' }],

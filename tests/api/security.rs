@@ -1,0 +1,262 @@
+//! What DESIGN §8 promises and no other file shows: secrets at rest and in logs, sessions, who is called outside.
+//! Who may call what: `route_access`. What a browser does with it: `web/e2e/security.test.mjs`.
+
+use std::path::Path;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use openvibe::config::Config;
+use serde_json::json;
+
+use crate::support::{
+    Answer, ModelServer, PASSWORD, Place, TestProcess, sign_up, team, team_with, text, visitor,
+};
+
+#[tokio::test]
+async fn passwords_are_stored_as_argon2id_of_19_mib_each_with_a_salt_of_its_own() {
+    let t = team().await;
+    let stored = t.app.place.texts("select password_hash from users").await;
+    assert_eq!(stored.len(), 2);
+    for hash in &stored {
+        assert!(
+            hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
+            "{hash}"
+        );
+    }
+    assert_ne!(stored[0], stored[1], "the same password, another salt");
+    assert_eq!(t.app.place.places_of(PASSWORD).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_session_is_256_random_bits_of_which_only_a_hash_is_stored() {
+    let t = team().await;
+    let tokens: Vec<String> = [&t.ada, &t.bo]
+        .iter()
+        .map(|person| person.cookie.as_ref().unwrap().split_once('=').unwrap().1)
+        .map(str::to_owned)
+        .collect();
+    for token in &tokens {
+        assert_eq!(URL_SAFE_NO_PAD.decode(token).unwrap().len(), 32);
+        assert_eq!(t.app.place.places_of(token).await, Vec::<String>::new());
+    }
+    assert_ne!(tokens[0], tokens[1]);
+}
+
+#[tokio::test]
+async fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
+    let t = team_with(&[("PUBLIC_URL", "https://chat.example.org")]).await;
+    let form = json!({"email": t.ada.email, "password": PASSWORD});
+    let mut at_home = visitor(&t.app.base);
+    at_home.origin = Some("https://chat.example.org".to_owned());
+    let reply = at_home.post("/v1/auth/login", form).await;
+    let cookie = reply.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Domain"), "{cookie}");
+}
+
+#[tokio::test]
+async fn logging_in_begins_a_new_session_and_ends_the_one_before() {
+    let t = team().await;
+    let form = json!({"email": t.ada.email, "password": PASSWORD});
+    let reply = t.ada.post("/v1/auth/login", form.clone()).await;
+    let new = reply.cookie();
+    assert_ne!(Some(&new), t.ada.cookie.as_ref());
+    reply.is(200);
+    t.ada.get("/v1/auth/me").await.refused(401);
+    let mut ada = t.ada.clone();
+    ada.cookie = Some(new);
+    ada.get("/v1/auth/me").await.is(200);
+    // A cookie that somebody else put there is never taken over.
+    let planted = format!("openvibe_session={}", "A".repeat(43));
+    let mut lured = t.ada.clone();
+    lured.cookie = Some(planted.clone());
+    let reply = lured.post("/v1/auth/login", form).await;
+    assert_ne!(reply.cookie(), planted);
+    reply.is(200);
+    lured.get("/v1/auth/me").await.refused(401);
+    ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn a_failed_log_in_ends_no_session() {
+    let t = team().await;
+    let wrong = json!({"email": t.ada.email, "password": "wrong horse"});
+    t.ada.post("/v1/auth/login", wrong).await.refused(401);
+    t.ada.get("/v1/auth/me").await.is(200);
+}
+
+#[tokio::test]
+async fn an_unknown_address_is_refused_as_a_wrong_password_is() {
+    let t = team().await;
+    let log_in = async |email: &str| {
+        let form = json!({"email": email, "password": "wrong horse"});
+        let reply = visitor(&t.app.base).post("/v1/auth/login", form).await;
+        (reply.status, reply.text)
+    };
+    assert_eq!(
+        log_in(&t.ada.email).await,
+        log_in("nobody@example.org").await
+    );
+}
+
+/// What a careless line of code would put into a log or an answer.
+const SECRETS: [&str; 5] = [
+    "sk-model-secret-7f3a",
+    "metrics-secret-91bc",
+    "correct horse",
+    "another secret horse",
+    "db-secret-55de",
+];
+
+#[tokio::test]
+async fn no_secret_comes_into_logs_answers_or_events() {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let settings = [
+        ("MODEL_API_KEY", SECRETS[0]),
+        ("METRICS_TOKEN", SECRETS[1]),
+        ("LOG", "trace"),
+        ("LISTEN", "0.0.0.0:0"),
+    ];
+    let server = TestProcess::start(&place, &model, &settings).await;
+    let base = server.base.replace("0.0.0.0", "127.0.0.1");
+    let printed = server.said.join("\n");
+    let setup_token = printed
+        .split_once("setup_token=")
+        .map(|(_, rest)| rest.split_whitespace().next().unwrap().to_owned());
+    let setup_token = setup_token.unwrap_or_else(|| panic!("no set-up link in {printed}"));
+    let form = json!({"email": "ada@example.org", "password": PASSWORD, "name": "Ada", "setup_token": setup_token});
+    let reply = visitor(&base).post("/v1/auth/signup", form).await;
+    let mut ada = visitor(&base);
+    ada.cookie = Some(reply.cookie());
+    ada.id = text(&reply.is(201), "/user/id");
+    let workspace = ada
+        .post("/v1/workspaces", json!({"name": "Works"}))
+        .await
+        .is(201);
+    ada.enter(&text(&workspace, "/id")).await;
+    let invite = text(&ada.post("/v1/invites", json!({})).await.is(201), "/token");
+    let bo = sign_up(&base, "Bo", Some(&invite)).await;
+    let (robot, _) = ada.make_key(&["chat:read", "chat:write"]).await;
+    // A provider that repeats the key in its refusal.
+    let echo = format!(
+        "{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}",
+        SECRETS[0]
+    );
+    model.script(
+        "vibe",
+        [Answer::status(401, &echo), Answer::status(400, &echo)],
+    );
+    let general = text(&ada.channel("general").await, "/id");
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let thread = ada.thread(&general, "Root").await;
+        let task = ada.ask(&thread, "@vibe hi").await;
+        answers.push(ada.failed(&task).await.0.to_string());
+        answers.push(ada.contents(&thread).await.join("\n"));
+    }
+    robot.thread(&general, "Beep").await;
+    let change = json!({"current_password": PASSWORD, "new_password": SECRETS[3]});
+    bo.post("/v1/auth/password", change).await.is(204);
+    let wrong = json!({"email": ada.email, "password": SECRETS[3], "unknown": SECRETS[3]});
+    answers.push(visitor(&base).post("/v1/auth/login", wrong).await.text);
+    answers.push(visitor(&base).get("/metrics").await.text);
+    for path in [
+        "/v1/events",
+        "/v1/audit-log",
+        "/v1/api-keys",
+        "/v1/invites",
+        "/v1/snapshot",
+        "/v1/auth/sessions",
+    ] {
+        answers.push(ada.get(path).await.text);
+    }
+    let tokens = [&ada, &bo].map(|p| p.cookie.clone().unwrap());
+    let mut secrets: Vec<String> = SECRETS.iter().map(|s| (*s).to_owned()).collect();
+    secrets.extend(
+        tokens
+            .iter()
+            .map(|c| c.split_once('=').unwrap().1.to_owned()),
+    );
+    secrets.extend([robot.key.clone().unwrap(), invite]);
+    for answer in &answers {
+        for secret in &secrets {
+            assert!(!answer.contains(secret.as_str()), "{secret} in {answer}");
+        }
+    }
+    server.kill().await;
+    let log = std::fs::read_to_string(place.dir.join("stderr.log")).unwrap();
+    assert!(log.contains("TRACE"), "the log says all it can");
+    secrets.push(setup_token);
+    for secret in &secrets {
+        let line = log.lines().find(|line| line.contains(secret.as_str()));
+        assert_eq!(line, None, "{secret} is in the log");
+    }
+}
+
+#[test]
+fn settings_show_no_secret_when_they_are_printed() {
+    let values = [
+        ("MODEL_API_KEY", SECRETS[0].to_owned()),
+        ("METRICS_TOKEN", SECRETS[1].to_owned()),
+        (
+            "DATABASE_URL",
+            format!("postgres://ada:{}@db.example/ov", SECRETS[4]),
+        ),
+        (
+            "MODEL_BASE_URL",
+            format!(
+                "https://ada:{}@model.example/v1",
+                SECRETS[3].replace(' ', "-")
+            ),
+        ),
+    ];
+    let values = values.map(|(name, value)| (name.to_owned(), value));
+    let config = Config::from_values(values.into_iter().collect()).unwrap();
+    let printed = format!("{config:?} {config:#?}");
+    for secret in SECRETS {
+        assert!(!printed.contains(secret), "{printed}");
+        assert!(!printed.contains(&secret.replace(' ', "-")), "{printed}");
+    }
+}
+
+/// Outbound requests that follow an address which a person or a model gave have to refuse private addresses. There are none: what
+/// the server calls is the model that its operator set, and the command line calls the server that its user names.
+#[test]
+fn nothing_but_the_model_and_the_command_line_calls_out() {
+    fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                files(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut all = Vec::new();
+    files(&src, &mut all);
+    for file in all {
+        let name = file
+            .strip_prefix(&src)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let may = name.starts_with("model/") || name.starts_with("cli");
+        let text = std::fs::read_to_string(&file).unwrap();
+        for way in [
+            "reqwest",
+            "hyper_util",
+            "TcpStream::connect",
+            "connect_async",
+            "process::Command",
+        ] {
+            assert!(
+                may || !text.contains(way),
+                "{name} uses {way}: does it refuse private addresses?"
+            );
+        }
+    }
+}
