@@ -26,7 +26,7 @@ build: node ## Leave target/release/openvibe with the client inside
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients ## Every check and every suite; installs what they need
+test: check test-rust test-web test-clients test-fuzz ## Every check and every suite; installs what they need
 
 .PHONY: check
 check: node packages ## Formats, lints, types, docs; no suite
@@ -58,6 +58,11 @@ test-web: node packages test-tools ## The client's units and the browser suite
 test-clients: node test-tools ## The official OpenAI libraries for Python and Node against the server
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
+
+.PHONY: test-fuzz
+test-fuzz: node test-tools ## The API document against the server, with made-up requests; `make test-fuzz SEED=7 CASES=50`
+	$(CLEAN) cargo test --no-run
+	$(CLEAN) $(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
 # Thousands of sockets are as many open files, so the limit is raised as far as it may be.
 .PHONY: bench

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use super::ResponseError;
 
@@ -25,13 +26,30 @@ const INCLUDES: [&str; 7] = [
     "code_interpreter_call.outputs",
 ];
 
+fn either(other: impl Into<Schema>) -> Schema {
+    OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::String))
+        .item(other.into())
+        .item(ObjectBuilder::new().schema_type(Type::Null))
+        .build()
+        .into()
+}
+
+fn text_or_items() -> Schema {
+    either(ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object)))
+}
+
+fn word_or_object() -> Schema {
+    either(ObjectBuilder::new().schema_type(Type::Object))
+}
+
 /// A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateResponse {
     /// A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is
     /// read over. Images and files are refused.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = text_or_items)]
     pub input: Option<Value>,
     /// A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs.
     pub model: Option<String>,
@@ -43,7 +61,7 @@ pub struct CreateResponse {
     #[schema(value_type = Option<Vec<Object>>)]
     pub tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or `{"type":"function","name":…}`.
-    #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = word_or_object)]
     pub tool_choice: Option<Value>,
     pub parallel_tool_calls: Option<bool>,
     /// 0 to 2.

@@ -82,6 +82,106 @@ async fn the_document_is_served_and_names_every_route_with_its_errors() {
     }
 }
 
+/// Every operation: its name and what is said of it.
+fn operations(document: &Value) -> Vec<(String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all = Vec::new();
+    for (path, item) in paths {
+        for (method, operation) in item.as_object().unwrap() {
+            all.push((
+                format!("{} {path}", method.to_uppercase()),
+                operation.clone(),
+            ));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn every_operation_says_all_that_a_caller_has_to_know() {
+    let app = TestApp::start().await;
+    let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
+    let tags: Vec<&Value> = document["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| &t["name"])
+        .collect();
+    let mut missing = Vec::new();
+    let mut ids = std::collections::BTreeSet::new();
+    for (name, operation) in operations(&document) {
+        let mut lacks = |what: &str| missing.push(format!("{name} lacks {what}"));
+        let said = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+        if !said(&operation["summary"]) {
+            lacks("a summary: the first line of its handler's doc comment");
+        }
+        if !said(&operation["description"]) {
+            lacks("a description");
+        }
+        if !ids.insert(operation["operationId"].to_string()) {
+            lacks("an operation id of its own");
+        }
+        if operation["tags"]
+            .as_array()
+            .is_none_or(|own| own.len() != 1 || !tags.contains(&&own[0]))
+        {
+            lacks("one tag that TAGS in src/http/openapi/mod.rs describes");
+        }
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            if !said(&parameter["description"]) || !parameter["schema"].is_object() {
+                lacks(&format!("what its parameter {} means", parameter["name"]));
+            }
+        }
+        let body = &operation["requestBody"]["content"]["application/json"];
+        if body.is_object() && body.get("example").is_none() && body.get("examples").is_none() {
+            lacks("an example of its body: src/http/openapi/requests.json");
+        }
+        let role = operation["x-access"]["role"].as_str().unwrap_or_default();
+        if !["anyone", "viewer", "member", "admin"].contains(&role) {
+            lacks("a role: src/http/openapi/access.rs");
+        }
+        let session_only = operation["security"] == serde_json::json!([{"session": []}]);
+        if role != "anyone" && operation["x-access"]["scopes"].is_array() == session_only {
+            lacks("either scopes or a session alone");
+        }
+        let responses = operation["responses"].as_object().unwrap();
+        for (status, response) in responses {
+            let shared = response["$ref"]
+                .as_str()
+                .map(|at| at.trim_start_matches('#'));
+            let response = shared.map_or(response, |at| document.pointer(at).unwrap());
+            if status == "429" && response["headers"]["Retry-After"].is_null() {
+                lacks("Retry-After of 429");
+            }
+            if !said(&response["description"]) {
+                lacks(&format!("a description of {status}"));
+            }
+            let content = &response["content"]["application/json"];
+            if content.is_object() && content.get("example").is_none() {
+                lacks(&format!("an example of {status}"));
+            }
+            if status.starts_with('4') || status.starts_with('5') {
+                let schema = content["schema"]["$ref"].as_str().unwrap_or_default();
+                if !schema.ends_with("ErrorBody") {
+                    lacks(&format!("the shape of errors for {status}"));
+                }
+            }
+        }
+        let mut expected = vec!["503"];
+        if name.contains(" /v1/") {
+            expected.extend(["400", "403", "404", "429", "500"]);
+            expected.extend((role != "anyone").then_some("401"));
+            expected.extend(body.is_object().then_some("413"));
+        }
+        for status in expected {
+            if !responses.contains_key(status) {
+                lacks(status);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
 #[tokio::test]
 async fn a_route_that_is_not_finished_is_absent() {
     let app = TestApp::start().await;

@@ -152,7 +152,14 @@ async fn check_row(w: &World, document: &Value, row: &Row) -> Vec<String> {
         .filter(|(i, _)| allowed(&row.cells[*i]))
     {
         let call = prepared(w, row, *who).await;
+        let recorded = w.app.place.count("audit_log").await;
         let (status, text) = send(&call, &w.asker(*who)).await;
+        if *who == Asker::Admin
+            && row.takes_an_admin()
+            && w.app.place.count("audit_log").await == recorded
+        {
+            wrong.push("  what an admin did is not in the audit log".to_owned());
+        }
         let is_good = (200..300).contains(&status) || status == 101;
         if !is_good || documented.get(status.to_string()).is_none() {
             seen[i] = cell_of(status);
@@ -229,6 +236,59 @@ async fn every_route_has_its_rows() {
     assert!(gone.is_empty(), "no route of the document: {gone:?}");
     let names: BTreeSet<String> = rows().iter().map(Row::name).collect();
     assert_eq!(names.len(), rows().len(), "a row stands twice in table.txt");
+}
+
+/// What the document says of roles and scopes is what the server does.
+#[tokio::test]
+async fn the_document_says_of_each_route_what_the_table_says() {
+    let app = TestApp::start().await;
+    let document = document(&app.base).await;
+    let mut wrong = Vec::new();
+    for (route, operation) in operations(&document) {
+        let own: Vec<Row> = rows()
+            .into_iter()
+            .filter(|row| row.route == route)
+            .collect();
+        let allowed = |i: usize| own.iter().any(|row| row.cells[i] == Cell::Ok);
+        let lowest = ["anyone", "viewer", "member", "admin"];
+        let role = (0..4).find(|i| allowed(*i)).map(|i| lowest[i]);
+        if operation["x-access"]["role"].as_str() != role {
+            wrong.push(format!(
+                "{route}: its role is {}, but {role:?} may",
+                operation["x-access"]["role"]
+            ));
+        }
+        let enough: Vec<&str> = COLUMNS
+            .iter()
+            .enumerate()
+            .filter_map(|(i, who)| match who {
+                Asker::Key(scope) if allowed(i) => Some(*scope),
+                _ => None,
+            })
+            .collect();
+        let said: Option<Vec<&str>> = operation["x-access"]["scopes"]
+            .as_array()
+            .map(|list| list.iter().map(|scope| scope.as_str().unwrap()).collect());
+        let fits = match said.as_deref() {
+            _ if role == Some("anyone") => true,
+            // Any key.
+            Some([]) => enough.len() == 8,
+            // Further ones are told in words.
+            Some([one]) => enough.contains(one),
+            // No key, or none that has one of them alone.
+            None | Some(_) => enough.is_empty(),
+        };
+        if !fits {
+            wrong.push(format!(
+                "{route}: its scopes are {said:?}, but keys with {enough:?} may"
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "src/http/openapi/access.rs and table.txt disagree:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Names of what a path names, and their kinds.
@@ -347,7 +407,7 @@ async fn whatever_a_path_names_of_a_private_channel_one_is_not_in_does_not_exist
 
 /// Whether a field's name says that it holds an id.
 fn names_an_id(name: &str) -> bool {
-    name.ends_with("_id") || name.ends_with("_ids")
+    name.ends_with("_id") || name.ends_with("_ids") || name == "attachments"
 }
 
 /// Queries and bodies of the document that name objects: route, place and name.
@@ -424,7 +484,7 @@ fn naming(call: &Call, field: &IdField, id: &str) -> Call {
         let joint = if call.path.contains('?') { '&' } else { '?' };
         call.path = format!("{}{joint}{}={id}", call.path, field.name);
     } else {
-        let is_list = field.name.ends_with("_ids");
+        let is_list = field.name.ends_with("_ids") || field.name == "attachments";
         let value = if is_list { json!([id]) } else { json!(id) };
         call.body.get_or_insert_with(|| json!({}))[&field.name] = value;
     }

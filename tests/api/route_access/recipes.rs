@@ -88,12 +88,14 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
         (route, "") if route.starts_with("GET ") && !path.contains('{') => Call::get(path),
 
         // Accounts: whoever ends a session or changes a password is somebody new.
-        ("POST /v1/auth/signup", _) => Call::post(
-            path,
-            json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"}),
-        ),
+        ("POST /v1/auth/signup", _) => {
+            let form = json!({"email": format!("new.{n}@example.org"), "password": PASSWORD, "name": "New"});
+            Call::post(path, form).by(w.double(who).await.asks)
+        }
         ("POST /v1/auth/login", _) => {
-            Call::post(path, json!({"email": w.olu.email, "password": PASSWORD}))
+            // Whoever logs in leaves the session that they were in.
+            let form = json!({"email": w.olu.email, "password": PASSWORD});
+            Call::post(path, form).by(w.double(who).await.asks)
         }
         ("POST /v1/auth/logout", _) => Call::act(path).by(w.double(who).await.asks),
         ("PATCH /v1/auth/me", _) => {
@@ -163,7 +165,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
                 &double.person
             };
             let path = path.replace("{user_id}", &of.id);
-            Call::patch(path, json!({"role": "admin"})).by(double.asks)
+            Call::patch(path, json!({"role": "member"})).by(double.asks)
         }
         ("PATCH /v1/members/{user_id}", _) => {
             let path = path.replace("{user_id}", &w.olu.id);

@@ -73,6 +73,14 @@ impl Row {
         self.variant.starts_with("own")
     }
 
+    /// Whether only an admin may change this. A call of the API has ended when it is seen, so nothing is left to cancel; trying
+    /// the model changes nothing.
+    pub fn takes_an_admin(&self) -> bool {
+        let changes =
+            self.changes() && self.variant != "of the API" && self.route != "POST /v1/model-test";
+        changes && self.cells[3] == Cell::Ok && self.cells[2] != Cell::Ok
+    }
+
     pub fn name(&self) -> String {
         if self.variant.is_empty() {
             self.route.clone()

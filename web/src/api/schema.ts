@@ -11,7 +11,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The process lives */
+        /**
+         * The process lives
+         * @description **Who may:** anyone.
+         */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -28,7 +31,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Figures for Prometheus */
+        /**
+         * Figures for Prometheus
+         * @description **Who may:** anyone. With the token, where one is set; else from this machine.
+         */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -45,7 +51,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The server can work */
+        /**
+         * The server can work
+         * @description **Who may:** anyone.
+         */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -62,7 +71,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Action items of published results that one may see, oldest first */
+        /**
+         * Action items of published results that one may see, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_action_items"];
         put?: never;
         post?: never;
@@ -85,7 +97,10 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Tick an action item, or change its owner or day */
+        /**
+         * Tick an action item, or change its owner or day
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         patch: operations["update_action_item"];
         trace?: never;
     };
@@ -96,7 +111,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agents to begin with: post one's fields to make it */
+        /**
+         * Agents to begin with: post one's fields to make it
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_templates"];
         put?: never;
         post?: never;
@@ -113,10 +131,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agents of the workspace that one may see, oldest first */
+        /**
+         * Agents of the workspace that one may see, oldest first
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_agents"];
         put?: never;
-        /** Make an agent */
+        /**
+         * Make an agent
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         post: operations["create_agent"];
         delete?: never;
         options?: never;
@@ -133,7 +157,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make an agent of an export, or of its files */
+        /**
+         * Make an agent of an export, or of its files
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         post: operations["import_agent"];
         delete?: never;
         options?: never;
@@ -150,7 +177,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What a draft would be told; stores nothing */
+        /**
+         * What a draft would be told; stores nothing
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         post: operations["preview_agent"];
         delete?: never;
         options?: never;
@@ -165,16 +195,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An agent; `main` is the workspace's default */
+        /**
+         * An agent; `main` is the workspace's default
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_agent"];
-        /** Replace an agent; what is left out has its default again */
+        /**
+         * Replace an agent; what is left out has its default again
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         put: operations["put_agent"];
         post?: never;
-        /** Archive an agent, or delete it for good */
+        /**
+         * Archive an agent, or delete it for good
+         * @description **Who may:** admins; a key with `agents:delete`. For good: `agents:admin`.
+         */
         delete: operations["delete_agent"];
         options?: never;
         head?: never;
-        /** Change an agent; each change is a version */
+        /**
+         * Change an agent; each change is a version
+         * @description **Who may:** members and admins; a key with `agents:write`. Its status, and the default: an admin, `agents:admin`.
+         */
         patch: operations["patch_agent"];
         trace?: never;
     };
@@ -187,7 +229,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make an agent the workspace's default */
+        /**
+         * Make an agent the workspace's default
+         * @description **Who may:** admins; a key with `agents:admin`.
+         */
         post: operations["make_default"];
         delete?: never;
         options?: never;
@@ -204,7 +249,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Copy an agent */
+        /**
+         * Copy an agent
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         post: operations["duplicate_agent"];
         delete?: never;
         options?: never;
@@ -219,7 +267,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An agent with its files, to take elsewhere */
+        /**
+         * An agent with its files, to take elsewhere
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["export_agent"];
         put?: never;
         post?: never;
@@ -236,7 +287,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every file of an agent, by path */
+        /**
+         * Every file of an agent, by path
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_files"];
         put?: never;
         post?: never;
@@ -253,12 +307,21 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file of an agent */
+        /**
+         * A file of an agent
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_file"];
-        /** Write a file of an agent; SOUL.md and IDENTITY.md change its profile */
+        /**
+         * Write a file of an agent; SOUL.md and IDENTITY.md change its profile
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         put: operations["put_file"];
         post?: never;
-        /** Delete a file of an agent */
+        /**
+         * Delete a file of an agent
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         delete: operations["delete_file"];
         options?: never;
         head?: never;
@@ -274,7 +337,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Write an earlier version again, as a new one */
+        /**
+         * Write an earlier version again, as a new one
+         * @description **Who may:** members and admins; a key with `agents:write`.
+         */
         post: operations["roll_back"];
         delete?: never;
         options?: never;
@@ -289,7 +355,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Versions of an agent, newest first */
+        /**
+         * Versions of an agent, newest first
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_versions"];
         put?: never;
         post?: never;
@@ -306,7 +375,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One version: as it was written, and with its bases merged in */
+        /**
+         * One version: as it was written, and with its bases merged in
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_version"];
         put?: never;
         post?: never;
@@ -323,7 +395,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a version changed */
+        /**
+         * What a version changed
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["diff_versions"];
         put?: never;
         post?: never;
@@ -340,10 +415,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One's own keys in this workspace */
+        /**
+         * One's own keys in this workspace
+         * @description **Who may:** every role; a key with `workspace:admin`.
+         */
         get: operations["list_keys"];
         put?: never;
-        /** Make an API key */
+        /**
+         * Make an API key
+         * @description **Who may:** every role; a key with `workspace:admin`. A key has no scope that its maker lacks.
+         */
         post: operations["create_key"];
         delete?: never;
         options?: never;
@@ -361,7 +442,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Delete an API key */
+        /**
+         * Delete an API key
+         * @description **Who may:** every role; a key with `workspace:admin`. A key may always end itself. Anyone else's: an admin.
+         */
         delete: operations["delete_key"];
         options?: never;
         head?: never;
@@ -375,7 +459,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What admins did */
+        /**
+         * What admins did
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         get: operations["list_audit_log"];
         put?: never;
         post?: never;
@@ -394,7 +481,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Log in */
+        /**
+         * Log in
+         * @description **Who may:** anyone.
+         */
         post: operations["login"];
         delete?: never;
         options?: never;
@@ -411,7 +501,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End this session */
+        /**
+         * End this session
+         * @description **Who may:** every role; the person only, no key.
+         */
         post: operations["logout"];
         delete?: never;
         options?: never;
@@ -426,14 +519,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who is signed in */
+        /**
+         * Who is signed in
+         * @description **Who may:** every role; any key.
+         */
         get: operations["me"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one's own name */
+        /**
+         * Change one's own name
+         * @description **Who may:** every role; the person only, no key.
+         */
         patch: operations["update_me"];
         trace?: never;
     };
@@ -446,7 +545,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Change one's password; every other session ends */
+        /**
+         * Change one's password; every other session ends
+         * @description **Who may:** every role; the person only, no key.
+         */
         post: operations["password"];
         delete?: never;
         options?: never;
@@ -461,7 +563,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One's own sessions */
+        /**
+         * One's own sessions
+         * @description **Who may:** every role; the person only, no key.
+         */
         get: operations["list_sessions"];
         put?: never;
         post?: never;
@@ -481,7 +586,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** End one of one's own sessions */
+        /**
+         * End one of one's own sessions
+         * @description **Who may:** every role; the person only, no key.
+         */
         delete: operations["end_session"];
         options?: never;
         head?: never;
@@ -495,7 +603,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether this server has to be set up, and who may sign up */
+        /**
+         * Whether this server has to be set up, and who may sign up
+         * @description **Who may:** anyone.
+         */
         get: operations["setup"];
         put?: never;
         post?: never;
@@ -514,7 +625,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make an account */
+        /**
+         * Make an account
+         * @description **Who may:** anyone.
+         */
         post: operations["signup"];
         delete?: never;
         options?: never;
@@ -529,10 +643,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Channels that one may see, oldest first */
+        /**
+         * Channels that one may see, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_channels"];
         put?: never;
-        /** Make a channel */
+        /**
+         * Make a channel
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["create_channel"];
         delete?: never;
         options?: never;
@@ -547,14 +667,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A channel */
+        /**
+         * A channel
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_channel"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change a channel's name or topic */
+        /**
+         * Change a channel's name or topic
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         patch: operations["update_channel"];
         trace?: never;
     };
@@ -567,7 +693,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Archive a channel */
+        /**
+         * Archive a channel
+         * @description **Who may:** members and admins; a key with `chat:write`. A channel that another made: an admin, `workspace:admin`.
+         */
         post: operations["archive_channel"];
         delete?: never;
         options?: never;
@@ -584,7 +713,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Join a public channel */
+        /**
+         * Join a public channel
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["join_channel"];
         delete?: never;
         options?: never;
@@ -601,7 +733,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Leave a channel */
+        /**
+         * Leave a channel
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["leave_channel"];
         delete?: never;
         options?: never;
@@ -616,10 +751,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Members of a channel in the order in which they joined it */
+        /**
+         * Members of a channel in the order in which they joined it
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_channel_members"];
         put?: never;
-        /** Add someone to a channel */
+        /**
+         * Add someone to a channel
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["add_channel_member"];
         delete?: never;
         options?: never;
@@ -637,7 +778,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take someone out of a channel */
+        /**
+         * Take someone out of a channel
+         * @description **Who may:** members and admins; a key with `chat:write`. Another person, in a channel that another made: an admin, `workspace:admin`.
+         */
         delete: operations["remove_channel_member"];
         options?: never;
         head?: never;
@@ -653,7 +797,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Mark everything in a channel read */
+        /**
+         * Mark everything in a channel read
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         post: operations["read_channel"];
         delete?: never;
         options?: never;
@@ -668,10 +815,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Threads of a channel, latest activity first */
+        /**
+         * Threads of a channel, latest activity first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_threads"];
         put?: never;
-        /** Start a thread */
+        /**
+         * Start a thread
+         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         */
         post: operations["start_thread"];
         delete?: never;
         options?: never;
@@ -688,7 +841,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Open an archived channel again */
+        /**
+         * Open an archived channel again
+         * @description **Who may:** members and admins; a key with `chat:write`. A channel that another made: an admin, `workspace:admin`.
+         */
         post: operations["unarchive_channel"];
         delete?: never;
         options?: never;
@@ -703,7 +859,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Published results that one may see, newest first */
+        /**
+         * Published results that one may see, newest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_decisions"];
         put?: never;
         post?: never;
@@ -722,7 +881,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** The direct channel of these people (and this agent); the same ones give the same one */
+        /**
+         * The direct channel of these people (and this agent); the same ones give the same one
+         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         */
         post: operations["open_direct"];
         delete?: never;
         options?: never;
@@ -737,7 +899,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Durable events after a number, oldest first */
+        /**
+         * Durable events after a number, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_events"];
         put?: never;
         post?: never;
@@ -756,7 +921,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Upload a file, to be put into a message by its id within a day */
+        /**
+         * Upload a file, to be put into a message by its id within a day
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["upload"];
         delete?: never;
         options?: never;
@@ -774,11 +942,16 @@ export interface paths {
         /**
          * The bytes of a file
          * @description Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
+         *
+         *     **Who may:** every role; a key with `chat:read`. Before it is in a message: its uploader only.
          */
         get: operations["serve"];
         put?: never;
         post?: never;
-        /** Delete an upload of one's own that is in no message */
+        /**
+         * Delete an upload of one's own that is in no message
+         * @description **Who may:** members and admins; a key with `chat:write`. Its uploader only, while it is in no message.
+         */
         delete: operations["remove"];
         options?: never;
         head?: never;
@@ -792,7 +965,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What is known of a file */
+        /**
+         * What is known of a file
+         * @description **Who may:** every role; a key with `chat:read`. Before it is in a message: its uploader only.
+         */
         get: operations["metadata"];
         put?: never;
         post?: never;
@@ -809,14 +985,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A deep dive */
+        /**
+         * A deep dive
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_fork"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change an active deep dive: its title, description, partner, or what the partner knows */
+        /**
+         * Change an active deep dive: its title, description, partner, or what the partner knows
+         * @description **Who may:** members and admins; a key with `chat:write`. To bind an agent: `agents:use` too.
+         */
         patch: operations["update_fork"];
         trace?: never;
     };
@@ -829,7 +1011,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a deep dive without a result */
+        /**
+         * End a deep dive without a result
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["abandon_fork"];
         delete?: never;
         options?: never;
@@ -844,10 +1029,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Messages of a deep dive, oldest first; without a cursor the newest page */
+        /**
+         * Messages of a deep dive, oldest first; without a cursor the newest page
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_fork_messages"];
         put?: never;
-        /** Say something in a deep dive; its partner answers, or the agents that it mentions */
+        /**
+         * Say something in a deep dive; its partner answers, or the agents that it mentions
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["post_fork_message"];
         delete?: never;
         options?: never;
@@ -864,7 +1055,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Post the result as a card in the thread and close the deep dive; twice answers the same card */
+        /**
+         * Post the result as a card in the thread and close the deep dive; twice answers the same card
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["publish_resolution"];
         delete?: never;
         options?: never;
@@ -881,7 +1075,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Open a resolved or abandoned deep dive again; its result stays until a new one replaces it */
+        /**
+         * Open a resolved or abandoned deep dive again; its result stays until a new one replaces it
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["reopen_fork"];
         delete?: never;
         options?: never;
@@ -896,14 +1093,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The draft of a deep dive's result, else the published one; the `ETag` is needed to change it */
+        /**
+         * The draft of a deep dive's result, else the published one; the `ETag` is needed to change it
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_resolution"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one */
+        /**
+         * Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         patch: operations["edit_resolution"];
         trace?: never;
     };
@@ -914,7 +1117,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every published version of a deep dive's result, oldest first */
+        /**
+         * Every published version of a deep dive's result, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_resolutions"];
         put?: never;
         post?: never;
@@ -933,7 +1139,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Have a deep dive's result drafted; while that runs, the same task is answered */
+        /**
+         * Have a deep dive's result drafted; while that runs, the same task is answered
+         * @description **Who may:** members and admins; a key with `chat:write` and `agents:use`.
+         */
         post: operations["resolve_fork"];
         delete?: never;
         options?: never;
@@ -948,10 +1157,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Invites in the order in which they were made */
+        /**
+         * Invites in the order in which they were made
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         get: operations["list_invites"];
         put?: never;
-        /** Make an invite link */
+        /**
+         * Make an invite link
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         post: operations["create_invite"];
         delete?: never;
         options?: never;
@@ -966,11 +1181,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where an invite leads; `id` is the token of the link */
+        /**
+         * Where an invite leads; `id` is the token of the link
+         * @description **Who may:** anyone.
+         */
         get: operations["get_invite"];
         put?: never;
         post?: never;
-        /** Withdraw an invite */
+        /**
+         * Withdraw an invite
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         delete: operations["withdraw_invite"];
         options?: never;
         head?: never;
@@ -986,7 +1207,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Join by an invite link */
+        /**
+         * Join by an invite link
+         * @description **Who may:** every role; the person only, no key.
+         */
         post: operations["accept_invite"];
         delete?: never;
         options?: never;
@@ -1001,7 +1225,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Members in the order in which they joined */
+        /**
+         * Members in the order in which they joined
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_members"];
         put?: never;
         post?: never;
@@ -1021,11 +1248,17 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take a member out of the workspace, or leave it */
+        /**
+         * Take a member out of the workspace, or leave it
+         * @description **Who may:** every role; a key with `workspace:admin`. Anyone but oneself: an admin.
+         */
         delete: operations["remove_member"];
         options?: never;
         head?: never;
-        /** Change a member's role, or a handle */
+        /**
+         * Change a member's role, or a handle
+         * @description **Who may:** members and admins; a key with `chat:write`. A role, and anyone else's handle: an admin, `workspace:admin`.
+         */
         patch: operations["update_member"];
         trace?: never;
     };
@@ -1077,15 +1310,24 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A message */
+        /**
+         * A message
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_message"];
         put?: never;
         post?: never;
-        /** Delete a message: a tombstone stays, its text goes from everywhere */
+        /**
+         * Delete a message: a tombstone stays, its text goes from everywhere
+         * @description **Who may:** members and admins; a key with `chat:write`. Another's: an admin, `workspace:admin`.
+         */
         delete: operations["delete_message"];
         options?: never;
         head?: never;
-        /** Edit one's own message; it asks no agent again */
+        /**
+         * Edit one's own message; it asks no agent again
+         * @description **Who may:** members and admins; a key with `chat:write`. Its author only.
+         */
         patch: operations["edit_message"];
         trace?: never;
     };
@@ -1097,10 +1339,16 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** React to a message */
+        /**
+         * React to a message
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         put: operations["add_reaction"];
         post?: never;
-        /** Take a reaction back */
+        /**
+         * Take a reaction back
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         delete: operations["remove_reaction"];
         options?: never;
         head?: never;
@@ -1116,7 +1364,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask the model for one word */
+        /**
+         * Ask the model for one word
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         post: operations["test_model"];
         delete?: never;
         options?: never;
@@ -1131,7 +1382,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Agents as `agent:NAME`, and the model that runs by default */
+        /**
+         * Agents as `agent:NAME`, and the model that runs by default
+         * @description **Who may:** members and admins; a key with `agents:use`.
+         */
         get: operations["list_models"];
         put?: never;
         post?: never;
@@ -1148,7 +1402,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One of them */
+        /**
+         * One of them
+         * @description **Who may:** members and admins; a key with `agents:use`.
+         */
         get: operations["get_model"];
         put?: never;
         post?: never;
@@ -1172,6 +1429,8 @@ export interface paths {
          * @description With `stream` the answer is an event stream: `response.created`, `response.in_progress`, then items and their pieces, and
          *     `response.completed`, `response.incomplete` or `response.failed` at the end; each with a rising `sequence_number`. The model
          *     is stopped when the client goes away. Nothing is kept of an answer that failed.
+         *
+         *     **Who may:** members and admins; a key with `agents:use`.
          */
         post: operations["create_response"];
         delete?: never;
@@ -1187,11 +1446,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** An answer that is kept; one's own only */
+        /**
+         * An answer that is kept; one's own only
+         * @description **Who may:** members and admins; a key with `agents:use`. One's own only.
+         */
         get: operations["get_response"];
         put?: never;
         post?: never;
-        /** Remove an answer that is kept, with what was asked */
+        /**
+         * Remove an answer that is kept, with what was asked
+         * @description **Who may:** members and admins; a key with `agents:use`. One's own only.
+         */
         delete: operations["delete_response"];
         options?: never;
         head?: never;
@@ -1213,6 +1478,8 @@ export interface paths {
          *     `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
+         *
+         *     **Who may:** every role; a key with `agents:read`. By method: `agents:read`, `agents:write`, `agents:delete` or `agents:admin`, as the route of the same meaning.
          */
         post: operations["call"];
         delete?: never;
@@ -1228,10 +1495,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sandbox policies of the workspace, oldest first */
+        /**
+         * Sandbox policies of the workspace, oldest first
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_sandbox_policies"];
         put?: never;
-        /** Make a sandbox policy */
+        /**
+         * Make a sandbox policy
+         * @description **Who may:** admins; a key with `agents:admin`.
+         */
         post: operations["create_sandbox_policy"];
         delete?: never;
         options?: never;
@@ -1246,12 +1519,21 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A sandbox policy */
+        /**
+         * A sandbox policy
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_sandbox_policy"];
-        /** Replace a sandbox policy */
+        /**
+         * Replace a sandbox policy
+         * @description **Who may:** admins; a key with `agents:admin`.
+         */
         put: operations["put_sandbox_policy"];
         post?: never;
-        /** Delete a sandbox policy that nothing names */
+        /**
+         * Delete a sandbox policy that nothing names
+         * @description **Who may:** admins; a key with `agents:admin`.
+         */
         delete: operations["delete_sandbox_policy"];
         options?: never;
         head?: never;
@@ -1268,6 +1550,8 @@ export interface paths {
         /**
          * Search messages, results and titles of threads
          * @description Finds what one may see at this moment; never deleted messages, notices, or replies that are still being written.
+         *
+         *     **Who may:** every role; a key with `chat:read`.
          */
         get: operations["search"];
         put?: never;
@@ -1285,7 +1569,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everything that a client begins with, at exactly one number of the log */
+        /**
+         * Everything that a client begins with, at exactly one number of the log
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_snapshot"];
         put?: never;
         post?: never;
@@ -1302,7 +1589,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tasks in places that one may see, and one's own of `/v1/responses`, oldest first */
+        /**
+         * Tasks in places that one may see, and one's own of `/v1/responses`, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_tasks"];
         put?: never;
         post?: never;
@@ -1319,7 +1609,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A task */
+        /**
+         * A task
+         * @description **Who may:** every role; a key with `chat:read`. Of the Responses API: its asker or an admin.
+         */
         get: operations["get_task"];
         put?: never;
         post?: never;
@@ -1338,7 +1631,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Stop a task; what it has written stays */
+        /**
+         * Stop a task; what it has written stays
+         * @description **Who may:** members and admins; a key with `chat:write`. Of the Responses API: its asker or an admin.
+         */
         post: operations["cancel_task"];
         delete?: never;
         options?: never;
@@ -1353,7 +1649,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the model was sent for a task, and how its calls went */
+        /**
+         * What the model was sent for a task, and how its calls went
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_task_context"];
         put?: never;
         post?: never;
@@ -1372,7 +1671,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try a failed or cancelled task again */
+        /**
+         * Try a failed or cancelled task again
+         * @description **Who may:** members and admins; a key with `chat:write` and `agents:use`. What another asked: an admin, `workspace:admin`.
+         */
         post: operations["retry_task"];
         delete?: never;
         options?: never;
@@ -1387,14 +1689,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A thread */
+        /**
+         * A thread
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["get_thread"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change a thread's title, agent or status */
+        /**
+         * Change a thread's title, agent or status
+         * @description **Who may:** members and admins; a key with `chat:write`. To bind an agent: `agents:use` too.
+         */
         patch: operations["update_thread"];
         trace?: never;
     };
@@ -1405,10 +1713,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Deep dives of a thread, oldest first */
+        /**
+         * Deep dives of a thread, oldest first
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_forks"];
         put?: never;
-        /** Start a deep dive into a message; at most 7 are active in a thread */
+        /**
+         * Start a deep dive into a message; at most 7 are active in a thread
+         * @description **Who may:** members and admins; a key with `chat:write`. With an agent: `agents:use` too.
+         */
         post: operations["start_fork"];
         delete?: never;
         options?: never;
@@ -1423,10 +1737,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Messages of a thread's main line, oldest first; without a cursor the newest page */
+        /**
+         * Messages of a thread's main line, oldest first; without a cursor the newest page
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["list_messages"];
         put?: never;
-        /** Say something in a thread; agents that it mentions are asked */
+        /**
+         * Say something in a thread; agents that it mentions are asked
+         * @description **Who may:** members and admins; a key with `chat:write`.
+         */
         post: operations["post_message"];
         delete?: never;
         options?: never;
@@ -1442,7 +1762,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Say how far one has read a thread */
+        /**
+         * Say how far one has read a thread
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         put: operations["read_thread"];
         post?: never;
         delete?: never;
@@ -1458,7 +1781,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What agents and models took, by person, agent, month or model */
+        /**
+         * What agents and models took, by person, agent, month or model
+         * @description **Who may:** every role; a key with `chat:read`. Of others, or of everyone: an admin, `workspace:admin`.
+         */
         get: operations["get_usage"];
         put?: never;
         post?: never;
@@ -1475,10 +1801,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One's own workspaces */
+        /**
+         * One's own workspaces
+         * @description **Who may:** every role; any key.
+         */
         get: operations["list_workspaces"];
         put?: never;
-        /** Make a workspace, with #general, #random and its first agents; its maker is admin */
+        /**
+         * Make a workspace, with #general, #random and its first agents; its maker is admin
+         * @description **Who may:** every role; the person only, no key.
+         */
         post: operations["create_workspace"];
         delete?: never;
         options?: never;
@@ -1493,14 +1825,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A workspace */
+        /**
+         * A workspace
+         * @description **Who may:** every role; any key.
+         */
         get: operations["get_workspace"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change name or slug */
+        /**
+         * Change name or slug
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         patch: operations["update_workspace"];
         trace?: never;
     };
@@ -1511,7 +1849,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The workspace's own files for all its agents */
+        /**
+         * The workspace's own files for all its agents
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["list_shared_files"];
         put?: never;
         post?: never;
@@ -1528,12 +1869,21 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file that all agents of the workspace have who have none of their own */
+        /**
+         * A file that all agents of the workspace have who have none of their own
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_shared_file"];
-        /** Write AGENTS.md or TOOLS.md for all agents of the workspace */
+        /**
+         * Write AGENTS.md or TOOLS.md for all agents of the workspace
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         put: operations["put_shared_file"];
         post?: never;
-        /** Delete a file that all agents of the workspace have */
+        /**
+         * Delete a file that all agents of the workspace have
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         delete: operations["delete_shared_file"];
         options?: never;
         head?: never;
@@ -1547,14 +1897,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What holds for every agent of the workspace */
+        /**
+         * What holds for every agent of the workspace
+         * @description **Who may:** every role; a key with `agents:read`.
+         */
         get: operations["get_policy"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change what holds for every agent of the workspace */
+        /**
+         * Change what holds for every agent of the workspace
+         * @description **Who may:** admins; a key with `workspace:admin`.
+         */
         patch: operations["patch_policy"];
         trace?: never;
     };
@@ -1565,7 +1921,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Live events: a WebSocket */
+        /**
+         * Live events: a WebSocket
+         * @description **Who may:** every role; a key with `chat:read`.
+         */
         get: operations["open_socket"];
         put?: never;
         post?: never;
@@ -1915,11 +2274,7 @@ export interface components {
         };
         /** @description A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused. */
         CreateResponse: {
-            /**
-             * @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is
-             *     read over. Images and files are refused.
-             */
-            input?: Record<string, never> | null;
+            input?: string | Record<string, never>[] | null;
             /** @description A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs. */
             model?: string | null;
             /** @description `agent_…`, an agent's name, or `main`. */
@@ -1928,8 +2283,7 @@ export interface components {
             instructions?: string | null;
             /** @description Tool objects of the Responses API. Only functions are told to the model. */
             tools?: Record<string, never>[] | null;
-            /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
-            tool_choice?: Record<string, never> | null;
+            tool_choice?: string | Record<string, never> | null;
             parallel_tool_calls?: boolean | null;
             /**
              * Format: double
@@ -4064,7 +4418,382 @@ export interface components {
             slug?: string | null;
         };
     };
-    responses: never;
+    responses: {
+        /** @description The request is malformed, or no workspace is named */
+        Error400: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_limit",
+                 *         "message": "limit is a number from 1 to 100, not `many`",
+                 *         "type": "invalid_request"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description Not signed in */
+        Error401: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "not_authenticated",
+                 *         "message": "not signed in, or the session or key has ended: log in",
+                 *         "type": "unauthenticated"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description Role or key do not allow it, or the request comes from another site */
+        Error403: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "scope_missing",
+                 *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                 *         "type": "permission_denied"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description It does not exist, or one may not see it */
+        Error404: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "thread_not_found",
+                 *         "message": "the thread does not exist, or you may not see it",
+                 *         "type": "not_found"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description It conflicts with what is there */
+        Error409: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "name_taken",
+                 *         "message": "a channel named `launch` already exists: choose another name",
+                 *         "type": "conflict"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description The body is too large */
+        Error413: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "body_too_large",
+                 *         "message": "the body is larger than 1 MiB",
+                 *         "type": "payload_too_large"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description A value breaks a rule */
+        Error422: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_value",
+                 *         "message": "a title is one line of at most 200 characters",
+                 *         "type": "unprocessable_entity"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description Too many requests: wait as Retry-After says */
+        Error429: {
+            headers: {
+                /** @description Whole seconds to wait */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "rate_limited",
+                 *         "message": "too many requests: wait as Retry-After says",
+                 *         "type": "rate_limited"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description Something went wrong here */
+        Error500: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "internal",
+                 *         "message": "something went wrong here; the server's log says what",
+                 *         "type": "internal"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description The server starts, stops, or has no database */
+        Error503: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "unavailable",
+                 *         "message": "the server is shutting down: try again soon",
+                 *         "type": "unavailable"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description The request is malformed, or no workspace is named */
+        OpenAiError400: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_limit",
+                 *         "message": "limit is a number from 1 to 100, not `many`",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description Not signed in */
+        OpenAiError401: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "not_authenticated",
+                 *         "message": "not signed in, or the session or key has ended: log in",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description Role or key do not allow it, or the request comes from another site */
+        OpenAiError403: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "scope_missing",
+                 *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description It does not exist, or one may not see it */
+        OpenAiError404: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "thread_not_found",
+                 *         "message": "the thread does not exist, or you may not see it",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description It conflicts with what is there */
+        OpenAiError409: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "name_taken",
+                 *         "message": "a channel named `launch` already exists: choose another name",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description The body is too large */
+        OpenAiError413: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "body_too_large",
+                 *         "message": "the body is larger than 1 MiB",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description A value breaks a rule */
+        OpenAiError422: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "invalid_value",
+                 *         "message": "a title is one line of at most 200 characters",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description Too many requests: wait as Retry-After says */
+        OpenAiError429: {
+            headers: {
+                /** @description Whole seconds to wait */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "rate_limited",
+                 *         "message": "too many requests: wait as Retry-After says",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description Something went wrong here */
+        OpenAiError500: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "internal",
+                 *         "message": "something went wrong here; the server's log says what",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+        /** @description The server starts, stops, or has no database */
+        OpenAiError503: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "unavailable",
+                 *         "message": "the server is shutting down: try again soon",
+                 *         "param": null,
+                 *         "type": "invalid_request_error"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenAiErrorBody"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -4087,18 +4816,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "status": "ok"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            503: components["responses"]["Error503"];
         };
     };
     metrics: {
@@ -4125,6 +4851,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_authenticated",
+                     *         "message": "not signed in, or the session or key has ended: log in",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
@@ -4134,18 +4869,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "scope_missing",
+                     *         "message": "this key lacks the scope `chat:write`; make a key that has it",
+                     *         "type": "permission_denied"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            503: components["responses"]["Error503"];
         };
     };
     readyz: {
@@ -4163,18 +4899,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "bus": "local",
+                     *       "database": "ok",
+                     *       "migrations": "ok",
+                     *       "status": "ok"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Readiness"];
                 };
             };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            503: components["responses"]["Error503"];
         };
     };
     list_action_items: {
@@ -4184,6 +4920,7 @@ export interface operations {
                 owner?: string;
                 /** @description `true` or `false`; without it both. */
                 done?: string;
+                /** @description Only of this channel. */
                 channel_id?: string;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
@@ -4192,7 +4929,10 @@ export interface operations {
                 /** @description Only items that were made before this one. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -4204,72 +4944,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "done": false,
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "headline": "We launch on Monday",
+                     *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair.",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_ActionItem"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_action_item: {
@@ -4277,12 +4984,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The action item. */
                 id: components["schemas"]["ActionItemId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "done": true
+                 *     }
+                 */
                 "application/json": components["schemas"]["ItemChange"];
             };
         };
@@ -4293,105 +5006,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "done": false,
+                     *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "headline": "We launch on Monday",
+                     *       "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "resolution_id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "sources": [
+                     *         "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "text": "Monday: two quiet days before the fair.",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["ActionItem"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_templates: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -4403,72 +5056,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "instructions": "You help the team with its plans.",
+                     *           "name": "Ada",
+                     *           "object": "agent_template"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Template"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_agents: {
@@ -4476,14 +5086,19 @@ export interface operations {
             query?: {
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
+                /** @description Only what comes after the object with this id. */
                 after?: string;
+                /** @description Only what comes before the object with this id. */
                 before?: string;
                 /** @description `active`, `inactive` or `archived`. */
                 status?: string;
                 /** @description The exact name. */
                 name?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -4495,83 +5110,65 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "capabilities": [
+                     *             "…"
+                     *           ],
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_default": false,
+                     *           "is_system": false,
+                     *           "mentionable": false,
+                     *           "name": "Ada",
+                     *           "object": "agent_profile",
+                     *           "role": "primary",
+                     *           "status": "…",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_AgentSummary"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_agent: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "capabilities": [
+                 *         "planning"
+                 *       ],
+                 *       "display_name": "Planner",
+                 *       "instructions": "You help the team with its plans. Say what speaks for each way.",
+                 *       "name": "planner",
+                 *       "temperature": 0.4
+                 *     }
+                 */
                 "application/json": components["schemas"]["NewAgent"];
             };
         };
@@ -4582,110 +5179,72 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     import_agent: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "agent": {
+                 *         "instructions": "You write minutes.",
+                 *         "name": "scribe"
+                 *       },
+                 *       "files": {
+                 *         "MEMORY.md": "The fair is on Wednesday.\n"
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["Import"];
             };
         };
@@ -4696,110 +5255,69 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     preview_agent: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "agent": {
+                 *         "instructions": "You help the team with its plans.",
+                 *         "name": "planner"
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["PreviewForm"];
             };
         };
@@ -4810,99 +5328,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "max_output_tokens": 0,
+                     *       "resolved_from": [
+                     *         {
+                     *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "segments": [
+                     *         {
+                     *           "name": "required",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "system": "…",
+                     *       "tokens": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Preview"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_agent: {
@@ -4913,6 +5371,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -4925,87 +5384,67 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     put_agent: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "instructions": "You help the team with its plans, in three sentences at most.",
+                 *       "name": "planner"
+                 *     }
+                 */
                 "application/json": components["schemas"]["NewAgent"];
             };
         };
@@ -5016,99 +5455,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_agent: {
@@ -5118,9 +5505,11 @@ export interface operations {
                 permanent?: boolean;
             };
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -5133,105 +5522,51 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "agent_profile",
+                     *       "status": "archived"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Archived"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     patch_agent: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "description": "Knows the plan",
+                 *       "metadata": {
+                 *         "team": "launch"
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["AgentPatch"];
             };
         };
@@ -5242,99 +5577,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     make_default: {
@@ -5342,6 +5625,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -5354,90 +5638,46 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     duplicate_agent: {
@@ -5445,12 +5685,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "planner-two"
+                 *     }
+                 */
                 "application/json": components["schemas"]["CopyForm"];
             };
         };
@@ -5461,99 +5707,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     export_agent: {
@@ -5561,6 +5755,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -5573,72 +5768,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "agent": {
+                     *         "instructions": "You help the team with its plans.",
+                     *         "name": "Ada"
+                     *       },
+                     *       "files": {},
+                     *       "format": 0,
+                     *       "object": "agent_export"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Export"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_files: {
@@ -5646,6 +5796,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -5658,72 +5809,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "object": "agent_file",
+                     *           "path": "SOUL.md",
+                     *           "size_bytes": 48213,
+                     *           "source": "profile",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_FileSummary"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_file: {
@@ -5734,7 +5844,9 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
@@ -5747,88 +5859,50 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "agent_file",
+                     *       "path": "SOUL.md",
+                     *       "size_bytes": 48213,
+                     *       "source": "profile",
+                     *       "version": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     put_file: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "content": "# Notes\n\nThe fair is on Wednesday.\n"
+                 *     }
+                 */
                 "application/json": components["schemas"]["FileForm"];
             };
         };
@@ -5839,109 +5913,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "agent_file",
+                     *       "path": "SOUL.md",
+                     *       "size_bytes": 48213,
+                     *       "source": "profile",
+                     *       "version": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_file: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
@@ -5955,102 +5962,37 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     roll_back: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "target_version": 1
+                 *     }
+                 */
                 "application/json": components["schemas"]["RollbackForm"];
             };
         };
@@ -6061,99 +6003,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "capabilities": [
+                     *         "…"
+                     *       ],
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "instructions": "You help the team with its plans.",
+                     *       "is_default": false,
+                     *       "is_system": false,
+                     *       "mentionable": false,
+                     *       "metadata": {},
+                     *       "name": "Ada",
+                     *       "object": "agent_profile",
+                     *       "role": "primary",
+                     *       "status": "…",
+                     *       "tools": [
+                     *         {
+                     *           "available": false,
+                     *           "name": "Ada",
+                     *           "type": "function"
+                     *         }
+                     *       ],
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_versions: {
@@ -6166,6 +6056,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
             };
             cookie?: never;
@@ -6178,72 +6069,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "changed_at": "2026-11-20T09:30:00.000Z",
+                     *           "object": "agent_version",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_VersionSummary"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_version: {
@@ -6251,7 +6100,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
+                /** @description The number of a version. */
                 version: number;
             };
             cookie?: never;
@@ -6264,72 +6115,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "changed_at": "2026-11-20T09:30:00.000Z",
+                     *       "object": "agent_version",
+                     *       "resolved": {
+                     *         "instructions": "You help the team with its plans.",
+                     *         "name": "Ada"
+                     *       },
+                     *       "resolved_from": [
+                     *         {
+                     *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "snapshot": {
+                     *         "instructions": "You help the team with its plans.",
+                     *         "name": "Ada"
+                     *       },
+                     *       "version": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["AgentVersion"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     diff_versions: {
@@ -6340,7 +6158,9 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
+                /** @description The number of a version. */
                 version: number;
             };
             cookie?: never;
@@ -6353,72 +6173,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "agent_id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "changes": [
+                     *         {
+                     *           "after": {},
+                     *           "before": {},
+                     *           "field": "…"
+                     *         }
+                     *       ],
+                     *       "from": 0,
+                     *       "object": "agent_diff",
+                     *       "to": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["AgentDiff"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_keys: {
@@ -6431,7 +6210,10 @@ export interface operations {
                 /** @description Only what was made before the object with this id. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -6443,83 +6225,56 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "scopes": [
+                     *             "chat:read"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_ApiKey"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_key: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "expires_in_s": 7776000,
+                 *       "name": "Build bot",
+                 *       "scopes": [
+                 *         "chat:read",
+                 *         "chat:write"
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["KeyForm"];
             };
         };
@@ -6530,99 +6285,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "key_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "key": "…",
+                     *       "name": "Ada",
+                     *       "scopes": [
+                     *         "chat:read"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["NewKey"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_key: {
@@ -6630,6 +6316,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The key. */
                 id: components["schemas"]["ApiKeyId"];
             };
             cookie?: never;
@@ -6643,87 +6330,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_audit_log: {
@@ -6742,7 +6357,10 @@ export interface operations {
                 /** @description What comes before it. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -6754,72 +6372,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "action": "member.role_changed",
+                     *           "actor_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "data": {},
+                     *           "id": "audit_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_AuditEntry"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     login: {
@@ -6831,6 +6408,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.org",
+                 *       "password": "correct horse battery"
+                 *     }
+                 */
                 "application/json": components["schemas"]["LoginForm"];
             };
         };
@@ -6841,90 +6424,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "email": "ada@example.org",
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Account"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     logout: {
@@ -6943,87 +6472,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     me: {
@@ -7041,72 +6498,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "email": "ada@example.org",
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Account"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_me: {
@@ -7118,6 +6537,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Ada Lindholm"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MePatch"];
             };
         };
@@ -7128,99 +6552,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "email": "ada@example.org",
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Account"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     password: {
@@ -7232,6 +6594,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "current_password": "correct horse battery",
+                 *       "new_password": "another horse battery"
+                 *     }
+                 */
                 "application/json": components["schemas"]["PasswordForm"];
             };
         };
@@ -7243,96 +6611,16 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_sessions: {
@@ -7357,72 +6645,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "current": false,
+                     *           "expires_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "sess_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_seen_at": "2026-11-20T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_MySession"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     end_session: {
@@ -7430,6 +6677,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The session. */
                 id: components["schemas"]["SessionId"];
             };
             cookie?: never;
@@ -7443,87 +6691,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     setup: {
@@ -7541,63 +6717,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "needs_setup": false,
+                     *       "setup_token_required": false,
+                     *       "signup": "first"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Setup"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     signup: {
@@ -7609,6 +6744,13 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.org",
+                 *       "name": "Ada",
+                 *       "password": "correct horse battery"
+                 *     }
+                 */
                 "application/json": components["schemas"]["SignupForm"];
             };
         };
@@ -7619,90 +6761,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "user": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "email": "ada@example.org",
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada"
+                     *       },
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["Account"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_channels: {
@@ -7715,7 +6803,10 @@ export interface operations {
                 /** @description Only what was made before the object with this id. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -7727,83 +6818,55 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_member": false,
+                     *           "kind": "public",
+                     *           "mention_count": 0,
+                     *           "read_seq": 0,
+                     *           "unread_count": 0,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_channel: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Launch plan",
+                 *       "private": false,
+                 *       "topic": "What goes out, and when"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ChannelForm"];
             };
         };
@@ -7814,99 +6877,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_channel: {
@@ -7914,6 +6909,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -7926,72 +6922,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_channel: {
@@ -7999,12 +6951,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "topic": "What goes out on Monday"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ChannelPatch"];
             };
         };
@@ -8015,99 +6973,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     archive_channel: {
@@ -8115,6 +7005,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8127,90 +7018,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     join_channel: {
@@ -8218,6 +7049,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8230,90 +7062,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     leave_channel: {
@@ -8321,6 +7093,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8333,90 +7106,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_channel_members: {
@@ -8431,6 +7144,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8443,72 +7157,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "email": "ada@example.org",
+                     *           "handle": "ada",
+                     *           "joined_at": "2026-11-20T09:30:00.000Z",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Member"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     add_channel_member: {
@@ -8516,12 +7190,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ChannelMemberForm"];
             };
         };
@@ -8532,99 +7212,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "email": "ada@example.org",
+                     *       "handle": "ada",
+                     *       "joined_at": "2026-11-20T09:30:00.000Z",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Member"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     remove_channel_member: {
@@ -8632,7 +7242,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
+                /** @description The person. */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -8646,87 +7258,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     read_channel: {
@@ -8734,6 +7274,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8746,90 +7287,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_threads: {
@@ -8842,6 +7323,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -8854,72 +7336,61 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "active_tasks": [
+                     *             {
+                     *               "attempt": 1,
+                     *               "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "input": {
+                     *                 "prompt": "…"
+                     *               },
+                     *               "kind": "reply",
+                     *               "queued_at": "2026-11-20T09:30:00.000Z",
+                     *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "status": "…",
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "auto_reply": false,
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *           "last_seq": 0,
+                     *           "mention_count": 0,
+                     *           "participants": [
+                     *             {
+                     *               "id": "…",
+                     *               "name": "Ada",
+                     *               "type": "human"
+                     *             }
+                     *           ],
+                     *           "read_seq": 0,
+                     *           "reply_count": 0,
+                     *           "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "open",
+                     *           "unread_count": 0,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_MyThread"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     start_thread: {
@@ -8927,12 +7398,19 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b1e",
+                 *       "content": "@vibe Friday or Monday?"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ThreadForm"];
             };
         };
@@ -8943,6 +7421,101 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "thread": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *         "last_seq": 0,
+                     *         "participants": [
+                     *           {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           }
+                     *         ],
+                     *         "reply_count": 0,
+                     *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "open",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedThread"];
                 };
             };
@@ -8952,99 +7525,114 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "thread": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *         "last_seq": 0,
+                     *         "participants": [
+                     *           {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           }
+                     *         ],
+                     *         "reply_count": 0,
+                     *         "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "open",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedThread"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     unarchive_channel: {
@@ -9052,6 +7640,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The channel. */
                 id: components["schemas"]["ChannelId"];
             };
             cookie?: never;
@@ -9064,90 +7653,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_decisions: {
@@ -9155,13 +7684,17 @@ export interface operations {
             query?: {
                 /** @description Words that all have to stand in the result. */
                 q?: string;
+                /** @description Only of this channel. */
                 channel_id?: string;
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -9173,83 +7706,90 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "action_items": [
+                     *             {
+                     *               "done": false,
+                     *               "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *           "covers_seq": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deferred_items": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "edited_by": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_title": "…",
+                     *           "headline": "We launch on Monday",
+                     *           "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "key_points": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "open_questions": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "revision": 1,
+                     *           "status": "draft",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Resolution"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     open_direct: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "member_ids": [
+                 *         "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["DirectForm"];
             };
         };
@@ -9260,6 +7800,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
@@ -9269,99 +7821,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "is_member": false,
+                     *       "kind": "public",
+                     *       "mention_count": 0,
+                     *       "read_seq": 0,
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyChannel"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_events: {
@@ -9372,7 +7856,10 @@ export interface operations {
                 /** @description 1 to 100. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -9384,78 +7871,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {}
+                     *       ],
+                     *       "epoch": "01k5t3h8xz",
+                     *       "has_more": false,
+                     *       "object": "list",
+                     *       "seq": 124
+                     *     }
+                     */
                     "application/json": components["schemas"]["Events"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     upload: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -9471,6 +7916,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content_type": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "file",
+                     *       "size_bytes": 48213,
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["UploadedFile"];
                 };
             };
@@ -9480,99 +7938,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content_type": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "file",
+                     *       "size_bytes": 48213,
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["UploadedFile"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     serve: {
@@ -9583,6 +7974,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The file. */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9614,69 +8006,13 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     remove: {
@@ -9684,6 +8020,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The file. */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9697,87 +8034,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     metadata: {
@@ -9785,6 +8050,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The file. */
                 id: components["schemas"]["FileId"];
             };
             cookie?: never;
@@ -9797,72 +8063,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content_type": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "object": "file",
+                     *       "size_bytes": 48213,
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["UploadedFile"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_fork: {
@@ -9870,6 +8093,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -9882,72 +8106,33 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "auto_reply": false,
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "context": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_count": 0,
+                     *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "stale": false,
+                     *       "status": "active",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "title": "Friday or Monday?",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Fork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_fork: {
@@ -9955,12 +8140,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "title": "Monday, then"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ForkChange"];
             };
         };
@@ -9971,99 +8162,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "auto_reply": false,
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "context": "…",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "message_count": 0,
+                     *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "stale": false,
+                     *       "status": "active",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "title": "Friday or Monday?",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Fork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     abandon_fork: {
@@ -10071,6 +8199,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10083,90 +8212,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["OneFork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_fork_messages: {
@@ -10183,6 +8259,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10195,72 +8272,79 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attachments": [
+                     *             {
+                     *               "content_type": "…",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "name": "Ada",
+                     *               "object": "file",
+                     *               "size_bytes": 48213,
+                     *               "url": "https://chat.example.org/invite/…",
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "author": {
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "content_plain": "Monday: two quiet days before the fair.",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "text",
+                     *           "mentions": [
+                     *             {
+                     *               "handle": "ada",
+                     *               "length": 0,
+                     *               "start": 0,
+                     *               "type": "agent"
+                     *             }
+                     *           ],
+                     *           "metadata": {
+                     *             "agent_id": null,
+                     *             "agent_version": null,
+                     *             "api_key_id": null,
+                     *             "fork_id": null,
+                     *             "notify_user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "resolution_id": null,
+                     *             "task_id": null,
+                     *             "truncated": false
+                     *           },
+                     *           "reactions": [
+                     *             {
+                     *               "emoji": "👍",
+                     *               "user_ids": []
+                     *             }
+                     *           ],
+                     *           "seq": 124,
+                     *           "state": "complete",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     post_fork_message: {
@@ -10268,12 +8352,19 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b21",
+                 *       "content": "And who books the room?"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MessageForm"];
             };
         };
@@ -10284,6 +8375,81 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
@@ -10293,99 +8459,94 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     publish_resolution: {
@@ -10396,12 +8557,20 @@ export interface operations {
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "resolution": {
+                 *         "headline": "We launch on Monday"
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["PublishForm"] | null;
             };
         };
@@ -10412,99 +8581,148 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "resolution": {
+                     *         "action_items": [
+                     *           {
+                     *             "done": false,
+                     *             "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *         "covers_seq": 0,
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "deferred_items": [
+                     *           {
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "edited_by": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "fork_title": "…",
+                     *         "headline": "We launch on Monday",
+                     *         "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "key_points": [
+                     *           {
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "open_questions": [
+                     *           {
+                     *             "sources": [
+                     *               "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "text": "Monday: two quiet days before the fair."
+                     *           }
+                     *         ],
+                     *         "revision": 1,
+                     *         "status": "draft",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "updated_at": "2026-11-20T09:30:00.000Z",
+                     *         "version": 1,
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Published"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     reopen_fork: {
@@ -10512,6 +8730,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10524,90 +8743,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["OneFork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_resolution: {
@@ -10615,6 +8781,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10629,72 +8796,71 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "action_items": [
+                     *         {
+                     *           "done": false,
+                     *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *       "covers_seq": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deferred_items": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "edited_by": [
+                     *         "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "fork_title": "…",
+                     *       "headline": "We launch on Monday",
+                     *       "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "key_points": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "open_questions": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "revision": 1,
+                     *       "status": "draft",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Resolution"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     edit_resolution: {
@@ -10705,12 +8871,29 @@ export interface operations {
                 "If-Match": string;
             };
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "action_items": [
+                 *         {
+                 *           "due": "2026-11-23",
+                 *           "text": "Book the room"
+                 *         }
+                 *       ],
+                 *       "headline": "We launch on Monday",
+                 *       "key_points": [
+                 *         {
+                 *           "text": "Nobody deploys on a Friday"
+                 *         }
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["ResolutionForm"];
             };
         };
@@ -10723,108 +8906,92 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "action_items": [
+                     *         {
+                     *           "done": false,
+                     *           "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *       "covers_seq": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "deferred_items": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "edited_by": [
+                     *         "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
+                     *       "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "fork_title": "…",
+                     *       "headline": "We launch on Monday",
+                     *       "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "key_points": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "open_questions": [
+                     *         {
+                     *           "sources": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "text": "Monday: two quiet days before the fair."
+                     *         }
+                     *       ],
+                     *       "revision": 1,
+                     *       "status": "draft",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "updated_at": "2026-11-20T09:30:00.000Z",
+                     *       "version": 1,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Resolution"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
             /** @description Without If-Match */
             428: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "if_match_required",
+                     *         "message": "send If-Match with the ETag that you read",
+                     *         "type": "precondition_required"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_resolutions: {
@@ -10839,6 +9006,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
@@ -10851,72 +9019,69 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "action_items": [
+                     *             {
+                     *               "done": false,
+                     *               "id": "item_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "conclusion": "We launch on Monday, because nobody deploys on a Friday.",
+                     *           "covers_seq": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "deferred_items": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "edited_by": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "fork_id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "fork_title": "…",
+                     *           "headline": "We launch on Monday",
+                     *           "id": "res_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "key_points": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "open_questions": [
+                     *             {
+                     *               "sources": [],
+                     *               "text": "Monday: two quiet days before the fair."
+                     *             }
+                     *           ],
+                     *           "revision": 1,
+                     *           "status": "draft",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Resolution"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     resolve_fork: {
@@ -10924,12 +9089,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The deep dive. */
                 id: components["schemas"]["ForkId"];
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "guidance": "Keep to what was decided"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ResolveForm"] | null;
             };
         };
@@ -10940,99 +9111,50 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "task": {
+                     *         "attempt": 1,
+                     *         "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "input": {
+                     *           "prompt": "…"
+                     *         },
+                     *         "kind": "reply",
+                     *         "queued_at": "2026-11-20T09:30:00.000Z",
+                     *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "status": "…",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Resolving"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_invites: {
@@ -11045,7 +9167,10 @@ export interface operations {
                 /** @description Only what was made before the object with this id. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -11057,83 +9182,52 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "role": "…",
+                     *           "uses": 0
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Invite"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_invite: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "expires_in_s": 604800,
+                 *       "max_uses": 10,
+                 *       "role": "member"
+                 *     }
+                 */
                 "application/json": components["schemas"]["InviteForm"];
             };
         };
@@ -11144,99 +9238,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "role": "…",
+                     *       "token": "…",
+                     *       "url": "https://chat.example.org/invite/…",
+                     *       "uses": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["NewInviteAnswer"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_invite: {
@@ -11244,6 +9269,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The invite: its id, or where one opens it the token of its link. */
                 id: string;
             };
             cookie?: never;
@@ -11256,63 +9282,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "role": "…",
+                     *       "workspace": {
+                     *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "slug": "northwind"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["InvitePreview"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     withdraw_invite: {
@@ -11320,6 +9308,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The invite: its id, or where one opens it the token of its link. */
                 id: components["schemas"]["InviteId"];
             };
             cookie?: never;
@@ -11333,87 +9322,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     accept_invite: {
@@ -11434,90 +9351,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "member": {
+                     *         "email": "ada@example.org",
+                     *         "handle": "ada",
+                     *         "joined_at": "2026-11-20T09:30:00.000Z",
+                     *         "name": "Ada",
+                     *         "role": "admin",
+                     *         "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "workspace": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "slug": "northwind"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Accepted"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_members: {
@@ -11530,7 +9393,10 @@ export interface operations {
                 /** @description Only what was made before the object with this id. */
                 before?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -11542,79 +9408,43 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "email": "ada@example.org",
+                     *           "handle": "ada",
+                     *           "joined_at": "2026-11-20T09:30:00.000Z",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Member"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     remove_member: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description The person. */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -11628,100 +9458,37 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_member: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description The person. */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "role": "member"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MemberPatch"];
             };
         };
@@ -11732,99 +9499,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "email": "ada@example.org",
+                     *       "handle": "ada",
+                     *       "joined_at": "2026-11-20T09:30:00.000Z",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Member"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     erase_member: {
@@ -12033,6 +9730,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The message. */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
@@ -12045,72 +9743,75 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "api_key_id": null,
+                     *         "fork_id": null,
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": null,
+                     *         "task_id": null,
+                     *         "truncated": false
+                     *       },
+                     *       "reactions": [
+                     *         {
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_message: {
@@ -12118,6 +9819,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The message. */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
@@ -12130,90 +9832,77 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "api_key_id": null,
+                     *         "fork_id": null,
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": null,
+                     *         "task_id": null,
+                     *         "truncated": false
+                     *       },
+                     *       "reactions": [
+                     *         {
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     edit_message: {
@@ -12221,12 +9910,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The message. */
                 id: components["schemas"]["MessageId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "content": "Monday: two **quiet** days before the fair."
+                 *     }
+                 */
                 "application/json": components["schemas"]["MessagePatch"];
             };
         };
@@ -12237,99 +9932,78 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "api_key_id": null,
+                     *         "fork_id": null,
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": null,
+                     *         "task_id": null,
+                     *         "truncated": false
+                     *       },
+                     *       "reactions": [
+                     *         {
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     add_reaction: {
@@ -12337,7 +10011,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The message. */
                 id: components["schemas"]["MessageId"];
+                /** @description One emoji, percent-encoded. */
                 emoji: string;
             };
             cookie?: never;
@@ -12350,90 +10026,77 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "api_key_id": null,
+                     *         "fork_id": null,
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": null,
+                     *         "task_id": null,
+                     *         "truncated": false
+                     *       },
+                     *       "reactions": [
+                     *         {
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     remove_reaction: {
@@ -12441,7 +10104,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The message. */
                 id: components["schemas"]["MessageId"];
+                /** @description One emoji, percent-encoded. */
                 emoji: string;
             };
             cookie?: never;
@@ -12454,101 +10119,92 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attachments": [
+                     *         {
+                     *           "content_type": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "object": "file",
+                     *           "size_bytes": 48213,
+                     *           "url": "https://chat.example.org/invite/…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "author": {
+                     *         "name": "Ada",
+                     *         "type": "human"
+                     *       },
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "content_plain": "Monday: two quiet days before the fair.",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "kind": "text",
+                     *       "mentions": [
+                     *         {
+                     *           "handle": "ada",
+                     *           "length": 0,
+                     *           "start": 0,
+                     *           "type": "agent"
+                     *         }
+                     *       ],
+                     *       "metadata": {
+                     *         "agent_id": null,
+                     *         "agent_version": null,
+                     *         "api_key_id": null,
+                     *         "fork_id": null,
+                     *         "notify_user_ids": [
+                     *           "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         ],
+                     *         "resolution_id": null,
+                     *         "task_id": null,
+                     *         "truncated": false
+                     *       },
+                     *       "reactions": [
+                     *         {
+                     *           "emoji": "👍",
+                     *           "user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "state": "complete",
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     test_model: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /** @example {} */
                 "application/json": components["schemas"]["ModelTestForm"];
             };
         };
@@ -12559,105 +10215,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "latency_ms": 0,
+                     *       "model": "claude-sonnet-4-5",
+                     *       "ok": false,
+                     *       "provider": "builtin"
+                     *     }
+                     */
                     "application/json": components["schemas"]["ModelTest"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_models: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -12669,79 +10256,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created": 0,
+                     *           "id": "…",
+                     *           "object": "model",
+                     *           "owned_by": "openvibe"
+                     *         }
+                     *       ],
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Models"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     get_model: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description A model's name, or `agent:NAME`. */
                 id: string;
             };
             cookie?: never;
@@ -12754,83 +10302,45 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created": 0,
+                     *       "id": "…",
+                     *       "object": "model",
+                     *       "owned_by": "openvibe"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Model"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     create_response: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "input": "What speaks for Monday?",
+                 *       "model": "agent:vibe",
+                 *       "store": false
+                 *     }
+                 */
                 "application/json": components["schemas"]["CreateResponse"];
             };
         };
@@ -12841,100 +10351,59 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "background": false,
+                     *       "created_at": 0,
+                     *       "id": "resp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "metadata": {},
+                     *       "model": "claude-sonnet-4-5",
+                     *       "object": "response",
+                     *       "output": [
+                     *         {
+                     *           "content": [
+                     *             {
+                     *               "annotations": [],
+                     *               "logprobs": [],
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "type": "output_text"
+                     *             }
+                     *           ],
+                     *           "id": "…",
+                     *           "role": "assistant",
+                     *           "status": "in_progress",
+                     *           "type": "message"
+                     *         }
+                     *       ],
+                     *       "parallel_tool_calls": false,
+                     *       "status": "in_progress",
+                     *       "store": false,
+                     *       "text": {
+                     *         "format": {
+                     *           "type": "text"
+                     *         }
+                     *       },
+                     *       "tool_choice": {},
+                     *       "tools": [
+                     *         {}
+                     *       ],
+                     *       "truncation": "auto"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Response"];
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            409: components["responses"]["OpenAiError409"];
+            413: components["responses"]["OpenAiError413"];
+            422: components["responses"]["OpenAiError422"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     get_response: {
@@ -12945,6 +10414,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The answer: `resp_…`. */
                 id: string;
             };
             cookie?: never;
@@ -12957,72 +10427,55 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "background": false,
+                     *       "created_at": 0,
+                     *       "id": "resp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "metadata": {},
+                     *       "model": "claude-sonnet-4-5",
+                     *       "object": "response",
+                     *       "output": [
+                     *         {
+                     *           "content": [
+                     *             {
+                     *               "annotations": [],
+                     *               "logprobs": [],
+                     *               "text": "Monday: two quiet days before the fair.",
+                     *               "type": "output_text"
+                     *             }
+                     *           ],
+                     *           "id": "…",
+                     *           "role": "assistant",
+                     *           "status": "in_progress",
+                     *           "type": "message"
+                     *         }
+                     *       ],
+                     *       "parallel_tool_calls": false,
+                     *       "status": "in_progress",
+                     *       "store": false,
+                     *       "text": {
+                     *         "format": {
+                     *           "type": "text"
+                     *         }
+                     *       },
+                     *       "tool_choice": {},
+                     *       "tools": [
+                     *         {}
+                     *       ],
+                     *       "truncation": "auto"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Response"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     delete_response: {
@@ -13030,6 +10483,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The answer: `resp_…`. */
                 id: string;
             };
             cookie?: never;
@@ -13042,103 +10496,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "deleted": false,
+                     *       "id": "resp_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "object": "response"
+                     *     }
+                     */
                     "application/json": components["schemas"]["DeletedResponse"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OpenAiErrorBody"];
-                };
-            };
+            400: components["responses"]["OpenAiError400"];
+            401: components["responses"]["OpenAiError401"];
+            403: components["responses"]["OpenAiError403"];
+            404: components["responses"]["OpenAiError404"];
+            409: components["responses"]["OpenAiError409"];
+            422: components["responses"]["OpenAiError422"];
+            429: components["responses"]["OpenAiError429"];
+            500: components["responses"]["OpenAiError500"];
+            503: components["responses"]["OpenAiError503"];
         };
     };
     call: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description One of those above. */
                 method: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "agent_id": "main"
+                 *     }
+                 */
                 "application/json": Record<string, never>;
             };
         };
@@ -13149,105 +10547,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example {} */
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_sandbox_policies: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -13259,83 +10581,63 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "cpu_max": 0,
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "filesystem": "none",
+                     *           "id": "sbx_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "image": "…",
+                     *           "memory_mb_max": 0,
+                     *           "name": "Ada",
+                     *           "network": "none",
+                     *           "object": "sandbox_policy",
+                     *           "timeout_s_max": 0,
+                     *           "updated_at": "2026-11-20T09:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_SandboxPolicy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_sandbox_policy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "allowed_hosts": [],
+                 *       "cpu_max": 1,
+                 *       "filesystem": "read_only",
+                 *       "image": "python:3.13-slim",
+                 *       "memory_mb_max": 256,
+                 *       "name": "Small",
+                 *       "network": "none",
+                 *       "timeout_s_max": 30
+                 *     }
+                 */
                 "application/json": components["schemas"]["SandboxForm"];
             };
         };
@@ -13346,99 +10648,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "cpu_max": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "filesystem": "none",
+                     *       "id": "sbx_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "image": "…",
+                     *       "memory_mb_max": 0,
+                     *       "name": "Ada",
+                     *       "network": "none",
+                     *       "object": "sandbox_policy",
+                     *       "timeout_s_max": 0,
+                     *       "updated_at": "2026-11-20T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["SandboxPolicy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_sandbox_policy: {
@@ -13446,6 +10683,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The sandbox policy. */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
@@ -13458,72 +10696,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "cpu_max": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "filesystem": "none",
+                     *       "id": "sbx_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "image": "…",
+                     *       "memory_mb_max": 0,
+                     *       "name": "Ada",
+                     *       "network": "none",
+                     *       "object": "sandbox_policy",
+                     *       "timeout_s_max": 0,
+                     *       "updated_at": "2026-11-20T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["SandboxPolicy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     put_sandbox_policy: {
@@ -13531,12 +10728,25 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The sandbox policy. */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "allowed_hosts": [],
+                 *       "cpu_max": 0.5,
+                 *       "filesystem": "read_only",
+                 *       "image": "python:3.13-slim",
+                 *       "memory_mb_max": 256,
+                 *       "name": "Small and slow",
+                 *       "network": "none",
+                 *       "timeout_s_max": 60
+                 *     }
+                 */
                 "application/json": components["schemas"]["SandboxForm"];
             };
         };
@@ -13547,99 +10757,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "cpu_max": 0,
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "filesystem": "none",
+                     *       "id": "sbx_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "image": "…",
+                     *       "memory_mb_max": 0,
+                     *       "name": "Ada",
+                     *       "network": "none",
+                     *       "object": "sandbox_policy",
+                     *       "timeout_s_max": 0,
+                     *       "updated_at": "2026-11-20T09:30:00.000Z"
+                     *     }
+                     */
                     "application/json": components["schemas"]["SandboxPolicy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_sandbox_policy: {
@@ -13647,6 +10792,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The sandbox policy. */
                 id: components["schemas"]["SandboxPolicyId"];
             };
             cookie?: never;
@@ -13660,87 +10806,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     search: {
@@ -13772,7 +10846,10 @@ export interface operations {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -13784,78 +10861,91 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attachments": [
+                     *             {
+                     *               "content_type": "…",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "name": "Ada",
+                     *               "object": "file",
+                     *               "size_bytes": 48213,
+                     *               "url": "https://chat.example.org/invite/…",
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "author": {
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "content_plain": "Monday: two quiet days before the fair.",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "highlight": "…",
+                     *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "text",
+                     *           "mentions": [
+                     *             {
+                     *               "handle": "ada",
+                     *               "length": 0,
+                     *               "start": 0,
+                     *               "type": "agent"
+                     *             }
+                     *           ],
+                     *           "metadata": {
+                     *             "agent_id": null,
+                     *             "agent_version": null,
+                     *             "api_key_id": null,
+                     *             "fork_id": null,
+                     *             "notify_user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "resolution_id": null,
+                     *             "task_id": null,
+                     *             "truncated": false
+                     *           },
+                     *           "object": "search_hit",
+                     *           "reactions": [
+                     *             {
+                     *               "emoji": "👍",
+                     *               "user_ids": []
+                     *             }
+                     *           ],
+                     *           "reply_count": 0,
+                     *           "seq": 124,
+                     *           "state": "complete",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["SearchPage"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_snapshot: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -13867,72 +10957,112 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "active_tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "agents": [
+                     *         {
+                     *           "capabilities": [
+                     *             "…"
+                     *           ],
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "agent_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_default": false,
+                     *           "is_system": false,
+                     *           "mentionable": false,
+                     *           "name": "Ada",
+                     *           "object": "agent_profile",
+                     *           "role": "primary",
+                     *           "status": "…",
+                     *           "updated_at": "2026-11-20T09:30:00.000Z",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "channels": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "is_member": false,
+                     *           "kind": "public",
+                     *           "mention_count": 0,
+                     *           "read_seq": 0,
+                     *           "unread_count": 0,
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "epoch": "01k5t3h8xz",
+                     *       "me": {
+                     *         "email": "ada@example.org",
+                     *         "handle": "ada",
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "admin"
+                     *       },
+                     *       "members": [
+                     *         {
+                     *           "email": "ada@example.org",
+                     *           "handle": "ada",
+                     *           "joined_at": "2026-11-20T09:30:00.000Z",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "open_forks": [
+                     *         {
+                     *           "auto_reply": false,
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "context": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_count": 0,
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "stale": false,
+                     *           "status": "active",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "title": "Friday or Monday?",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "presence": [
+                     *         {
+                     *           "status": "online",
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "seq": 124,
+                     *       "workspace": {
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "slug": "northwind"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_tasks: {
@@ -13940,14 +11070,21 @@ export interface operations {
             query?: {
                 /** @description 1 to 100; 20 by default. */
                 limit?: number;
+                /** @description Only what comes after the object with this id. */
                 after?: string;
+                /** @description Only what comes before the object with this id. */
                 before?: string;
                 /** @description `queued`, `running`, `completed`, `failed` or `cancelled`. */
                 status?: string;
+                /** @description Only of this thread. */
                 thread_id?: string;
+                /** @description Only of this agent. */
                 agent_id?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -13959,72 +11096,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Task"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_task: {
@@ -14032,6 +11133,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The task. */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -14044,72 +11146,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": {
+                     *         "prompt": "…"
+                     *       },
+                     *       "kind": "reply",
+                     *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     cancel_task: {
@@ -14117,6 +11177,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The task. */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -14129,90 +11190,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": {
+                     *         "prompt": "…"
+                     *       },
+                     *       "kind": "reply",
+                     *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_task_context: {
@@ -14220,6 +11223,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The task. */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -14232,72 +11236,81 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "asked_by": {
+                     *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "name": "Ada",
+                     *         "role": "…"
+                     *       },
+                     *       "attempt": 1,
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "outcome": "running",
+                     *           "started_at": "2026-11-20T09:30:00.000Z",
+                     *           "waited_ms": 0
+                     *         }
+                     *       ],
+                     *       "budget": {
+                     *         "context_window": 0,
+                     *         "reserve": 0,
+                     *         "segments": [
+                     *           {
+                     *             "name": "system",
+                     *             "tokens": 0
+                     *           }
+                     *         ],
+                     *         "used": 0
+                     *       },
+                     *       "left_out": [
+                     *         {
+                     *           "count": 0,
+                     *           "message_ids": [
+                     *             "msg_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "reason": "…"
+                     *         }
+                     *       ],
+                     *       "messages": [
+                     *         {
+                     *           "author": {
+                     *             "id": "…",
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "deleted": false,
+                     *           "excerpt": "…",
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "role": "user",
+                     *           "tokens": 0
+                     *         }
+                     *       ],
+                     *       "model": "claude-sonnet-4-5",
+                     *       "system": {
+                     *         "hidden": false,
+                     *         "text": "Monday: two quiet days before the fair.",
+                     *         "tokens": 0
+                     *       },
+                     *       "task_id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "turns": [
+                     *         {
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "role": "user"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["TaskContext"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     retry_task: {
@@ -14305,6 +11318,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The task. */
                 id: components["schemas"]["TaskId"];
             };
             cookie?: never;
@@ -14317,90 +11331,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "input": {
+                     *         "prompt": "…"
+                     *       },
+                     *       "kind": "reply",
+                     *       "queued_at": "2026-11-20T09:30:00.000Z",
+                     *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "…",
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Task"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_thread: {
@@ -14408,6 +11364,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -14420,72 +11377,55 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "active_tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "auto_reply": false,
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *       "last_seq": 0,
+                     *       "mention_count": 0,
+                     *       "participants": [
+                     *         {
+                     *           "id": "…",
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         }
+                     *       ],
+                     *       "read_seq": 0,
+                     *       "reply_count": 0,
+                     *       "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "open",
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyThread"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_thread: {
@@ -14493,12 +11433,19 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "status": "open",
+                 *       "title": "Friday or Monday?"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ThreadChange"];
             };
         };
@@ -14509,99 +11456,58 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "active_tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "auto_reply": false,
+                     *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "last_activity_at": "2026-11-20T09:30:00.000Z",
+                     *       "last_seq": 0,
+                     *       "mention_count": 0,
+                     *       "participants": [
+                     *         {
+                     *           "id": "…",
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         }
+                     *       ],
+                     *       "read_seq": 0,
+                     *       "reply_count": 0,
+                     *       "root_message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "status": "open",
+                     *       "unread_count": 0,
+                     *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *     }
+                     */
                     "application/json": components["schemas"]["MyThread"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_forks: {
@@ -14616,6 +11522,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -14628,72 +11535,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "auto_reply": false,
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "context": "…",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "message_count": 0,
+                     *           "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "stale": false,
+                     *           "status": "active",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "title": "Friday or Monday?",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Fork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     start_fork: {
@@ -14701,12 +11575,21 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b20",
+                 *       "context": "thread",
+                 *       "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                 *       "title": "What speaks for Monday"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ForkForm"];
             };
         };
@@ -14717,6 +11600,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["OneFork"];
                 };
             };
@@ -14726,99 +11628,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "fork": {
+                     *         "auto_reply": false,
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "context": "…",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "message_count": 0,
+                     *         "message_id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "stale": false,
+                     *         "status": "active",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "title": "Friday or Monday?",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["OneFork"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_messages: {
@@ -14835,6 +11676,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
@@ -14847,72 +11689,79 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "attachments": [
+                     *             {
+                     *               "content_type": "…",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *               "name": "Ada",
+                     *               "object": "file",
+                     *               "size_bytes": 48213,
+                     *               "url": "https://chat.example.org/invite/…",
+                     *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             }
+                     *           ],
+                     *           "author": {
+                     *             "name": "Ada",
+                     *             "type": "human"
+                     *           },
+                     *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "content": "Monday: two quiet days before the fair.",
+                     *           "content_plain": "Monday: two quiet days before the fair.",
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "text",
+                     *           "mentions": [
+                     *             {
+                     *               "handle": "ada",
+                     *               "length": 0,
+                     *               "start": 0,
+                     *               "type": "agent"
+                     *             }
+                     *           ],
+                     *           "metadata": {
+                     *             "agent_id": null,
+                     *             "agent_version": null,
+                     *             "api_key_id": null,
+                     *             "fork_id": null,
+                     *             "notify_user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ],
+                     *             "resolution_id": null,
+                     *             "task_id": null,
+                     *             "truncated": false
+                     *           },
+                     *           "reactions": [
+                     *             {
+                     *               "emoji": "👍",
+                     *               "user_ids": []
+                     *             }
+                     *           ],
+                     *           "seq": 124,
+                     *           "state": "complete",
+                     *           "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_Message"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     post_message: {
@@ -14920,12 +11769,19 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "client_id": "5f0c2b1f",
+                 *       "content": "Monday: two quiet days before the fair."
+                 *     }
+                 */
                 "application/json": components["schemas"]["MessageForm"];
             };
         };
@@ -14936,6 +11792,81 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
@@ -14945,99 +11876,94 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "message": {
+                     *         "attachments": [
+                     *           {
+                     *             "content_type": "…",
+                     *             "created_at": "2026-11-20T09:30:00.000Z",
+                     *             "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "id": "file_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *             "name": "Ada",
+                     *             "object": "file",
+                     *             "size_bytes": 48213,
+                     *             "url": "https://chat.example.org/invite/…",
+                     *             "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           }
+                     *         ],
+                     *         "author": {
+                     *           "name": "Ada",
+                     *           "type": "human"
+                     *         },
+                     *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "content": "Monday: two quiet days before the fair.",
+                     *         "content_plain": "Monday: two quiet days before the fair.",
+                     *         "created_at": "2026-11-20T09:30:00.000Z",
+                     *         "id": "msg_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "kind": "text",
+                     *         "mentions": [
+                     *           {
+                     *             "handle": "ada",
+                     *             "length": 0,
+                     *             "start": 0,
+                     *             "type": "agent"
+                     *           }
+                     *         ],
+                     *         "metadata": {
+                     *           "agent_id": null,
+                     *           "agent_version": null,
+                     *           "api_key_id": null,
+                     *           "fork_id": null,
+                     *           "notify_user_ids": [
+                     *             "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *           ],
+                     *           "resolution_id": null,
+                     *           "task_id": null,
+                     *           "truncated": false
+                     *         },
+                     *         "reactions": [
+                     *           {
+                     *             "emoji": "👍",
+                     *             "user_ids": [
+                     *               "user_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "seq": 124,
+                     *         "state": "complete",
+                     *         "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       },
+                     *       "tasks": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "id": "task_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "input": {
+                     *             "prompt": "…"
+                     *           },
+                     *           "kind": "reply",
+                     *           "queued_at": "2026-11-20T09:30:00.000Z",
+                     *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "status": "…",
+                     *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["PostedMessage"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     read_thread: {
@@ -15045,12 +11971,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The thread. */
                 id: components["schemas"]["ThreadId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "seq": 124
+                 *     }
+                 */
                 "application/json": components["schemas"]["ReadForm"];
             };
         };
@@ -15061,99 +11993,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "mention_count": 0,
+                     *       "seq": 124,
+                     *       "thread_id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "unread_count": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["ReadMark"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_usage: {
@@ -15168,7 +12028,10 @@ export interface operations {
                 /** @description Only what this person asked for; `me` for one's own, which needs no admin. */
                 user_id?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -15180,72 +12043,40 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "failed": 0,
+                     *           "input_tokens": 0,
+                     *           "key": "…",
+                     *           "name": "Ada",
+                     *           "output_tokens": 0,
+                     *           "tasks": 0
+                     *         }
+                     *       ],
+                     *       "from": "…",
+                     *       "group_by": "…",
+                     *       "object": "list",
+                     *       "to": "…",
+                     *       "total": {
+                     *         "failed": 0,
+                     *         "input_tokens": 0,
+                     *         "output_tokens": 0,
+                     *         "tasks": 0
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["UsageAnswer"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_workspaces: {
@@ -15270,72 +12101,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "name": "Ada",
+                     *           "role": "admin",
+                     *           "slug": "northwind"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_MyWorkspace"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     create_workspace: {
@@ -15347,6 +12136,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Northwind",
+                 *       "slug": "northwind"
+                 *     }
+                 */
                 "application/json": components["schemas"]["WorkspaceForm"];
             };
         };
@@ -15357,99 +12152,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "slug": "northwind"
+                     *     }
+                     */
                     "application/json": components["schemas"]["WorkspaceAnswer"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_workspace: {
@@ -15457,6 +12181,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -15469,72 +12194,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "slug": "northwind"
+                     *     }
+                     */
                     "application/json": components["schemas"]["WorkspaceAnswer"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     update_workspace: {
@@ -15542,12 +12220,18 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "name": "Northwind Traders"
+                 *     }
+                 */
                 "application/json": components["schemas"]["WorkspacePatch"];
             };
         };
@@ -15558,99 +12242,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "created_at": "2026-11-20T09:30:00.000Z",
+                     *       "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "name": "Ada",
+                     *       "role": "admin",
+                     *       "slug": "northwind"
+                     *     }
+                     */
                     "application/json": components["schemas"]["WorkspaceAnswer"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     list_shared_files: {
@@ -15658,6 +12271,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -15670,72 +12284,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "object": "agent_file",
+                     *           "path": "SOUL.md",
+                     *           "size_bytes": 48213,
+                     *           "source": "profile",
+                     *           "version": 1
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
                     "application/json": components["schemas"]["List_FileSummary"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_shared_file: {
@@ -15743,7 +12316,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
@@ -15756,88 +12331,50 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "agent_file",
+                     *       "path": "SOUL.md",
+                     *       "size_bytes": 48213,
+                     *       "source": "profile",
+                     *       "version": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     put_shared_file: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "content": "# Agents\n\nAnswer in the language of the question.\n"
+                 *     }
+                 */
                 "application/json": components["schemas"]["FileForm"];
             };
         };
@@ -15848,109 +12385,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "content": "Monday: two quiet days before the fair.",
+                     *       "object": "agent_file",
+                     *       "path": "SOUL.md",
+                     *       "size_bytes": 48213,
+                     *       "source": "profile",
+                     *       "version": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["File"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     delete_shared_file: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
                 "If-Match"?: string | null;
             };
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
+                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
                 path: string;
             };
             cookie?: never;
@@ -15964,87 +12434,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_policy: {
@@ -16052,6 +12450,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
@@ -16064,72 +12463,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "members_write_agents": false
+                     *     }
+                     */
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     patch_policy: {
@@ -16137,12 +12485,19 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "members_write_agents": true,
+                 *       "required_text": "Never share what is marked confidential."
+                 *     }
+                 */
                 "application/json": components["schemas"]["PolicyPatch"];
             };
         };
@@ -16153,99 +12508,24 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "members_write_agents": false
+                     *     }
+                     */
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     open_socket: {
@@ -16264,69 +12544,13 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
 }

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Fuzzes target/debug/openvibe (or OPENVIBE_BIN) along its own API document with schemathesis, once as a key and once as a
+# session; SEED, CASES and ONLY change a run (tests/fuzz/run.py). Installs schemathesis, in the version of tests/fuzz, when that
+# has changed: into target/fuzz.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+venv=target/fuzz/python
+if ! cmp -s tests/fuzz/requirements.txt $venv/requirements.txt; then
+  rm -rf $venv
+  python3 -m venv $venv ||
+    die "Python makes no virtual environment. Install the packages python3 and python3-venv."
+  $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r tests/fuzz/requirements.txt ||
+    die "the Python packages of tests/fuzz/requirements.txt could not be installed."
+  cp tests/fuzz/requirements.txt $venv/requirements.txt
+fi
+exec $venv/bin/python tests/fuzz/run.py "$@"

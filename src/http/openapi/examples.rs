@@ -1,0 +1,245 @@
+//! Examples for the document: hand-made ones of what is sent (`requests.json`), and for all else one that is put together from
+//! the schema. That each is valid is looked at where the fuzzer runs (`tests/fuzz`).
+
+use serde_json::{Map, Value, json};
+
+/// Schemas may contain themselves.
+const DEPTH_MAX: usize = 5;
+/// The characters after the prefix of an id.
+const ID: &str = "01k5t3h8xze4bs4p8v2m9qwd7a";
+
+/// A hand-made body of an operation, by its id.
+pub(super) fn request(operation: &str) -> Option<Value> {
+    static ALL: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(|| {
+        serde_json::from_str(include_str!("requests.json")).unwrap_or_default()
+    });
+    ALL.get(operation).cloned()
+}
+
+/// Values for fields by their names, where the schema allows any text or number.
+fn by_name(name: &str) -> Option<Value> {
+    Some(match name {
+        "name" | "author_name" | "owner_name" | "display_name" => json!("Ada"),
+        "handle" => json!("ada"),
+        "slug" => json!("northwind"),
+        "email" => json!("ada@example.org"),
+        "title" | "thread_title" => json!("Friday or Monday?"),
+        "content" | "text" | "content_plain" => json!("Monday: two quiet days before the fair."),
+        "headline" => json!("We launch on Monday"),
+        "conclusion" => json!("We launch on Monday, because nobody deploys on a Friday."),
+        "emoji" => json!("👍"),
+        "topic" => json!("What goes out, and when"),
+        "description" => json!("Helps with plans"),
+        "instructions" => json!("You help the team with its plans."),
+        "message" => json!("the thread does not exist, or you may not see it"),
+        "code" => json!("thread_not_found"),
+        "model" => json!("claude-sonnet-4-5"),
+        "address" => json!("192.0.2.7"),
+        "url" => json!("https://chat.example.org/invite/…"),
+        "path" => json!("SOUL.md"),
+        "action" => json!("member.role_changed"),
+        "epoch" => json!("01k5t3h8xz"),
+        "seq" | "since" => json!(124),
+        "version" | "agent_version" | "revision" | "attempt" => json!(1),
+        "size_bytes" => json!(48_213),
+        _ => return None,
+    })
+}
+
+/// The one word that a description names first: `` `text` or `notice` ``.
+fn first_word(schema: &Value) -> Option<Value> {
+    let text = schema["description"].as_str()?;
+    let rest = text
+        .strip_prefix("Always ")
+        .unwrap_or(text)
+        .strip_prefix('`')?;
+    let (word, _) = rest.split_once('`')?;
+    let is_word = |c: char| c.is_ascii_lowercase() || matches!(c, '_' | '.');
+    (!word.is_empty() && word.chars().all(is_word)).then(|| json!(word))
+}
+
+/// Makes values of schemas.
+pub(super) struct Examples {
+    /// `#/components/schemas`
+    schemas: Value,
+}
+
+impl Examples {
+    pub(super) fn new(schemas: Value) -> Self {
+        Self { schemas }
+    }
+
+    fn follow<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        match schema["$ref"].as_str().and_then(|at| at.rsplit('/').next()) {
+            Some(name) => self.follow(&self.schemas[name]),
+            None => schema,
+        }
+    }
+
+    /// A value of this schema with every field that is always there.
+    pub(super) fn of(&self, schema: &Value) -> Value {
+        self.value(schema, "", 0)
+    }
+
+    fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
+        // What stands beside a reference goes before what it refers to.
+        let given = |schema: &Value| {
+            ["example", "const"]
+                .iter()
+                .find_map(|key| schema.get(key))
+                .or_else(|| schema["examples"].get(0))
+                .or_else(|| schema["enum"].get(0))
+                .cloned()
+        };
+        if let Some(value) = given(schema) {
+            return value;
+        }
+        let schema = self.follow(schema);
+        if let Some(value) = given(schema) {
+            return value;
+        }
+        for list in ["oneOf", "anyOf"] {
+            if let Some(choices) = schema[list].as_array() {
+                // What may be null is shown as null.
+                let null = choices.iter().find(|choice| choice["type"] == "null");
+                let chosen = null.or_else(|| choices.first());
+                return chosen.map_or(Value::Null, |choice| self.value(choice, name, depth));
+            }
+        }
+        if let Some(parts) = schema["allOf"].as_array() {
+            let mut whole = Map::new();
+            for part in parts {
+                if let Value::Object(fields) = self.value(part, name, depth) {
+                    whole.extend(fields);
+                }
+            }
+            whole.extend(self.fields(schema, depth));
+            return Value::Object(whole);
+        }
+        let kind = match &schema["type"] {
+            Value::String(kind) => kind.as_str(),
+            Value::Array(kinds) if kinds.iter().any(|kind| kind == "null") => "null",
+            Value::Array(kinds) => kinds.first().and_then(Value::as_str).unwrap_or_default(),
+            _ => "",
+        };
+        match kind {
+            "string" => Self::text(schema, name),
+            "integer" | "number" => {
+                let fits = |n: &Value| {
+                    let n = n.as_f64().unwrap_or_default();
+                    n >= schema["minimum"].as_f64().unwrap_or(f64::MIN)
+                        && n <= schema["maximum"].as_f64().unwrap_or(f64::MAX)
+                };
+                let named = by_name(name).filter(|value| value.is_number() && fits(value));
+                named.unwrap_or_else(|| schema.get("minimum").cloned().unwrap_or_else(|| json!(0)))
+            }
+            "boolean" => json!(false),
+            "array" if depth < DEPTH_MAX => json!([self.value(&schema["items"], name, depth + 1)]),
+            "array" => json!([]),
+            "object" => Value::Object(self.fields(schema, depth)),
+            "null" => Value::Null,
+            _ => json!({}),
+        }
+    }
+
+    /// The fields of an object that have to be there; all of them where it says of none that it has to.
+    fn fields(&self, schema: &Value, depth: usize) -> Map<String, Value> {
+        let required = schema["required"].as_array();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        properties
+            .filter(|(name, _)| required.is_none_or(|list| list.iter().any(|r| r == name.as_str())))
+            .map(|(name, value)| {
+                let value = if depth < DEPTH_MAX {
+                    self.value(value, name, depth + 1)
+                } else {
+                    self.value(value, name, DEPTH_MAX)
+                };
+                (name.clone(), value)
+            })
+            .collect()
+    }
+
+    fn text(schema: &Value, name: &str) -> Value {
+        let pattern = schema["pattern"].as_str().unwrap_or_default();
+        if let Some((prefix, _)) = pattern
+            .strip_prefix('^')
+            .and_then(|rest| rest.split_once("_[0-7]"))
+        {
+            return json!(format!("{prefix}_{ID}"));
+        }
+        match schema["format"].as_str() {
+            Some("date-time") => return json!("2026-11-20T09:30:00.000Z"),
+            Some("date") => return json!("2026-11-23"),
+            _ => {}
+        }
+        let named = by_name(name).filter(Value::is_string);
+        first_word(schema).or(named).unwrap_or_else(|| json!("…"))
+    }
+}
+
+/// What an error of that status says.
+pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
+    let (kind, code, message) = match status {
+        "400" => (
+            "invalid_request",
+            "invalid_limit",
+            "limit is a number from 1 to 100, not `many`",
+        ),
+        "401" => (
+            "unauthenticated",
+            "not_authenticated",
+            "not signed in, or the session or key has ended: log in",
+        ),
+        "403" => (
+            "permission_denied",
+            "scope_missing",
+            "this key lacks the scope `chat:write`; make a key that has it",
+        ),
+        "404" => (
+            "not_found",
+            "thread_not_found",
+            "the thread does not exist, or you may not see it",
+        ),
+        "409" => (
+            "conflict",
+            "name_taken",
+            "a channel named `launch` already exists: choose another name",
+        ),
+        "413" => (
+            "payload_too_large",
+            "body_too_large",
+            "the body is larger than 1 MiB",
+        ),
+        "422" => (
+            "unprocessable_entity",
+            "invalid_value",
+            "a title is one line of at most 200 characters",
+        ),
+        "428" => (
+            "precondition_required",
+            "if_match_required",
+            "send If-Match with the ETag that you read",
+        ),
+        "429" => (
+            "rate_limited",
+            "rate_limited",
+            "too many requests: wait as Retry-After says",
+        ),
+        "500" => (
+            "internal",
+            "internal",
+            "something went wrong here; the server's log says what",
+        ),
+        "503" => (
+            "unavailable",
+            "unavailable",
+            "the server is shutting down: try again soon",
+        ),
+        _ => return None,
+    };
+    Some(if openai {
+        json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": code}})
+    } else {
+        json!({"error": {"type": kind, "code": code, "message": message}})
+    })
+}
