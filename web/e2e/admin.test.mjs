@@ -364,6 +364,19 @@ test('the model: which one answers, and what a test says', async () => {
   await look(ada, 'model');
 });
 
+test('my data, as a file', async () => {
+  await open(bo, 'data');
+  await look(bo, 'my-data');
+  const [file] = await Promise.all([
+    bo.page.waitForEvent('download'),
+    button(bo.page, 'Export my data').click(),
+  ]);
+  const data = await readFile(await file.path(), 'utf8');
+  assert.match(data, /what do you say\?/);
+  assert.match(data, /bo@example\.com/);
+  assert.doesNotMatch(data, /ada@example\.com/);
+});
+
 test('leaving: refused to the last admin, and for others they are gone for everybody at once', async () => {
   await open(ada, 'data');
   await button(ada.page, 'Leave the workspace…').click();
@@ -384,6 +397,32 @@ test('leaving: refused to the last admin, and for others they are gone for every
   await dee.close();
 });
 
+test('the data of a member: exported, then erased after the handle was typed', async () => {
+  await open(ada, 'members');
+  await button(ada.page, 'More about Bo Chen').click();
+  const [file] = await Promise.all([
+    ada.page.waitForEvent('download'),
+    ada.page.getByRole('menuitem', { name: 'Export data' }).click(),
+  ]);
+  assert.equal(file.suggestedFilename(), 'northwind-bo-chen.json');
+  assert.match(await readFile(await file.path(), 'utf8'), /what do you say\?/);
+  await menu(ada, 'Bo Chen', 'Erase data…');
+  assert.equal(await button(ada.page, 'Erase data').isDisabled(), true);
+  await look(ada, 'erase');
+  await box(ada.page, 'Type bo-chen to confirm').fill('bo-chen');
+  await button(ada.page, 'Erase data').click();
+  await dialog(ada).getByText('messages and 0 files of Bo Chen are gone').waitFor();
+  await dialog(ada).getByText('Their account is deleted too').waitFor();
+  await look(ada, 'erased');
+  await button(ada.page, 'Done').click();
+  await main(ada).getByText('@bo-chen').waitFor({ state: 'detached' });
+  await tabs(bo).waitFor({ state: 'detached' });
+  await bo.page.goto('/');
+  await button(bo.page, 'Sign in').waitFor();
+  await open(ada, 'audit');
+  await main(ada).getByText('erased the data of').first().waitFor();
+});
+
 test('10,000 members: only those in sight are in the page, and any is found', async () => {
   const many = Array.from({ length: 10_000 }, (_, i) => ({
     user_id: `user_${String(i).padStart(26, '0')}`,
@@ -397,7 +436,7 @@ test('10,000 members: only those in sight are in the page, and any is found', as
   await ada.page.route('**/v1/snapshot', async (route) => {
     const answer = await route.fetch();
     const body = await answer.json();
-    await route.fulfill({ json: { ...body, members: [...body.members, ...many.slice(0, 498)] } });
+    await route.fulfill({ json: { ...body, members: [...body.members, ...many.slice(0, 500)] } });
   });
   await ada.page.route('**/v1/members?*', (route) => {
     const after = new URL(route.request().url()).searchParams.get('after');
@@ -406,7 +445,7 @@ test('10,000 members: only those in sight are in the page, and any is found', as
     return route.fulfill({ json: { object: 'list', data, has_more: from + 2000 < many.length } });
   });
   await open(ada, 'members');
-  await main(ada).getByRole('heading', { name: '10,002 members' }).waitFor();
+  await main(ada).getByRole('heading', { name: '10,001 members' }).waitFor();
   const rows = ada.page.locator('.mrow');
   assert.ok((await rows.count()) < 40);
   await main(ada)

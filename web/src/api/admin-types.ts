@@ -29,3 +29,10 @@ export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
   total: UsageCount;
 }
 export type ModelTest = Sent<S['ModelTest']>;
+/** What was removed. */
+export interface Erased {
+  messages: number;
+  files: number;
+  /** They were in no other workspace. */
+  account_deleted: boolean;
+}

@@ -1,6 +1,7 @@
 import type {
   ApiKey,
   AuditEntry,
+  Erased,
   InviteForm,
   KeyForm,
   ModelTest,
@@ -9,6 +10,7 @@ import type {
   UsageBy,
 } from './admin-types';
 import type { Wire } from './api';
+import { Unreachable } from './problem';
 import type { Invite, List, Member, Role, SignInSession, Workspace } from './types';
 
 type Query = Record<string, string | number | undefined>;
@@ -65,6 +67,23 @@ export class AdminApi {
   /** Takes them out; with one's own id one leaves. */
   removeMember(user: string): Promise<void> {
     return this.#send('DELETE', `members/${user}`);
+  }
+  /** All that is kept of one person, as the file that the server makes. */
+  async exportMember(user: string): Promise<Blob> {
+    const path = `/v1/members/${user}/export`;
+    const init = { parseAs: 'stream', slow: true } as const;
+    const body = await this.#wire.call<ReadableStream<Uint8Array>>('GET', path, init);
+    try {
+      const file = await new Response(body, { headers: { 'Content-Type': 'application/json' } }).blob();
+      const end = await file.slice(-8).text();
+      if (end.trimEnd().endsWith('}')) return file; // else it broke off
+    } catch {
+      // The connection went in the middle.
+    }
+    throw new Unreachable(false);
+  }
+  eraseMember(user: string, handle: string): Promise<Erased> {
+    return this.#send('POST', `members/${user}/erase`, { handle }, true);
   }
   invites(): Promise<Invite[]> {
     return this.#all('invites');

@@ -1,5 +1,6 @@
 import type { AuditEntry } from '../api/admin-types';
 import { listed } from '../lib/text';
+import { plural } from '../lib/time';
 import { scopeName } from './roles';
 
 /** Who and what the ids of an entry stand for. */
@@ -55,7 +56,14 @@ export const ACTIONS: Record<string, Action> = {
     says: (e, n) =>
       e.target === e.actor_id ? 'exported their data' : `exported the data of ${person(e, n)}`,
   },
-  'member.erased': { name: 'Data erased', says: (e, n) => `erased the data of ${person(e, n)}` },
+  // Who it was is nowhere any more.
+  'member.erased': {
+    name: 'Data erased',
+    says: (e) =>
+      typeof e.data.messages === 'number' && typeof e.data.files === 'number'
+        ? `erased the data of a member: ${plural(e.data.messages, 'message')} and ${plural(e.data.files, 'file')}`
+        : 'erased the data of a member',
+  },
   'invite.created': {
     name: 'Invite made',
     says: (e) =>
