@@ -244,7 +244,8 @@ fn nothing_but_the_model_and_the_command_line_calls_out() {
             .to_str()
             .unwrap()
             .to_owned();
-        let may = name.starts_with("model/") || name.starts_with("cli");
+        // A fail-point of a debug build asks its test on this machine whether to go on.
+        let may = name.starts_with("model/") || name.starts_with("cli") || name == "failpoint.rs";
         let text = std::fs::read_to_string(&file).unwrap();
         for way in [
             "reqwest",

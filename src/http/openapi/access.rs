@@ -78,6 +78,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("POST /v1/channels/{id}/join", "member", "chat:write", ""),
     ("POST /v1/channels/{id}/leave", "member", "chat:write", ""),
     ("POST /v1/channels/{id}/read", "viewer", "chat:read", ""),
+    ("GET /v1/members/{user_id}/export", "viewer", "workspace:admin", "Anyone but oneself: an admin."),
+    ("POST /v1/members/{user_id}/erase", "admin", "workspace:admin", ""),
     ("GET /v1/channels/{id}/members", "viewer", "chat:read", ""),
     ("POST /v1/channels/{id}/members", "member", "chat:write", ""),
     ("DELETE /v1/channels/{id}/members/{user_id}", "member", "chat:write", "Another person, in a channel that another made: an admin, `workspace:admin`."),

@@ -1274,6 +1274,8 @@ export interface paths {
         /**
          * Take a person out and erase their data; the same again goes on where it was cut short
          * @description Their messages become tombstones, their files, reactions and marks go, and their name with them. There is no way back.
+         *
+         *     **Who may:** admins; a key with `workspace:admin`.
          */
         post: operations["erase_member"];
         delete?: never;
@@ -1293,6 +1295,8 @@ export interface paths {
          * Everything that the workspace holds of a person, as a file: for themselves and for admins
          * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`,
          *     `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
+         *
+         *     **Who may:** every role; a key with `workspace:admin`. Anyone but oneself: an admin.
          */
         get: operations["export_member"];
         put?: never;
@@ -9527,14 +9531,23 @@ export interface operations {
     erase_member: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description The person. */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "handle": "ada"
+                 *     }
+                 */
                 "application/json": components["schemas"]["EraseForm"];
             };
         };
@@ -9545,106 +9558,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "account_deleted": false,
+                     *       "files": 0,
+                     *       "messages": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Erased"];
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It conflicts with what is there */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The body is too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description A value breaks a rule */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     export_member: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The workspace; needed by a person who is in several. */
+                "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
+            };
             path: {
+                /** @description The person. */
                 user_id: components["schemas"]["UserId"];
             };
             cookie?: never;
@@ -9657,72 +9601,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example {} */
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The request is malformed, or no workspace is named */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Not signed in */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Role or key do not allow it, or the request comes from another site */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description It does not exist, or one may not see it */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Too many requests: wait as Retry-After says */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description Something went wrong here */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-            /** @description The server starts, stops, or has no database */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
         };
     };
     get_message: {
