@@ -214,6 +214,7 @@ test('pasted and dropped files are attached; text that is pasted with a picture 
   await there(ada, 'tone.wav');
   await ada.page.getByText('Drop files to attach them').waitFor({ state: 'detached' });
   await drag(ada, 'dragenter', '[data-composer]', [raw(TONE)]);
+  await ada.page.getByText('Drop files to attach them').waitFor();
   await ada.page.keyboard.press('Escape');
   await ada.page.getByText('Drop files to attach them').waitFor({ state: 'detached' });
   await button(ada.page, 'Remove notes.txt').click();
