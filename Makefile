@@ -26,7 +26,7 @@ build: node ## Leave target/release/openvibe with the client inside
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients test-fuzz ## Every check and every suite; installs what they need
+test: check test-rust test-web test-clients ## Every check and every suite; installs what they need
 
 .PHONY: check
 check: node packages ## Formats, lints, types, docs; no suite
