@@ -316,7 +316,6 @@ async fn a_backup_under_load_is_one_moment() {
             rest, 0,
             "what was said later is there and something before is not"
         );
-        assert!(there > 0);
     }
 }
 
