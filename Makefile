@@ -17,6 +17,10 @@ help: ## This list
 run: node ## Build client and server, start, print the address
 	cargo run
 
+.PHONY: demo
+demo: node ## The same with a workspace filled to look at, in a directory of its own
+	cargo run -- demo
+
 .PHONY: dev
 dev: node packages ## The same while you edit: a saved file is seen after seconds
 	scripts/dev.sh
