@@ -222,9 +222,7 @@ impl Writers {
         });
         drop(joined.await);
     }
-}
 
-impl Writers {
     /// Closes the connection of `SQLite`'s writer, after all others: the last one puts the log into the file and removes it, which
     /// one that only reads cannot.
     pub(super) async fn close_connection(&self) {

@@ -30,9 +30,4 @@ export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
 }
 export type ModelTest = Sent<S['ModelTest']>;
 /** What was removed. */
-export interface Erased {
-  messages: number;
-  files: number;
-  /** They were in no other workspace. */
-  account_deleted: boolean;
-}
+export type Erased = S['Erased'];
