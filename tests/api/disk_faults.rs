@@ -1,14 +1,14 @@
 //! Disks that are full, read-only or damaged, databases of a newer version, and a second process on the data.
 
-use std::{fs::File, io::Write, path::Path};
+use std::path::Path;
 
 use serde_json::json;
 
 use crate::{
     faults::prepared,
     support::{
-        Answer, Gate, ModelServer, Person, Place, TestProcess, command, id, in_own_mounts, list,
-        number, refusal, sign_up, text,
+        Answer, Disk, Gate, ModelServer, Person, Place, TestProcess, command, id, in_own_mounts,
+        list, number, refusal, sign_up, text,
     },
 };
 
@@ -16,24 +16,12 @@ fn is_sqlite() -> bool {
     std::env::var("OPENVIBE_TEST_DATABASE").as_deref() != Ok("postgres")
 }
 
-/// Fills the disk that a directory is on; the file that does it.
-fn fill(dir: &Path) -> std::path::PathBuf {
-    let path = dir.join("filler");
-    let mut file = File::create(&path).unwrap();
-    let mut piece = vec![b'x'; 1 << 16];
-    while !piece.is_empty() {
-        if file.write(&piece).is_err() {
-            piece.truncate(piece.len() / 2);
-        }
-    }
-    path
-}
-
 /// A server whose data is on a small disk of its own.
 struct SmallDisk {
-    place: Place,
+    disk: Disk,
     model: ModelServer,
-    server: TestProcess,
+    /// Ends with the test, and its data with it.
+    _server: (TestProcess, Place),
     ada: Person,
     thread: String,
 }
@@ -41,10 +29,8 @@ struct SmallDisk {
 impl SmallDisk {
     async fn start(settings: &[(&str, &str)]) -> Self {
         let (place, model) = (Place::new().await, ModelServer::start().await);
-        let data = place.dir.join("data");
-        std::fs::create_dir_all(&data).unwrap();
-        let script = format!("mount -t tmpfs -o size=12m tmpfs {}", data.display());
-        let server = TestProcess::start_on(&place, &model, settings, &script).await;
+        let disk = Disk::new(&place.dir.join("data"), 12).expect("the right to mount");
+        let server = TestProcess::start_within(&place, &model, settings, &disk).await;
         let mut ada = sign_up(&server.base, "Ada", None).await;
         let workspace = ada
             .post("/v1/workspaces", json!({"name": "Acme"}))
@@ -53,16 +39,12 @@ impl SmallDisk {
         ada.enter(&id(&workspace)).await;
         let thread = ada.thread(&id(&ada.channel("general").await), "Root").await;
         Self {
-            place,
+            disk,
             model,
-            server,
+            _server: (server, place),
             ada,
             thread,
         }
-    }
-
-    fn data(&self) -> std::path::PathBuf {
-        self.server.path(&self.place.dir.join("data"))
     }
 
     async fn check(&self, wanted: &[String]) {
@@ -87,7 +69,7 @@ async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_half_store
         return;
     }
     let d = SmallDisk::start(&[]).await;
-    let filler = fill(&d.data());
+    d.disk.fill();
     let path = format!("/v1/threads/{}/messages", d.thread);
     let (mut wanted, mut refused) = (vec!["Root".to_owned()], 0);
     for n in 0.. {
@@ -118,7 +100,7 @@ async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_half_store
             || last.len() == 1
     );
 
-    std::fs::remove_file(filler).unwrap();
+    d.disk.free();
     let form = json!({"content": "There is space again", "client_id": "c-last"});
     d.ada.post(&path, form).await.is(201);
     let task = d.ada.ask(&d.thread, "@vibe hi").await;
@@ -154,7 +136,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_written_once_there_is_space() {
             e["data"]["message"]["state"] == "streaming"
         })
         .await;
-    let filler = fill(&d.data());
+    d.disk.fill();
     let path = format!("/v1/threads/{}/messages", d.thread);
     for n in 0.. {
         assert!(n < 2000, "the disk does not get full");
@@ -168,7 +150,7 @@ async fn a_reply_that_ends_on_a_full_disk_is_written_once_there_is_space() {
     d.ada
         .post(&path, json!({"content": "x".repeat(8000)}))
         .await;
-    std::fs::remove_file(filler).unwrap();
+    d.disk.free();
     d.ada.completed(&task).await;
     let replies: Vec<String> = d
         .ada

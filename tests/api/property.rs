@@ -120,17 +120,33 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// What a client knows, as events told it: messages by thread and number, dives and results by id.
-struct Client {
-    person: Person,
+pub struct Client {
+    pub person: Person,
     socket: Option<Socket>,
     cursor: i64,
     epoch: String,
-    messages: BTreeMap<(String, i64), Value>,
+    pub messages: BTreeMap<(String, i64), Value>,
     forks: BTreeMap<String, Value>,
     results: BTreeMap<String, Value>,
+    /// The status of each.
+    tasks: BTreeMap<String, String>,
 }
 
 impl Client {
+    /// Someone who has seen a snapshot with nothing in it.
+    pub fn new(person: &Person, snapshot: &Value) -> Self {
+        Self {
+            person: person.clone(),
+            socket: None,
+            cursor: number(snapshot, "/seq"),
+            epoch: text(snapshot, "/epoch"),
+            messages: BTreeMap::new(),
+            forks: BTreeMap::new(),
+            results: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+        }
+    }
+
     fn take(&mut self, frame: &Value) {
         let data = &frame["data"];
         if !(data.is_object() && frame["seq"].is_i64()) {
@@ -154,6 +170,10 @@ impl Client {
                     self.results
                         .retain(|_, result| result["message_id"] != message["id"]);
                 }
+            }
+            "task.status_changed" => {
+                let task = &data["task"];
+                self.tasks.insert(id(task), text(task, "/status"));
             }
             "fork.created" | "fork.updated" => {
                 self.forks.insert(id(&data["fork"]), data["fork"].clone());
@@ -186,29 +206,54 @@ impl Client {
         }
     }
 
-    async fn read(&mut self, frames: usize) {
-        let Some(mut socket) = self.socket.take() else {
-            return;
-        };
+    /// Reads some frames, or fewer when the connection breaks.
+    pub async fn read(&mut self, frames: usize) {
         for _ in 0..frames {
             // A ping makes sure that there is something to read.
-            socket.send(&json!({"type": "ping", "id": "p"})).await;
-            let frame = socket.next().await;
-            self.take(&frame);
+            self.request(json!({"type": "ping", "id": "p"}), |_| true)
+                .await;
         }
-        self.socket = Some(socket);
+    }
+
+    /// Sends a frame, and reads up to the first one for which `last` holds: that one. `None`: there is no connection, or it
+    /// broke meanwhile.
+    pub async fn request(&mut self, frame: Value, last: impl Fn(&Value) -> bool) -> Option<Value> {
+        let mut socket = self.socket.take()?;
+        socket.try_send(&frame).await.ok()?;
+        loop {
+            let frame = socket.try_next().await?;
+            self.take(&frame);
+            if last(&frame) {
+                self.socket = Some(socket);
+                return Some(frame);
+            }
+        }
+    }
+
+    pub fn let_go(&mut self) {
+        self.socket = None;
     }
 
     async fn resume(&mut self) {
-        if self.socket.is_none() {
-            let hello = json!({"since": self.cursor, "epoch": self.epoch});
-            let socket = Socket::greet(&self.person, hello).await;
-            assert_eq!(socket.ready["resumed"], true);
-            self.socket = Some(socket);
-        }
+        self.try_resume().await.unwrap();
     }
 
-    async fn read_through(&mut self, head: i64) {
+    /// Goes on after what was seen last.
+    ///
+    /// # Errors
+    /// What is wrong where the server is away.
+    pub async fn try_resume(&mut self) -> Result<(), String> {
+        if self.socket.is_none() {
+            let hello = json!({"since": self.cursor, "epoch": self.epoch});
+            let socket = Socket::try_greet(&self.person, hello).await?;
+            assert_eq!(socket.ready["resumed"], true, "{}", socket.ready);
+            self.socket = Some(socket);
+        }
+        Ok(())
+    }
+
+    /// Reads everything up to the event `head`.
+    pub async fn read_through(&mut self, head: i64) {
         self.resume().await;
         let mut socket = self.socket.take().unwrap();
         while self.cursor < head {
@@ -314,7 +359,7 @@ async fn perform(t: &Team, world: &mut World, clients: &mut [Client], act: &Act)
         | Act::Abandon { .. }
         | Act::Tick { .. } => dive(t, world, act, &words).await,
         Act::Read { client, frames } => clients[*client].read(*frames).await,
-        Act::Drop { client } => clients[*client].socket = None,
+        Act::Drop { client } => clients[*client].let_go(),
         Act::Resume { client } => clients[*client].resume().await,
     }
 }
@@ -414,24 +459,28 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
 }
 
 /// What is stored of dives, for one who loads everything anew.
-struct Fresh {
+pub struct Fresh {
     forks: BTreeMap<String, Value>,
     open: Vec<Value>,
     /// Drafts and newest results.
     results: Vec<Value>,
     decisions: Vec<Value>,
+    tasks: BTreeMap<String, String>,
 }
 
-async fn fresh(t: &Team, world: &World) -> Fresh {
+/// Everything about these dives, and all tasks.
+pub async fn fresh(person: &Person, forks: &[String]) -> Fresh {
+    let tasks = person.every("/v1/tasks").await;
     let mut fresh = Fresh {
         forks: BTreeMap::new(),
-        open: list(&t.ada.get("/v1/snapshot").await.ok(), "/open_forks"),
+        open: list(&person.get("/v1/snapshot").await.ok(), "/open_forks"),
         results: Vec::new(),
-        decisions: list(&t.ada.get("/v1/decisions?limit=100").await.ok(), "/data"),
+        decisions: person.every("/v1/decisions").await,
+        tasks: tasks.iter().map(|t| (id(t), text(t, "/status"))).collect(),
     };
-    for fork in &world.forks {
-        fresh.forks.insert(fork.clone(), t.ada.fork(fork).await);
-        let newest = t.ada.get(&format!("/v1/forks/{fork}/resolution")).await;
+    for fork in forks {
+        fresh.forks.insert(fork.clone(), person.fork(fork).await);
+        let newest = person.get(&format!("/v1/forks/{fork}/resolution")).await;
         if newest.status == 200 {
             fresh.results.push(newest.json());
         }
@@ -440,8 +489,9 @@ async fn fresh(t: &Team, world: &World) -> Fresh {
 }
 
 impl Client {
-    /// Everything about dives is as one would load it.
-    fn compare(&self, fresh: &Fresh) {
+    /// Everything about dives and tasks is as one would load it.
+    pub fn compare(&self, fresh: &Fresh) {
+        assert_eq!(self.tasks, fresh.tasks);
         assert_eq!(self.forks, fresh.forks);
         let active: Vec<&Value> = self
             .forks
@@ -475,15 +525,7 @@ async fn run(acts: &[Act]) {
     let t = team().await;
     let snapshot = t.ada.get("/v1/snapshot").await.ok();
     let mut clients: Vec<Client> = [&t.ada, &t.bo, &t.bo]
-        .map(|person| Client {
-            person: person.clone(),
-            socket: None,
-            cursor: number(&snapshot, "/seq"),
-            epoch: text(&snapshot, "/epoch"),
-            messages: BTreeMap::new(),
-            forks: BTreeMap::new(),
-            results: BTreeMap::new(),
-        })
+        .map(|person| Client::new(person, &snapshot))
         .into();
     let mut world = World::default();
     for act in acts {
@@ -504,7 +546,7 @@ async fn run(acts: &[Act]) {
             stored.insert(place, message);
         }
     }
-    let fresh = fresh(&t, &world).await;
+    let fresh = fresh(&t.ada, &world.forks).await;
     let head = number(&t.ada.get("/v1/snapshot").await.ok(), "/seq");
     for client in &mut clients {
         client.read_through(head).await;

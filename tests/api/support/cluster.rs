@@ -1,10 +1,11 @@
 //! A `PostgreSQL` server of a test's own, to be restarted under the program's feet.
 
 use std::{
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use super::disk::is_root;
 
 pub struct Cluster {
     dir: PathBuf,
@@ -119,10 +120,6 @@ impl Cluster {
 
 fn path(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 impl Drop for Cluster {

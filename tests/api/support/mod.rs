@@ -4,6 +4,7 @@
 mod app;
 mod cluster;
 mod database;
+mod disk;
 mod dives;
 mod model_server;
 mod models_file;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub use app::{Team, TestApp, team, team_with};
 pub use cluster::Cluster;
 pub use database::Place;
+pub use disk::Disk;
 pub use dives::{Dive, ROOT, drafting};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;

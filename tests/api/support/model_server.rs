@@ -273,6 +273,12 @@ impl ModelServer {
             .extend(answers);
     }
 
+    /// Forgets what was written down for anyone, and what it was asked.
+    pub fn forget(&self) {
+        self.shared.scripts.lock().unwrap().clear();
+        self.shared.requests.send_replace(Vec::new());
+    }
+
     /// Which models the server says it has.
     pub fn offer(&self, models: &[&str]) {
         *self.shared.models.lock().unwrap() = models.iter().map(|m| (*m).to_owned()).collect();

@@ -185,6 +185,18 @@ pub async fn sign_up(base: &str, name: &str, invite: Option<&str>) -> Person {
     person
 }
 
+async fn received(what: &str, request: reqwest::RequestBuilder) -> reqwest::Result<Reply> {
+    let response = within(what, request.send()).await?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = within(what, response.text()).await?;
+    Ok(Reply {
+        status,
+        headers,
+        text,
+        what: what.to_owned(),
+    })
+}
+
 impl Person {
     /// Takes a workspace as one's own for what follows.
     pub async fn enter(&mut self, workspace: &str) {
@@ -280,14 +292,13 @@ impl Person {
         headers
     }
 
-    pub async fn send(
+    fn request(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<Vec<u8>>,
-    ) -> Reply {
-        let what = format!("{method} {path}");
+    ) -> reqwest::RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.base));
         for (name, value) in self.credentials() {
             request = request.header(name, value);
@@ -301,67 +312,57 @@ impl Person {
             }
             request = request.body(body);
         }
-        Self::answered(what, request).await
+        request
     }
 
-    /// A `POST` whose answer may not come: the server may die meanwhile.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Reply {
+        let what = format!("{method} {path}");
+        let reply = received(&what, self.request(method, path, headers, body)).await;
+        let reply = reply.unwrap_or_else(|e| panic!("{what}: {e:?}"));
+        assert!(
+            reply.status < 500 || reply.status == 503,
+            "{what} failed: {} {}",
+            reply.status,
+            reply.text
+        );
+        reply
+    }
+
+    /// A request whose answer may not come: the server may die meanwhile.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Option<Reply> {
+        let what = format!("{method} {path}");
+        let request = self.request(method, path, headers, body);
+        received(&what, request).await.ok()
+    }
+
+    /// A `POST` whose answer may not come.
     pub async fn try_send_typed(
         &self,
         path: &str,
         content_type: &str,
         body: Vec<u8>,
     ) -> Option<Reply> {
-        let what = format!("POST {path}");
-        let mut request = self.http.post(format!("{}{path}", self.base));
-        for (name, value) in self.credentials() {
-            request = request.header(name, value);
-        }
-        let request = request.header("content-type", content_type).body(body);
-        let response = within(&what, request.send()).await.ok()?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = within(&what, response.text()).await.ok()?;
-        Some(Reply {
-            status,
-            headers,
-            text,
-            what,
-        })
-    }
-
-    async fn answered(what: String, request: reqwest::RequestBuilder) -> Reply {
-        let response = within(&what, request.send())
+        let headers = [("content-type", content_type)];
+        self.try_send(Method::POST, path, &headers, Some(body))
             .await
-            .unwrap_or_else(|e| panic!("{what}: {e:?}"));
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = within(&what, response.text()).await.unwrap();
-        assert!(
-            status < 500 || status == 503,
-            "{what} failed: {status} {text}"
-        );
-        Reply {
-            status,
-            headers,
-            text,
-            what,
-        }
     }
 
-    /// A request whose answer may not come: the server may die meanwhile.
+    /// A `POST` of an object whose answer may not come.
     pub async fn try_post(&self, path: &str, body: Value) -> Option<Reply> {
-        let what = format!("POST {path}");
-        let mut request = self.http.post(format!("{}{path}", self.base)).json(&body);
-        for (name, value) in self.credentials() {
-            request = request.header(name, value);
-        }
-        let response = within(&what, request.send()).await.ok()?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = within(&what, response.text()).await.ok()?;
-        Some(Reply {
-            status,
-            headers,
-            text,
-            what,
-        })
+        let body = Some(body.to_string().into_bytes());
+        self.try_send(Method::POST, path, &[], body).await
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -523,6 +524,23 @@ impl Person {
 
     pub async fn task_context(&self, task: &str) -> Value {
         self.get(&format!("/v1/tasks/{task}/context")).await.ok()
+    }
+
+    /// Every object of a list, from its first page to its last.
+    pub async fn every(&self, path: &str) -> Vec<Value> {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let (mut all, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("{path}{sign}limit=100{next}")).await.ok();
+            all.extend(list(&page, "/data"));
+            next = if let Some(cursor) = page["next_cursor"].as_str() {
+                format!("&cursor={cursor}")
+            } else if page["has_more"] == true {
+                format!("&after={}", text(&page, "/last_id"))
+            } else {
+                return all;
+            };
+        }
     }
 
     /// Every event of the log that one may see.

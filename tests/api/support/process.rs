@@ -2,8 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -12,22 +10,25 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{ModelServer, Place, app::settings, within};
+use super::{Disk, ModelServer, Place, app::settings, disk, within};
 
 /// The command in a view of the file system of its own, which `script` changes before.
 pub fn in_own_mounts(command: &Command, script: &str) -> Command {
-    let mut wrapped = Command::new("unshare");
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-    wrapped
-        .arg(if is_root { "-m" } else { "-Urm" })
-        .args(["sh", "-ec", &format!("{script}\nexec \"$0\" \"$@\"")])
+    let mut unshare = disk::unshare();
+    unshare.args(["sh", "-ec", &format!("{script}\nexec \"$0\" \"$@\"")]);
+    started_by(unshare, command)
+}
+
+/// The command at the end of another one's arguments.
+pub(super) fn started_by(mut starter: Command, command: &Command) -> Command {
+    starter
         .arg(command.get_program())
         .args(command.get_args())
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))))
         .current_dir(command.get_current_dir().unwrap());
-    wrapped
+    starter
 }
 
 /// What a program says that refuses to start: one line, and status 1.
@@ -92,24 +93,6 @@ pub fn command(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> C
 }
 
 impl TestProcess {
-    /// In a view of the file system of its own, which `script` changes before; for what it does to the disk.
-    pub async fn start_on(
-        place: &Place,
-        model: &ModelServer,
-        others: &[(&str, &str)],
-        script: &str,
-    ) -> Self {
-        let command = in_own_mounts(&command(place, model, others), script);
-        let started = Self::spawn(place, command).await;
-        started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
-    }
-
-    /// A path as the process sees it.
-    pub fn path(&self, path: &Path) -> PathBuf {
-        let root = format!("/proc/{}/root", self.child.id());
-        Path::new(&root).join(path.strip_prefix("/").unwrap())
-    }
-
     /// `FAILPOINT` among the settings makes it die at that place, or wait there: see `src/failpoint.rs`.
     pub async fn start(place: &Place, model: &ModelServer, others: &[(&str, &str)]) -> Self {
         let started = Self::try_start(place, model, others).await;
@@ -123,6 +106,27 @@ impl TestProcess {
         others: &[(&str, &str)],
     ) -> Result<Self, ExitStatus> {
         Self::spawn(place, command(place, model, others)).await
+    }
+
+    /// With its data on that disk.
+    pub async fn start_within(
+        place: &Place,
+        model: &ModelServer,
+        others: &[(&str, &str)],
+        disk: &Disk,
+    ) -> Self {
+        let started = Self::try_start_within(place, model, others, disk).await;
+        started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
+    }
+
+    pub async fn try_start_within(
+        place: &Place,
+        model: &ModelServer,
+        others: &[(&str, &str)],
+        disk: &Disk,
+    ) -> Result<Self, ExitStatus> {
+        let command = disk.inside(&command(place, model, others));
+        Self::spawn(place, command).await
     }
 
     async fn spawn(place: &Place, mut command: Command) -> Result<Self, ExitStatus> {
@@ -164,10 +168,20 @@ impl TestProcess {
     }
 
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub fn signal(&self, name: &str) {
         let kill = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
+            .args([&format!("-{name}"), &self.child.id().to_string()])
             .status();
         assert!(kill.unwrap().success());
+    }
+
+    /// How it ended by itself, if it did.
+    pub fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// How it ended.

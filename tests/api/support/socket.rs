@@ -52,7 +52,10 @@ impl Socket {
 
     /// A socket that has said nothing yet.
     pub async fn silent(person: &Person) -> Self {
-        let ws = Self::connect(person).await.unwrap();
+        Self::over(Self::connect(person).await.unwrap())
+    }
+
+    fn over(ws: WebSocketStream<MaybeTlsStream<TcpStream>>) -> Self {
         Self {
             ws,
             ready: Value::Null,
@@ -64,7 +67,14 @@ impl Socket {
 
     /// Says hello with these further fields and waits for `ready`, not for `live`.
     pub async fn greet(person: &Person, fields: Value) -> Self {
-        let mut socket = Self::silent(person).await;
+        let greeted = Self::try_greet(person, fields).await;
+        greeted.unwrap_or_else(|e| panic!("no greeting: {e}"))
+    }
+
+    /// The same where the server may be away.
+    pub async fn try_greet(person: &Person, fields: Value) -> Result<Self, String> {
+        let ws = Self::connect(person).await.map_err(|e| e.to_string())?;
+        let mut socket = Self::over(ws);
         let mut hello = json!({"type": "hello", "protocol": 1});
         if !person.workspace.is_empty() {
             hello["workspace_id"] = person.workspace.as_str().into();
@@ -72,11 +82,12 @@ impl Socket {
         for (name, value) in fields.as_object().unwrap() {
             hello[name] = value.clone();
         }
-        socket.send(&hello).await;
-        let ready = socket.next().await;
+        socket.try_send(&hello).await.map_err(|e| e.to_string())?;
+        let ready = socket.receive().await;
+        let ready = ready.map_err(|code| format!("the socket was closed with {code}"))?;
         assert_eq!(ready["type"], "ready", "{ready}");
         socket.ready = ready;
-        socket
+        Ok(socket)
     }
 
     /// A socket after `live`; what was replayed before it is read by `next` and the like.
@@ -104,6 +115,10 @@ impl Socket {
 
     pub async fn send(&mut self, frame: &Value) {
         self.send_text(&frame.to_string()).await;
+    }
+
+    pub async fn try_send(&mut self, frame: &Value) -> Result<(), Error> {
+        self.send_message(Message::text(frame.to_string())).await
     }
 
     pub async fn send_text(&mut self, text: &str) {

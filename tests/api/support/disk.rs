@@ -1,0 +1,100 @@
+//! A small disk of a test's own, to be filled. It outlives the servers whose data is on it.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use super::process::started_by;
+
+pub(super) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Runs what follows in a view of the file system of its own.
+pub(super) fn unshare() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.arg(if is_root() { "-m" } else { "-Urm" });
+    unshare
+}
+
+pub struct Disk {
+    /// In whose view of the file system the disk is; it ends with the test.
+    holder: Child,
+    dir: PathBuf,
+}
+
+impl Disk {
+    /// An empty one that those inside see at `dir`.
+    ///
+    /// # Errors
+    /// What was said where nobody may mount anything.
+    pub fn new(dir: &Path, mib: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(dir).unwrap();
+        let script = format!(
+            "mount -t tmpfs -o size={mib}m tmpfs {}; echo mounted; exec cat",
+            dir.display()
+        );
+        let holder = unshare()
+            .args(["sh", "-ec", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut holder = holder.map_err(|e| format!("unshare: {e}"))?;
+        let mut said = String::new();
+        BufReader::new(holder.stdout.as_mut().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        if said == "mounted\n" {
+            let dir = dir.to_owned();
+            return Ok(Self { holder, dir });
+        }
+        let output = holder.wait_with_output().unwrap();
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+
+    /// The command where the disk is seen.
+    pub(super) fn inside(&self, command: &Command) -> Command {
+        let mut nsenter = Command::new("nsenter");
+        nsenter.args(["-t", &self.holder.id().to_string(), "-m"]);
+        if !is_root() {
+            nsenter.args(["-U", "--preserve-credentials"]);
+        }
+        started_by(nsenter, command)
+    }
+
+    /// A file of the disk, as it is seen from outside.
+    pub fn path(&self, name: &str) -> PathBuf {
+        let root = format!("/proc/{}/root", self.holder.id());
+        let dir = self.dir.strip_prefix("/").unwrap();
+        Path::new(&root).join(dir).join(name)
+    }
+
+    /// Leaves no byte free.
+    pub fn fill(&self) {
+        let mut file = File::create(self.path("filler")).unwrap();
+        let mut piece = vec![b'x'; 1 << 20];
+        while !piece.is_empty() {
+            if file.write(&piece).is_err() {
+                piece.truncate(piece.len() / 2);
+            }
+        }
+    }
+
+    /// Takes back what filled it.
+    pub fn free(&self) {
+        std::fs::remove_file(self.path("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}
