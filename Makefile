@@ -68,6 +68,13 @@ test-fuzz: node test-tools ## The API document against the server, with made-up 
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) $(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
+# A short round of the same is part of `make test`. Without SEED every run is another one.
+.PHONY: chaos
+chaos: node test-tools ## Clients at work while the server is killed, stopped, out of disk; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`
+	$(CLEAN) cargo test --no-run --test api
+	$(CLEAN) OPENVIBE_TEST_CHAOS_SECONDS=$(or $(SECONDS),60) OPENVIBE_TEST_CHAOS_CLIENTS=$(or $(CLIENTS),4) OPENVIBE_TEST_CHAOS_SEED=$(or $(SEED),$$RANDOM) \
+		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- chaos:: --nocapture
+
 # Thousands of sockets are as many open files, so the limit is raised as far as it may be.
 .PHONY: bench
 bench: node ## How fast it is, beside something else in the same run; `ONLY=sends` for a part, `ENGINE=postgres` for the other engine

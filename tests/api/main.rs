@@ -19,6 +19,7 @@ mod backup;
 mod bad_input;
 mod cancel_retry;
 mod channels;
+mod chaos;
 mod context;
 mod deletion;
 mod demo;

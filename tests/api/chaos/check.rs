@@ -1,0 +1,249 @@
+//! What has to hold once all troubles are over.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    Stage, say,
+    worker::{Worker, hash, word},
+};
+use crate::{
+    property::{Fresh, fresh},
+    support::{DEADLINE, Person, Socket, id, list, number, text},
+};
+
+/// Messages by thread and number.
+type Messages = BTreeMap<(String, i64), Value>;
+
+/// Everything in a channel, loaded anew: messages and dives.
+pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<String>) {
+    let (mut messages, mut places, mut forks) = (Messages::new(), Vec::new(), Vec::new());
+    let threads = person
+        .every(&format!("/v1/channels/{channel}/threads"))
+        .await;
+    for thread in threads.iter().map(id) {
+        let dives = person.every(&format!("/v1/threads/{thread}/forks")).await;
+        forks.extend(dives.iter().map(id));
+        places.push(format!("/v1/threads/{thread}/messages"));
+    }
+    places.extend(
+        forks
+            .iter()
+            .map(|fork| format!("/v1/forks/{fork}/messages")),
+    );
+    for place in places {
+        let mut before = String::new();
+        loop {
+            let page = person.get(&format!("{place}?limit=100{before}")).await.ok();
+            for message in list(&page, "/data") {
+                let key = (text(&message, "/thread_id"), number(&message, "/seq"));
+                let known = messages.insert(key, message);
+                assert_eq!(known, None, "a message is listed twice");
+            }
+            if page["has_more"] == false {
+                break;
+            }
+            before = format!("&before={}", text(&page, "/first_id"));
+        }
+    }
+    (messages, forks)
+}
+
+/// Waits until every task has ended; one of them does so every now and then.
+async fn tasks_to_end(person: &Person) {
+    let mut socket = Socket::open(person, json!({})).await;
+    loop {
+        let mut left = Vec::new();
+        for status in ["queued", "running"] {
+            left.extend(person.every(&format!("/v1/tasks?status={status}")).await);
+        }
+        if left.is_empty() {
+            return;
+        }
+        let moved = tokio::time::timeout(DEADLINE, socket.of("task.status_changed")).await;
+        assert!(moved.is_ok(), "these do not end: {left:?}");
+    }
+}
+
+/// Numbers without gaps; every task ends once and stays so.
+async fn log(person: &Person) -> i64 {
+    let events = person.events().await;
+    let mut ended: BTreeMap<String, String> = BTreeMap::new();
+    for (event, n) in events.iter().zip(1..) {
+        assert_eq!(number(event, "/seq"), n, "the log has a gap");
+        if event["type"] == "task.status_changed" {
+            let task = &event["data"]["task"];
+            let before = ended.get(&id(task));
+            assert_eq!(before, None, "it goes on after its end: {task}");
+            let status = text(task, "/status");
+            if !matches!(status.as_str(), "queued" | "running") {
+                ended.insert(id(task), status);
+            }
+        }
+    }
+    let head = number(&person.get("/v1/snapshot").await.ok(), "/seq");
+    assert_eq!(i64::try_from(events.len()).unwrap(), head);
+    head
+}
+
+/// How often each of these occurs that occurs more than once.
+fn more_than_once(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for key in keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    counts.retain(|_, n| *n > 1);
+    counts
+}
+
+/// Nothing was done twice.
+fn once(stored: &Messages, tasks: &[Value]) {
+    let messages = || stored.values();
+    let twice = more_than_once(messages().filter_map(|m| {
+        let client_id = m["client_id"].as_str()?;
+        Some(format!("{} {client_id}", text(m, "/author/id")))
+    }));
+    assert!(twice.is_empty(), "stored twice: {twice:?}");
+    let twice = more_than_once(messages().filter_map(|m| {
+        let task = m["metadata"]["task_id"].as_str()?;
+        Some(format!("{task} {}", text(m, "/kind")))
+    }));
+    assert!(twice.is_empty(), "posted twice: {twice:?}");
+    let twice = more_than_once(messages().filter_map(|m| {
+        let is_reply = m["author"]["type"] == "agent" && m["kind"] == "text";
+        let is_whole = m["state"] == "complete" && m["deleted_at"].is_null();
+        (is_reply && is_whole).then(|| text(m, "/parent_id"))
+    }));
+    assert!(twice.is_empty(), "answered twice: {twice:?}");
+    let open = messages().find(|m| m["state"] == "streaming");
+    assert_eq!(open, None, "a reply does not end");
+    let by_id: BTreeMap<String, &Value> = messages().map(|m| (id(m), m)).collect();
+    for task in tasks {
+        if task["kind"] == "reply" && task["status"] == "completed" {
+            let reply = by_id[&text(task, "/output/message_id")];
+            assert_eq!(reply["state"], "complete", "{task} {reply}");
+            assert_eq!(reply["parent_id"], task["trigger_message_id"]);
+        }
+    }
+}
+
+/// Every published version of a dive's result has one card.
+async fn cards(person: &Person, stored: &Messages, forks: &[String]) {
+    let mut cards: BTreeMap<String, usize> = BTreeMap::new();
+    for message in stored.values().filter(|m| m["kind"] == "resolution") {
+        let result = text(message, "/metadata/resolution_id");
+        *cards.entry(result).or_default() += 1;
+    }
+    let mut results = BTreeMap::new();
+    for fork in forks {
+        let versions = person.every(&format!("/v1/forks/{fork}/resolutions")).await;
+        results.extend(versions.iter().map(|result| (id(result), 1)));
+    }
+    assert_eq!(cards, results);
+}
+
+pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
+    let base = stage.base();
+    let ada = workers[0].client.person.at(&base);
+    tasks_to_end(&ada).await;
+    let head = log(&ada).await;
+    let (stored, forks) = messages(&ada, &stage.general).await;
+    let tasks = ada.every("/v1/tasks").await;
+    once(&stored, &tasks);
+    cards(&ada, &stored, &forks).await;
+    let fresh = fresh(&ada, &forks).await;
+    let posts: usize = workers.iter().map(|w| w.acknowledged.posts.len()).sum();
+    for mut worker in workers {
+        worker.client.person = worker.client.person.at(&base);
+        acknowledged(&worker, &stored, &tasks).await;
+        agrees(&mut worker, &stored, &fresh, head).await;
+    }
+    say(&format!(
+        "{posts} posts acknowledged, {} messages, {} tasks, {} dives, {head} events: all there, once",
+        stored.len(),
+        tasks.len(),
+        forks.len()
+    ));
+}
+
+/// What a client replayed is what is loaded anew.
+async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64) {
+    let (name, client) = (&worker.name, &mut worker.client);
+    client.let_go();
+    client.read_through(head).await;
+    for (place, message) in stored {
+        let shown = client.messages.get(place);
+        assert_eq!(shown, Some(message), "{name} shows another one");
+    }
+    assert_eq!(client.messages.len(), stored.len(), "{name} shows more");
+    client.compare(fresh);
+}
+
+/// What was acknowledged to a client is there.
+async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
+    let (name, known, person) = (&worker.name, &worker.acknowledged, &worker.client.person);
+    let by_id: BTreeMap<String, &Value> = stored.values().map(|m| (id(m), m)).collect();
+    let is_deleted = |message: &str| by_id[message]["deleted_at"].is_string();
+    for (client_id, message) in &known.posts {
+        let stored = by_id.get(message);
+        let stored = stored.unwrap_or_else(|| panic!("{client_id} was acknowledged and is gone"));
+        assert_eq!(stored["client_id"], client_id.as_str());
+    }
+    for (message, said) in &known.texts {
+        let says = (!is_deleted(message)).then(|| text(by_id[message], "/content"));
+        assert!(said.contains(&says), "{message}: {said:?}, not {says:?}");
+    }
+    let found = known
+        .texts
+        .iter()
+        .filter_map(|(message, said)| match said.as_slice() {
+            [Some(said)] => Some((message, said)),
+            _ => None,
+        });
+    for (message, said) in found.step_by(7) {
+        let hits = person.every(&format!("/v1/search?q={}", word(said))).await;
+        assert!(
+            hits.iter().any(|hit| id(hit) == *message),
+            "not found: {said}"
+        );
+    }
+    for (description, fork) in &known.forks {
+        let fork = person.fork(fork).await;
+        assert_eq!(fork["description"], description.as_str());
+    }
+    for card in &known.cards {
+        assert_eq!(by_id[card]["kind"], "resolution");
+    }
+    let statuses: BTreeMap<String, String> =
+        tasks.iter().map(|t| (id(t), text(t, "/status"))).collect();
+    for (task, ended) in &known.tasks {
+        let status = &statuses[task];
+        assert!(ended.as_ref().is_none_or(|ended| ended == status), "{task}");
+    }
+    for ((message, emoji), wanted) in &known.reactions {
+        let reactions = list(by_id[message], "/reactions");
+        let of_emoji = reactions.iter().find(|r| r["emoji"] == emoji.as_str());
+        let is_there = of_emoji.is_some_and(|r| list(r, "/user_ids").contains(&json!(person.id)));
+        if let Some(wanted) = wanted
+            && !is_deleted(message)
+        {
+            assert_eq!(is_there, *wanted, "{emoji} of {name} at {message}");
+        }
+    }
+    for (message, (url, hash_then)) in &known.files {
+        if !is_deleted(message) {
+            let file = person.get(url).await;
+            assert_eq!(hash(file.text.as_bytes()), *hash_then, "{url}");
+        }
+    }
+    for (thread, seq) in &known.reads {
+        let thread = person.get(&format!("/v1/threads/{thread}")).await.ok();
+        // A channel without unread messages is marked as a whole.
+        assert!(number(&thread, "/read_seq") >= *seq, "{thread}");
+    }
+    for left in &known.left {
+        let reply = left.at(&person.base).get("/v1/auth/me").await;
+        assert_eq!(reply.status, 401, "a session of {name} that was ended");
+    }
+}
