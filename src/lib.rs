@@ -29,3 +29,7 @@ pub mod realtime;
 pub mod responses;
 pub mod tasks;
 pub mod time;
+
+#[cfg(test)]
+#[path = "../tests/corpus/mod.rs"]
+mod corpus;

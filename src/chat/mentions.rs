@@ -240,16 +240,11 @@ fn candidates(handle: &str) -> Vec<String> {
 }
 
 /// The text without these mentions, white space around them tidied: what a task is asked to do.
-/// Spans that do not fit the text are passed over.
+/// Spans that do not fit the text are passed over. Takes time linear in the length of `content`, once they are sorted.
 pub fn without(content: &str, spans: &[Span]) -> String {
-    let mut cuts: Vec<Range<usize>> = spans
-        .iter()
-        .filter_map(|s| byte_range(content, *s))
-        .collect();
-    cuts.sort_by_key(|cut| cut.start);
     let mut out = String::with_capacity(content.len());
     let mut done = 0;
-    for cut in cuts {
+    for cut in byte_ranges(content, spans) {
         if cut.start < done {
             continue;
         }
@@ -272,20 +267,38 @@ pub fn without(content: &str, spans: &[Span]) -> String {
     out.trim().to_owned()
 }
 
-fn byte_range(content: &str, span: Span) -> Option<Range<usize>> {
-    let byte_at = |units: usize| {
-        let mut counted = 0;
-        for (at, c) in content.char_indices() {
-            if counted >= units {
-                return (counted == units).then_some(at);
+/// Where spans lie in the text, by their beginnings; those that do not fit it are left out.
+fn byte_ranges(content: &str, spans: &[Span]) -> Vec<Range<usize>> {
+    let mut marks: Vec<usize> = spans
+        .iter()
+        .flat_map(|span| [Some(span.start), span.start.checked_add(span.length)])
+        .flatten()
+        .collect();
+    marks.sort_unstable();
+    marks.dedup();
+    // In bytes, for each that lies between two characters.
+    let mut places: Vec<(usize, usize)> = Vec::with_capacity(marks.len());
+    let mut marks = marks.into_iter().peekable();
+    let mut units = 0;
+    let characters = content.char_indices().map(|(at, c)| (at, c.len_utf16()));
+    for (at, length) in characters.chain([(content.len(), 1)]) {
+        while let Some(mark) = marks.next_if(|mark| *mark <= units) {
+            if mark == units {
+                places.push((mark, at));
             }
-            counted += c.len_utf16();
         }
-        (counted == units).then_some(content.len())
+        units += length;
+    }
+    let place = |mark: usize| {
+        let found = places.binary_search_by_key(&mark, |(units, _)| *units);
+        found.ok().map(|n| places[n].1)
     };
-    let start = byte_at(span.start)?;
-    let end = byte_at(span.start.checked_add(span.length)?)?;
-    Some(start..end)
+    let mut ranges: Vec<Range<usize>> = spans
+        .iter()
+        .filter_map(|span| Some(place(span.start)?..place(span.start.checked_add(span.length)?)?))
+        .collect();
+    ranges.sort_by_key(|range| range.start);
+    ranges
 }
 
 #[cfg(test)]
@@ -294,6 +307,54 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus;
+
+    /// Who is there in the corpus.
+    const KNOWN: &[&str] = &[
+        "vibe", "coder", "bo", "ada", "here", "channel", "everyone", "main",
+    ];
+    const WORDS: &[&str] = &[
+        "@", "@vibe", " @coder ", "@Bo", "`", "```\n", "> ", "\n", "\n\n", "    ", "[", "](", ")",
+        "<", ">", "://", "www.", ".", "\\", "_", "-", "*", "é", "👍", "，", "<b>", "<!--", "- ",
+        "|",
+    ];
+
+    /// The mentions of handles that exist, in order.
+    fn known(content: &str) -> Vec<(Span, String)> {
+        let is_known =
+            |name: &&String| KNOWN.contains(&name.as_str()) || name.len() == HANDLE_CHARS_MAX;
+        let named = |raw: RawMention| {
+            let name = raw.candidates.iter().find(is_known)?;
+            Some((raw.span_of(name), name.clone()))
+        };
+        parse(content).into_iter().filter_map(named).collect()
+    }
+
+    /// What Markdown makes no text of a reader's: code, and what a link points to.
+    fn apart(content: &str) -> Vec<Range<usize>> {
+        let mut apart = Vec::new();
+        let mut is_code = false;
+        for (event, range) in Parser::new_ext(content, MARKDOWN).into_offset_iter() {
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => is_code = true,
+                Event::End(TagEnd::CodeBlock) => is_code = false,
+                Event::Text(_) if is_code => apart.push(range),
+                Event::Code(_) | Event::InlineHtml(_) => apart.push(range),
+                _ => {}
+            }
+        }
+        apart
+    }
+
+    #[test]
+    fn every_text_of_the_corpus_speaks_to_whom_it_should() {
+        for case in corpus::cases("mentions", "md") {
+            let lines = known(case.text())
+                .into_iter()
+                .map(|(span, name)| format!("{} {} {name}\n", span.start, span.length));
+            case.expect(&lines.collect::<String>());
+        }
+    }
 
     fn handles(content: &str) -> Vec<String> {
         parse(content)
@@ -458,7 +519,7 @@ mod tests {
         ] {
             let content = piece.repeat(32 * 1024 / piece.len());
             let mentions = parse(&content);
-            let spans: Vec<Span> = mentions.iter().take(8).map(|m| m.span_of("a")).collect();
+            let spans: Vec<Span> = mentions.iter().map(|m| m.span_of("a")).collect();
             assert!(
                 spans
                     .iter()
@@ -471,11 +532,17 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(corpus::config(400))]
+
         #[test]
-        fn a_mention_lies_on_code_unit_boundaries_and_begins_with_its_at_sign(
-            content in "(@|@vibe|[-`>*_~\\[\\]()<:/.\\\\ \\n\\t]|```|https://|www\\.|[a-zé你👍]|    ){0,40}",
+        fn a_mention_stands_in_what_is_read_and_begins_with_its_at_sign(
+            content in prop_oneof![
+                corpus::mutated_text("mentions", "md", WORDS),
+                corpus::mutated_text("markdown", "md", WORDS),
+            ],
         ) {
             let units: Vec<u16> = content.encode_utf16().collect();
+            let apart = apart(&content);
             let mut last = 0;
             for mention in parse(&content) {
                 prop_assert!(mention.start_utf16 >= last);
@@ -484,9 +551,44 @@ mod tests {
                     let slice = String::from_utf16(&units[span.start..span.start + span.length]).unwrap();
                     prop_assert_eq!(slice.to_lowercase(), format!("@{candidate}"));
                     last = span.start + 1;
+                    let range = byte_ranges(&content, &[span]).remove(0);
+                    prop_assert!(
+                        apart.iter().all(|other| range.end <= other.start || other.end <= range.start),
+                        "{:?} in {:?}", candidate, content
+                    );
                 }
-                let _ = without(&content, &[mention.span_of(&mention.candidates[0])]);
             }
+        }
+
+        #[test]
+        fn a_mention_alone_is_found_as_itself(
+            content in corpus::mutated_text("mentions", "md", WORDS),
+        ) {
+            for (span, name) in known(&content) {
+                let again = known(&format!("@{name}"));
+                prop_assert_eq!(again, vec![(Span { start: 0, length: span.length }, name)]);
+            }
+        }
+
+        #[test]
+        fn a_text_without_its_mentions_is_what_stood_between_them(
+            content in corpus::mutated_text("mentions", "md", WORDS),
+            odd in prop::collection::vec((0..200_usize, 0..20_usize), 0..4),
+        ) {
+            let spans: Vec<Span> = known(&content).into_iter().map(|(span, _)| span).collect();
+            let rest = without(&content, &spans);
+            prop_assert!(rest.len() <= content.len());
+            let (mut kept, mut done) = (String::new(), 0);
+            for range in byte_ranges(&content, &spans) {
+                kept.push_str(&content[done..range.start]);
+                done = range.end;
+            }
+            kept.push_str(&content[done..]);
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            prop_assert_eq!(letters(&rest), letters(&kept));
+            // Any others cut nothing but whole characters, and do not panic.
+            let odd: Vec<Span> = odd.into_iter().map(|(start, length)| Span { start, length }).collect();
+            prop_assert!(without(&content, &odd).len() <= content.len());
         }
     }
 }

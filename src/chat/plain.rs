@@ -9,26 +9,48 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// The text that a reader sees, blocks on lines of their own. Never longer than `markdown`, except by
-/// what character references stand for. A text that would come out blank (a lone link definition,
+/// The text that a reader sees, blocks on lines of their own, without tags and control characters. Never longer than
+/// `markdown`, except by what character references stand for. A text that would come out blank (a lone link definition,
 /// a rule) is given back as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
+    // A block of HTML comes line by line, a tag may go over several.
+    let mut html = String::new();
     for event in Parser::new_ext(markdown, MARKDOWN) {
         match event {
-            Event::Text(text) | Event::Code(text) => out.push_str(&text),
-            Event::Html(html) | Event::InlineHtml(html) => push_without_tags(&mut out, &html),
+            Event::Text(text) | Event::Code(text) => push_shown(&mut out, &text),
+            Event::Html(line) => html.push_str(&line),
             Event::SoftBreak | Event::HardBreak => out.push('\n'),
             Event::Start(tag) if begins_line(&tag) => end_line(&mut out),
             Event::End(TagEnd::TableCell) => out.push(' '),
-            Event::End(tag) if ends_line(tag) => end_line(&mut out),
+            Event::End(tag) if ends_line(tag) => {
+                if tag == TagEnd::HtmlBlock {
+                    push_without_tags(&mut out, &std::mem::take(&mut html));
+                }
+                end_line(&mut out);
+            }
+            // Inline HTML too, which is one whole tag or comment each.
             _ => {}
         }
     }
     match out.trim() {
-        "" => markdown.trim().to_owned(),
+        "" => {
+            out.clear();
+            push_shown(&mut out, markdown);
+            out.trim().to_owned()
+        }
         text => text.to_owned(),
     }
+}
+
+/// Control characters show nothing, and terminals obey them.
+fn push_shown(out: &mut String, text: &str) {
+    out.extend(text.chars().filter_map(|c| match c {
+        '\n' | '\t' => Some(c),
+        '\r' => None,
+        c if c.is_control() => c.is_whitespace().then_some(' '),
+        c => Some(c),
+    }));
 }
 
 /// `TableCell`, `Item` and the like nest inside a block that ends the line.
@@ -59,16 +81,47 @@ fn end_line(out: &mut String) {
     }
 }
 
+/// Takes out tags, comments and the like. One that never ends is text.
 fn push_without_tags(out: &mut String, html: &str) {
-    let mut in_tag = false;
-    for c in html.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' if in_tag => in_tag = false,
-            c if !in_tag => out.push(c),
+    let mut rest = html;
+    let mut quotes_count = true;
+    while let Some((before, from)) = rest.split_once('<') {
+        push_shown(out, before);
+        rest = match tag_end(from, quotes_count) {
+            Some(end) => &from[end..],
+            None if from.contains('>') => {
+                // A quote is not closed: from here on quotes are what they are in words. Looking for their ends again and
+                // again would take time that grows with the square of the length.
+                quotes_count = false;
+                from.split_once('>').unwrap_or_default().1
+            }
+            None => {
+                out.push('<');
+                return push_shown(out, from);
+            }
+        };
+    }
+    push_shown(out, rest);
+}
+
+/// Where what begins with `<` ends, counted from behind that.
+fn tag_end(from: &str, quotes_count: bool) -> Option<usize> {
+    for (begin, end) in [("!--", "-->"), ("?", "?>"), ("![CDATA[", "]]>")] {
+        if let Some(inner) = from.strip_prefix(begin) {
+            let length = inner.find(end)? + end.len();
+            return Some(begin.len() + length);
+        }
+    }
+    let mut quote = None;
+    for (at, byte) in from.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(at + 1),
+            (None, b'"' | b'\'') if quotes_count => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
             _ => {}
         }
     }
+    None
 }
 
 #[cfg(test)]
@@ -76,6 +129,73 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus;
+
+    /// What Markdown is made of.
+    const WORDS: &[&str] = &[
+        "*", "_", "`", "```\n", "~~~", "> ", "- ", "1. ", "#", "|", "\n|-|\n", "[", "](", ")",
+        "![", "<", ">", "<b>", "<!--", "-->", "<div\n", "<?", "]]>", "&", "&#7;", "&nGt;", "\\",
+        "\n\n", "\r\n", "    ", "\t", "\u{1b}", "é", "👍", "://", "\"", "'", "=",
+    ];
+
+    fn is_shown(c: char) -> bool {
+        matches!(c, '\n' | '\t') || !c.is_control()
+    }
+
+    #[test]
+    fn every_text_of_the_corpus_reads_as_it_should() {
+        for case in corpus::cases("markdown", "md") {
+            case.expect(&to_plain(case.text()));
+        }
+    }
+
+    #[test]
+    fn nesting_as_deep_as_a_message_is_long_gives_no_more_than_it_holds() {
+        for piece in [
+            "[",
+            "]",
+            "![",
+            "](",
+            ">",
+            "> ",
+            "*",
+            "**",
+            "_",
+            "`",
+            "``",
+            "<",
+            "<a ",
+            "<div\n",
+            "<!--",
+            "</",
+            "<a \">\" ",
+            "<?",
+            "\\",
+            "&",
+            "- ",
+            "1. ",
+            "#",
+            "|",
+            "\n|-|\n",
+            "~~",
+            "~~~\n",
+            "[^",
+            "[a]: ",
+            "* > ",
+            "\t",
+            "(",
+            ")",
+            "<a '\">",
+            "<![CDATA[",
+        ] {
+            let bomb = piece.repeat(64 * 1024 / piece.len());
+            let events = Parser::new_ext(&bomb, MARKDOWN).count();
+            assert!(events <= 4 * bomb.len() + 4, "{piece:?}: {events} events");
+            let plain = to_plain(&bomb);
+            assert!(plain.len() <= bomb.len(), "{piece:?}");
+            assert!(plain.chars().all(is_shown), "{piece:?}");
+        }
+    }
 
     #[test]
     fn marks_go_and_words_stay() {
@@ -120,11 +240,44 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(corpus::config(400))]
+
         #[test]
         fn plain_text_is_hardly_longer_than_its_markdown(
             markdown in "([-*_`>#\\[\\]()!|~<@:&;\\\\ \\n0-9a-zé👍]|&nGt;|```){0,80}",
         ) {
             prop_assert!(to_plain(&markdown).len() <= markdown.len() * 2 + 16);
+        }
+
+        #[test]
+        fn no_text_gives_control_characters_or_more_than_it_holds(
+            markdown in corpus::mutated_text("markdown", "md", WORDS),
+        ) {
+            let plain = to_plain(&markdown);
+            prop_assert!(plain.chars().all(is_shown), "{:?}", plain);
+            prop_assert!(plain.len() <= markdown.len() * 2 + 16);
+            prop_assert_eq!(plain.trim(), &plain);
+        }
+
+        #[test]
+        fn words_come_out_as_they_went_in(words in "[a-zA-Z0-9é👍日,!?]{1,12}( [a-zA-Zé👍日,!?]{1,12}){0,12}") {
+            prop_assert_eq!(to_plain(&words), words.as_str());
+            prop_assert_eq!(to_plain(&to_plain(&words)), words.as_str());
+        }
+
+        #[test]
+        fn of_a_tag_nothing_is_left_wherever_it_stands_and_however_it_is_written(
+            before in "([a-p]{1,4} ){0,3}",
+            tag in "<(b|div|/div|a|script|svg)(\n| )(onclick|title)=(\"zq[ >\n]{0,1}zq\"|'zq>?zq'|zq) ?/?>",
+            after in "( ?[a-p]{1,4}){1,3}",
+        ) {
+            let plain = to_plain(&format!("{before}{tag}{after}"));
+            // A closing tag with attributes is none, except at the start of a block.
+            let is_tag = !tag.starts_with("</") || before.is_empty();
+            prop_assert!(!is_tag || !plain.contains("zq"), "{:?}", plain);
+            for word in before.split_whitespace() {
+                prop_assert!(plain.contains(word), "{:?}", plain);
+            }
         }
     }
 }

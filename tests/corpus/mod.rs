@@ -1,0 +1,183 @@
+//! What comes from outside at its trickiest: one folder a parser, one file a case, its name says what is tricky about it.
+//!
+//! `NAME.expected` beside a case is what is to be made of it. `OPENVIBE_CORPUS=write` writes these files anew, to be read
+//! before they are committed; what a property test finds goes here as a file. `PROPTEST_CASES` says how many cases are
+//! made of the files, where the default is too few.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each of the two test binaries uses its part"
+)]
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, FileFailurePersistence},
+};
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// Without the ending.
+    pub name: String,
+    pub bytes: Vec<u8>,
+    expected: PathBuf,
+}
+
+impl Case {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    /// Fails unless `found` is what the file beside the case says.
+    pub fn expect(&self, found: &str) {
+        let found = format!("{}\n", found.trim_end_matches('\n'));
+        if std::env::var("OPENVIBE_CORPUS").is_ok_and(|how| how == "write") {
+            fs::write(&self.expected, found).expect("the corpus can be written");
+            return;
+        }
+        let expected = fs::read_to_string(&self.expected)
+            .unwrap_or_else(|e| panic!("{}: {e}", self.expected.display()));
+        assert_eq!(found, expected, "{}", self.name);
+    }
+}
+
+/// The files of a folder with that ending, by name; never none.
+pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(folder);
+    let entries = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut all: Vec<Case> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == ending))
+        .map(|path| Case {
+            name: format!(
+                "{folder}/{}",
+                path.file_stem().unwrap_or_default().display()
+            ),
+            bytes: fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())),
+            expected: path.with_extension("expected"),
+        })
+        .collect();
+    assert!(!all.is_empty(), "{} holds no .{ending}", dir.display());
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+/// `cases` unless `PROPTEST_CASES` says otherwise. Seeds of what failed are kept beside the test.
+pub fn config(cases: u32) -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    Config {
+        cases: asked.and_then(|n| n.parse().ok()).unwrap_or(cases),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest"))),
+        ..Config::default()
+    }
+}
+
+/// One change to bytes; places are parts of 65,536 of the whole.
+#[derive(Debug, Clone)]
+enum Edit {
+    FlipBit {
+        at: u16,
+        bit: u8,
+    },
+    Cut {
+        at: u16,
+    },
+    Remove {
+        at: u16,
+        len: usize,
+    },
+    Repeat {
+        at: u16,
+        len: usize,
+        times: usize,
+    },
+    Insert {
+        at: u16,
+        bytes: Vec<u8>,
+    },
+    /// The rest is that of another case.
+    Splice {
+        at: u16,
+        other: prop::sample::Index,
+        from: u16,
+    },
+}
+
+fn edit(words: Arc<[Vec<u8>]>) -> impl Strategy<Value = Edit> {
+    let word = any::<prop::sample::Index>().prop_map(move |i| i.get(&words).clone());
+    let bytes = prop_oneof![
+        3 => word,
+        1 => prop::collection::vec(any::<u8>(), 1..8),
+    ];
+    prop_oneof![
+        2 => (any::<u16>(), 0..8_u8).prop_map(|(at, bit)| Edit::FlipBit { at, bit }),
+        1 => any::<u16>().prop_map(|at| Edit::Cut { at }),
+        2 => (any::<u16>(), 1..40_usize).prop_map(|(at, len)| Edit::Remove { at, len }),
+        2 => (any::<u16>(), 1..40_usize, 1..6_usize)
+            .prop_map(|(at, len, times)| Edit::Repeat { at, len, times }),
+        3 => (any::<u16>(), bytes).prop_map(|(at, bytes)| Edit::Insert { at, bytes }),
+        1 => (any::<u16>(), any::<prop::sample::Index>(), any::<u16>())
+            .prop_map(|(at, other, from)| Edit::Splice { at, other, from }),
+    ]
+}
+
+fn place(at: u16, len: usize) -> usize {
+    usize::from(at) * (len + 1) / 65_536
+}
+
+fn change(bytes: &mut Vec<u8>, edit: &Edit, all: &[Case]) {
+    let len = bytes.len();
+    match edit {
+        Edit::FlipBit { at, bit } => {
+            if let Some(byte) = bytes.get_mut(place(*at, len.saturating_sub(1))) {
+                *byte ^= 1 << bit;
+            }
+        }
+        Edit::Cut { at } => bytes.truncate(place(*at, len)),
+        Edit::Remove { at, len: removed } => {
+            let at = place(*at, len);
+            bytes.drain(at..len.min(at + removed));
+        }
+        Edit::Repeat {
+            at,
+            len: taken,
+            times,
+        } => {
+            let at = place(*at, len);
+            let piece = bytes[at..len.min(at + taken)].repeat(*times);
+            bytes.splice(at..at, piece);
+        }
+        Edit::Insert { at, bytes: new } => {
+            let at = place(*at, len);
+            bytes.splice(at..at, new.iter().copied());
+        }
+        Edit::Splice { at, other, from } => {
+            let other = &other.get(all).bytes;
+            bytes.truncate(place(*at, len));
+            bytes.extend_from_slice(&other[place(*from, other.len())..]);
+        }
+    }
+}
+
+/// Cases of a folder, each changed in up to five places; `words` are what such input is made of.
+pub fn mutated(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Value = Vec<u8>> {
+    let all: Arc<[Case]> = cases(folder, ending).into();
+    let words: Arc<[Vec<u8>]> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let chosen = any::<prop::sample::Index>();
+    (chosen, prop::collection::vec(edit(words), 0..6)).prop_map(move |(chosen, edits)| {
+        let mut bytes = chosen.get(&all).bytes.clone();
+        for edit in &edits {
+            change(&mut bytes, edit, &all);
+        }
+        bytes
+    })
+}
+
+/// The same where only text can come in.
+pub fn mutated_text(folder: &str, ending: &str, words: &[&str]) -> impl Strategy<Value = String> {
+    mutated(folder, ending, words).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
