@@ -22,10 +22,17 @@ export const codeBlock = (lang: string, code: string) =>
 
 /** Rendering is synchronous, so the names of the text at hand can stand here for its duration. */
 let names: Names = NO_NAMES;
-const insideWord = (before: Token[] | undefined) => /\w$/.test(before?.at(-1)?.raw ?? '');
+const insideWord = (before: Token[] | undefined) => /(?:\w|:\/\/)$/.test(before?.at(-1)?.raw ?? '');
 
 const md = new Marked({ gfm: true, breaks: true });
 md.use({
+  tokenizer: {
+    // What follows a `<script>` or `<code>` is text like any other, and escaped.
+    inlineText() {
+      this.lexer.state.inRawBlock = false;
+      return false;
+    },
+  },
   renderer: {
     code: ({ text, lang }) => codeBlock((lang ?? '').split(/\s/)[0]!, text),
     // Raw HTML is shown, not run. Remote images are links: an agent's reply must not be able to call out.
@@ -54,9 +61,12 @@ md.use({
       level: 'inline',
       start: (s) => indexOr(s.indexOf('@')),
       tokenizer(src, before) {
-        const m = /^@([a-z0-9][a-z0-9_-]{0,63})/i.exec(src);
-        if (!m || insideWord(before) || !names.handles.has(m[1]!.toLowerCase())) return undefined;
-        return { type: 'mention', raw: m[0], name: m[1] };
+        let name = /^@([a-z0-9][a-z0-9_-]{0,63})(?![\w-])/i.exec(src)?.[1];
+        const known = () => names.handles.has(name!.toLowerCase());
+        // A hyphen at the end may be punctuation.
+        while (name?.endsWith('-') && !known()) name = name.slice(0, -1);
+        if (!name || insideWord(before) || !known()) return undefined;
+        return { type: 'mention', raw: '@' + name, name };
       },
       renderer: (t) => {
         const name = t.name as string;

@@ -1,0 +1,89 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { lex, NO_NAMES, toHtml } from '../src/lib/markdown';
+
+// The cases that the server's parsers are held against (tests/corpus), so that both read a text alike.
+const folder = (name) => new URL(`../../tests/corpus/${name}/`, import.meta.url);
+const read = (name, file) => readFileSync(new URL(file, folder(name)), 'utf8');
+/** File, text, and what the server makes of it. */
+const texts = (name) =>
+  readdirSync(folder(name))
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => [file, read(name, file), read(name, file.replace(/md$/, 'expected'))]);
+const html = (text, names = NO_NAMES) => toHtml(lex(text, names), names);
+
+// What the first wall may make.
+const TAGS =
+  /^(?:p|br|strong|em|del|code|pre|ul|ol|li|blockquote|h[1-6]|hr|a|table|thead|tbody|tr|th|td|div|span|figure|figcaption|button)$/;
+const ATTRIBUTES = /^(?:href|class|start|type|tabindex|role|aria-label|data-lang|data-copy)$/;
+const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<>]*")?)*)\s*\/?>/g;
+
+/** What is wrong with HTML: tags, attributes and addresses that nobody asked for. */
+function faults(out) {
+  const found = [];
+  const rest = out.replace(TAG, (_, tag, attributes) => {
+    if (!TAGS.test(tag)) found.push(tag);
+    for (const [, name, value] of attributes.matchAll(/([a-z-]+)(?:="([^"]*)")?/g)) {
+      if (!ATTRIBUTES.test(name)) found.push(`${tag} ${name}`);
+      if (name === 'href' && !/^(?:https?:|mailto:)/i.test(value)) found.push(`href ${value}`);
+    }
+    return '';
+  });
+  if (/[<>]/.test(rest)) found.push(rest);
+  return found;
+}
+
+/** Numbers that are the same in every run. */
+function numbers(seed) {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+const WORDS =
+  '* _ ` ``` ~~~ > - [ ]( ) ![ < > <b " \' & \\ | # @vibe :// javascript: &#106; <code> \n \n\n \t é 👍'.split(
+    ' ',
+  );
+
+describe('markdown', () => {
+  const all = texts('markdown');
+  test.each(all)('%s gives no HTML but ours', (_, text) => {
+    expect(faults(html(text))).toEqual([]);
+  });
+  test('nor does what is made of these texts', () => {
+    const next = numbers(7);
+    for (let n = 0; n < 3000; n++) {
+      let text = all[next(all.length)][1];
+      for (let edits = next(6); edits >= 0; edits--) {
+        const at = next(text.length + 1);
+        const other = all[next(all.length)][1];
+        text =
+          next(3) > 0
+            ? text.slice(0, at) + WORDS[next(WORDS.length)] + text.slice(at + next(3))
+            : text.slice(0, at) + other.slice(next(other.length));
+      }
+      expect(faults(html(text)), text).toEqual([]);
+    }
+  });
+});
+
+/** Where less is shown as a mention than the server found, and why. */
+const LESS = {
+  'html-block.md': 'raw HTML is shown as it was typed',
+  'link-labels.md': 'what describes an image has no marks',
+  'other-scripts.md': 'an address goes on to the next space',
+};
+
+describe('mentions', () => {
+  test.each(texts('mentions'))('%s shows those that the server found', (file, text, expected) => {
+    const found = expected.split('\n').flatMap((line) => line.split(' ')[2] ?? []);
+    const names = { handles: new Set(found), me: null, channels: new Map() };
+    const marks = [...html(text, names).matchAll(/<span class="mention">@([^<]*)<\/span>/g)];
+    const shown = marks.map((mark) => mark[1].toLowerCase());
+    if (!(file in LESS)) return expect(shown).toEqual(found);
+    expect(shown.length).toBeLessThan(found.length);
+    let from = 0;
+    for (const name of shown) expect((from = found.indexOf(name, from) + 1)).toBeGreaterThan(0);
+  });
+});
