@@ -5,6 +5,7 @@ use std::{collections::VecDeque, pin::Pin, time::Duration};
 use bytes::{Buf, Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     super::{Delta, DeltaStream, ModelError, StopReason, ToolCallPiece, Usage},
@@ -16,6 +17,8 @@ use super::{
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
 /// An answer above this, arguments of calls included, is cut, as by the model's own limit.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Of one call: sums of more would not fit their columns some day.
+const TOKENS_MAX: i64 = 1_000_000_000;
 /// Also of an event of several lines.
 pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
 
@@ -141,6 +144,9 @@ pub(super) struct Answer {
     /// An event that was not `[DONE]` came.
     has_events: bool,
     phase: Phase,
+    /// How long the usage is waited for after the end of the answer, whatever else comes.
+    pub(super) usage_within: Duration,
+    usage_until: Option<Instant>,
 }
 
 impl Answer {
@@ -155,6 +161,8 @@ impl Answer {
             has_words: false,
             has_events: false,
             phase: Phase::Open,
+            usage_within: USAGE_TIMEOUT,
+            usage_until: None,
         }
     }
 
@@ -187,12 +195,12 @@ impl Answer {
                     continue;
                 }
             }
-            let read = if self.phase == Phase::Stopped {
-                tokio::time::timeout(USAGE_TIMEOUT, self.bytes.next())
+            let read = match self.usage_until {
+                None => self.bytes.next().await,
+                Some(until) if until <= Instant::now() => None,
+                Some(until) => tokio::time::timeout_at(until, self.bytes.next())
                     .await
-                    .unwrap_or(None)
-            } else {
-                self.bytes.next().await
+                    .unwrap_or(None),
             };
             match read {
                 Some(Ok(bytes)) => self.reader.feed(&bytes),
@@ -337,6 +345,7 @@ impl Answer {
         if self.has_words || !self.calls.is_empty() {
             self.ready.push_back(Ok(Delta::Stop(reason)));
             self.phase = Phase::Stopped;
+            self.usage_until = Some(Instant::now() + self.usage_within);
         } else {
             self.fail(ModelError::Empty);
         }
@@ -372,11 +381,12 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// `None` where the server does not say, or says nothing but zeros.
+/// `None` where the server does not say, or says nothing but zeros. What no call can have taken was not said.
 fn usage_of(usage: &Value) -> Option<Usage> {
-    let count = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_i64());
+    let tokens = |value: &Value| value.as_i64().filter(|n| (0..=TOKENS_MAX).contains(n));
+    let count = |names: [&str; 2]| names.iter().find_map(|name| tokens(&usage[name]));
     let part = |names: [&str; 2], of: &str| {
-        let found = names.iter().find_map(|name| usage[name][of].as_i64());
+        let found = names.iter().find_map(|name| tokens(&usage[name][of]));
         found.unwrap_or(0)
     };
     let usage = Usage {

@@ -34,9 +34,10 @@ impl Calls {
     /// Some servers number no calls, or all of them 0, and tell them apart by id; some repeat id and name in every piece;
     /// some give no id, so one is made; some send arguments as an object.
     pub(super) fn take(&mut self, value: &Value) -> Result<Option<ToolCallPiece>, TooMany> {
+        // No database keeps a NUL in a text.
         let text = |value: &Value| {
-            let text = value.as_str().filter(|text| !text.is_empty());
-            text.map(str::to_owned)
+            let text = value.as_str()?.replace('\0', "");
+            Some(text).filter(|text| !text.is_empty())
         };
         let number = value["index"].as_u64();
         let id = text(&value["id"]);

@@ -119,7 +119,7 @@ fn answer() -> impl Strategy<Value = Value> {
 }
 
 /// Every limit of the contract, and every position in range.
-fn holds(outline: &Outline, material: &Material) -> Result<(), TestCaseError> {
+pub(super) fn holds(outline: &Outline, material: &Material) -> Result<(), TestCaseError> {
     let units = |text: &str| text.encode_utf16().count();
     let lines = material.lines.len();
     let statement = |text: &str, units_max: usize| {

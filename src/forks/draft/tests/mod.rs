@@ -3,6 +3,7 @@
 mod answers;
 mod briefs;
 mod checks;
+mod corpus;
 mod languages;
 mod limits;
 

@@ -1,5 +1,6 @@
 //! A scripted server replays, byte for byte, what servers were seen to send.
 
+mod corpus;
 mod tools;
 
 use tokio::{
@@ -10,7 +11,7 @@ use tokio::{
 
 use super::{
     super::{CollectError, Delta, JsonSchema, Limits, Role, StopReason, Turn, collect},
-    answer::{ANSWER_BYTES_MAX, EventReader, LINE_BYTES_MAX},
+    answer::{ANSWER_BYTES_MAX, Answer, EventReader, LINE_BYTES_MAX},
     refusal::retry_after,
     *,
 };
