@@ -14,6 +14,7 @@ pub mod backup;
 pub mod chat;
 pub mod cli;
 pub mod config;
+pub mod cursor;
 pub mod db;
 pub mod failpoint;
 pub mod files;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::time::Timestamp;
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     agents::profiles::Askable,
     auth::Caller,
+    cursor,
     db::{Conn, DbError, Json, now},
     ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, NewEvent, hub::Spot, log},
@@ -220,6 +220,9 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
     Ok(())
 }
 
+/// The kind of list that cursors here are of.
+const CURSOR: &str = "threads";
+
 /// Where a list of threads goes on: `last_seq` of the last one shown.
 ///
 /// # Errors
@@ -228,11 +231,8 @@ fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
     let Some(text) = cursor.filter(|t| !t.is_empty()) else {
         return Ok(i64::MAX);
     };
-    URL_SAFE_NO_PAD
-        .decode(text)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .and_then(|text| text.strip_prefix("threads:")?.parse().ok())
+    cursor::read(CURSOR, text)
+        .map(|[last_seq]| last_seq)
         .ok_or_else(|| {
             ChatError::Invalid(
                 "the cursor is not one that a list of threads gave".to_owned(),
@@ -241,8 +241,8 @@ fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
         })
 }
 
-fn cursor(last_seq: i64) -> String {
-    URL_SAFE_NO_PAD.encode(format!("threads:{last_seq}"))
+fn cursor_at(last_seq: i64) -> String {
+    cursor::write(CURSOR, &[last_seq])
 }
 
 /// # Errors
@@ -277,7 +277,7 @@ pub async fn list(
     let next = threads
         .last()
         .filter(|_| more)
-        .map(|thread| cursor(thread.last_seq));
+        .map(|thread| cursor_at(thread.last_seq));
     Ok((with_details(c, user, channel, threads).await?, next))
 }
 
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_ours_or_refused() {
-        assert_eq!(parse_cursor(Some(&cursor(42))).unwrap(), 42);
+        assert_eq!(parse_cursor(Some(&cursor_at(42))).unwrap(), 42);
         assert_eq!(parse_cursor(None).unwrap(), i64::MAX);
         for bad in ["42", "!!", "dGhyZWFkczp4", "ZXZpbDo0Mg"] {
             assert!(parse_cursor(Some(bad)).is_err(), "{bad}");

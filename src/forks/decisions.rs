@@ -1,12 +1,10 @@
 //! The ledger of what was decided: published results, newest first, with a search over their text.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-
 use super::{
     ForkError,
     resolution::{Filter, WORDS_MAX},
 };
-use crate::ids::ChannelId;
+use crate::{cursor, ids::ChannelId};
 
 const QUESTION_UNITS_MAX: usize = 200;
 
@@ -46,9 +44,12 @@ fn pattern(word: &str) -> String {
     pattern
 }
 
+/// The kind of list that cursors here are of.
+const CURSOR: &str = "decisions";
+
 /// Where the list goes on after a result that was published under this number.
-pub fn cursor(published_seq: i64) -> String {
-    URL_SAFE_NO_PAD.encode(format!("decisions:{published_seq}"))
+pub fn cursor_at(published_seq: i64) -> String {
+    cursor::write(CURSOR, &[published_seq])
 }
 
 /// The number before which the list goes on.
@@ -59,9 +60,7 @@ pub fn parse_cursor(cursor: Option<&str>) -> Option<i64> {
     let Some(text) = cursor.filter(|text| !text.is_empty()) else {
         return Some(i64::MAX);
     };
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
-    text.strip_prefix("decisions:")?.parse().ok()
+    cursor::read(CURSOR, text).map(|[published_seq]| published_seq)
 }
 
 #[cfg(test)]
@@ -76,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_ours_or_refused() {
-        assert_eq!(parse_cursor(Some(&cursor(7))), Some(7));
+        assert_eq!(parse_cursor(Some(&cursor_at(7))), Some(7));
         assert_eq!(parse_cursor(None), Some(i64::MAX));
         assert_eq!(parse_cursor(Some("dGhyZWFkczo3")), None);
     }

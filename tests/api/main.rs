@@ -21,6 +21,8 @@ mod cancel_retry;
 mod channels;
 mod chaos;
 mod context;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod deletion;
 mod demo;
 mod disk_faults;
@@ -47,6 +49,7 @@ mod migrations;
 mod model_test;
 mod openapi;
 mod outcomes;
+mod outside;
 mod pages;
 mod personal_data;
 mod postgres_faults;

@@ -49,7 +49,9 @@ async fn list_versions(
         .cursor
         .filter(|cursor| !cursor.is_empty())
         .map(|cursor| {
-            cursor.parse::<i64>().map_err(|_| {
+            let version = cursor.parse::<i64>().ok();
+            let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
+            version.filter(is_ours).ok_or_else(|| {
                 let text = "the cursor is that of no list of versions".to_owned();
                 ApiError::invalid("invalid_cursor", text, "cursor")
             })

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
@@ -17,6 +16,7 @@ use crate::{
         ChatError, access,
         messages::{Message, Row, message_sql},
     },
+    cursor,
     db::{
         Conn, DbError, Json,
         dialect::search::{self as store, Match, Phrase, Scope},
@@ -218,6 +218,10 @@ pub fn parse_before(text: Option<&str>) -> Result<Option<Until>, ChatError> {
     Ok(parse_moment(text, "before")?.map(Until::Moment))
 }
 
+/// The kinds of lists that cursors here are of.
+const NEWEST: &str = "search";
+const RANKED: &str = "ranked";
+
 impl Start {
     /// # Errors
     /// `InvalidQuery` for another order than there is, `Invalid` for a cursor that is not of such a list.
@@ -249,25 +253,18 @@ impl Start {
     }
 
     fn of_cursor(cursor: &str) -> Option<Self> {
-        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-        let number = |text: &str| text.parse::<i64>().ok().filter(|n| *n >= 0);
-        if let Some(below) = text.strip_prefix("search:") {
-            return Some(Self::Newest {
-                below: number(below)?,
-            });
+        if let Some([below]) = cursor::read(NEWEST, cursor) {
+            return Some(Self::Newest { below });
         }
-        let (below, skip) = text.strip_prefix("ranked:")?.split_once(':')?;
-        Some(Self::Ranked {
-            below: number(below)?,
-            skip: number(skip).filter(|skip| *skip <= RANKED_MAX)?,
-        })
+        let [below, skip] = cursor::read(RANKED, cursor)?;
+        (skip <= RANKED_MAX).then_some(Self::Ranked { below, skip })
     }
 
     fn cursor(self) -> String {
-        URL_SAFE_NO_PAD.encode(match self {
-            Self::Newest { below } => format!("search:{below}"),
-            Self::Ranked { below, skip } => format!("ranked:{below}:{skip}"),
-        })
+        match self {
+            Self::Newest { below } => cursor::write(NEWEST, &[below]),
+            Self::Ranked { below, skip } => cursor::write(RANKED, &[below, skip]),
+        }
     }
 }
 

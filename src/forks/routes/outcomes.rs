@@ -84,7 +84,11 @@ async fn list_decisions(
     .await?;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let next_cursor = (found.len() > shown)
-        .then(|| found.get(shown - 1).map(|(seq, _)| decisions::cursor(*seq)))
+        .then(|| {
+            found
+                .get(shown - 1)
+                .map(|(seq, _)| decisions::cursor_at(*seq))
+        })
         .flatten();
     let rows = found.into_iter().map(|(_, result)| result).collect();
     let mut list = List::new(rows, limit, false, |r: &Resolution| r.id.to_string());

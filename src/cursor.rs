@@ -1,0 +1,75 @@
+//! Where a list goes on, as clients are given it: opaque, of one kind of list, and taken back only as it was given.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+/// A cursor of that kind of list; `place` holds no negative number.
+pub fn write(list: &str, place: &[i64]) -> String {
+    let mut text = list.to_owned();
+    for number in place {
+        text.push(':');
+        text.push_str(&number.to_string());
+    }
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+/// The place in that kind of list.
+///
+/// # Errors
+/// `None` for what `write` never gives.
+pub fn read<const N: usize>(list: &str, cursor: &str) -> Option<[i64; N]> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    let mut place = [0; N];
+    let mut numbers = text.strip_prefix(list)?.strip_prefix(':')?.split(':');
+    for slot in &mut place {
+        *slot = numbers.next()?.parse().ok().filter(|n| *n >= 0)?;
+    }
+    // `+7` and `007` are numbers, too.
+    (write(list, &place) == cursor).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::corpus;
+
+    const LISTS: [&str; 3] = ["threads", "search", "decisions"];
+
+    #[test]
+    fn every_cursor_of_the_corpus_is_of_its_list_or_of_none() {
+        for case in corpus::cases("cursors", "cursor") {
+            let cursor = String::from_utf8_lossy(&case.bytes);
+            let mut taken: Vec<String> = LISTS
+                .iter()
+                .filter_map(|list| Some(format!("{list} {:?}", read::<1>(list, &cursor)?)))
+                .collect();
+            taken.extend(read::<2>("ranked", &cursor).map(|place| format!("ranked {place:?}")));
+            case.expect(&taken.join("\n"));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(corpus::config(256))]
+
+        #[test]
+        fn what_is_given_is_taken_back(list in "[a-z]{1,12}", place: [i64; 2]) {
+            let place = place.map(|n| n.max(0));
+            let cursor = write(&list, &place);
+            prop_assert!(cursor.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+            prop_assert_eq!(read::<2>(&list, &cursor), Some(place));
+            prop_assert_eq!(read::<1>(&list, &cursor), None);
+            prop_assert_eq!(read::<3>(&list, &cursor), None);
+            prop_assert_eq!(read::<2>("another", &cursor), None);
+        }
+
+        #[test]
+        fn nothing_else_is_taken(cursor in corpus::mutated_text("cursors", "cursor", &["A", "=", "-", "dGhyZWFkczo0Mg", "Og"])) {
+            for list in LISTS {
+                if let Some(place) = read::<1>(list, &cursor) {
+                    prop_assert_eq!(write(list, &place), cursor.as_str());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What comes from outside, through HTTP and WebSocket: the files of tests/corpus and what is made of them.
+
+mod cursors;
+
+use tokio::runtime::Runtime;
+
+/// A runtime of its own for a test that asks proptest for its cases.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Any bytes as a value of a query.
+fn in_query(bytes: &[u8]) -> String {
+    let escaped = bytes
+        .iter()
+        .flat_map(|byte| ["%".to_owned(), hex::encode_upper([*byte])]);
+    escaped.collect()
+}
