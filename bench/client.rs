@@ -57,12 +57,15 @@ impl Http {
     pub(crate) async fn connect(host: &str, cookie: &str) -> anyhow::Result<Self> {
         let tcp = TcpStream::connect(host).await?;
         tcp.set_nodelay(true)?;
-        Ok(Self {
+        let mut http = Self {
             tcp,
             host: host.to_owned(),
             cookie: cookie.to_owned(),
             received: Vec::with_capacity(4096),
-        })
+        };
+        // The server soon ends a connection over which nothing was asked; one that was used may wait.
+        http.send("GET", "/healthz", "").await?;
+        Ok(http)
     }
 
     pub(crate) async fn send(

@@ -2,7 +2,7 @@
 //!
 //! The control connection's first line is the workspace, a tab, and the frame; each further line is how often to publish it.
 
-use std::{sync::mpsc, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use openvibe::{
@@ -14,6 +14,7 @@ use openvibe::{
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     net::TcpListener,
+    sync::mpsc,
     task::JoinSet,
 };
 
@@ -29,10 +30,15 @@ pub(crate) fn main() -> anyhow::Result<()> {
             let control = TcpListener::bind("127.0.0.1:0").await?;
             crate::report::say(&format!("control {}", control.local_addr()?));
             crate::report::say(&format!("listening on http://{}", app.address()));
-            // As in the program, frames come from a thread of their own.
-            let (send, receive) = mpsc::channel::<Envelope>();
-            std::thread::spawn(move || receive.iter().for_each(|event| hub.publish(&event)));
+            // As in the program, frames come from a task of their own.
+            let (send, mut receive) = mpsc::channel::<Envelope>(64);
             let mut tasks = JoinSet::new();
+            tasks.spawn(async move {
+                while let Some(event) = receive.recv().await {
+                    hub.publish(&event);
+                }
+                Ok(())
+            });
             tasks.spawn(async move {
                 let (tcp, _) = control.accept().await?;
                 let mut lines = BufReader::new(tcp).lines();
@@ -52,7 +58,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                 while let Some(line) = lines.next_line().await? {
                     for _ in 0..line.parse::<u32>()? {
                         event.seq += 1;
-                        send.send(event.clone())?;
+                        send.send(event.clone()).await?;
                     }
                 }
                 std::future::pending::<anyhow::Result<()>>().await

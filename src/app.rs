@@ -12,7 +12,13 @@ use std::{
 
 use anyhow::Context;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{
+        Semaphore,
+        mpsc::{self, error::TrySendError},
+    },
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
@@ -24,12 +30,16 @@ use crate::{
     db::{Conn, Db, DbError, Notice, Place, Trouble, Unannounced, now},
     files::{self, Blobs, Tidying},
     forks::{edit, resolver::Resolver},
-    http::{State, router, state::Inner},
+    http::{
+        State, router,
+        serve::{Bounds, serve},
+        state::Inner,
+    },
     ids::WorkspaceId,
     lock::{self, Guard},
     model,
     personal::{self, Eraser},
-    realtime::{Close, Envelope, Hub, log},
+    realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     responses::{self, Desk},
     tasks::{
         Queue,
@@ -90,32 +100,40 @@ fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
         .map_err(anyhow::Error::msg)
 }
 
-/// Hands what was committed to hub and queue, in commit order, from a thread of its own: writers do not wait for sockets.
+/// Hands what was committed to hub and queue, in commit order, from a task of its own: writers do not wait for sockets. It is a task
+/// of the runtime because waking a socket's task from there costs less than from a thread outside (docs/performance.md).
 fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
-    let (send, receive) = std::sync::mpsc::sync_channel::<Vec<Notice>>(NOTICES_MAX);
-    let started = std::thread::Builder::new()
-        .name("dispatch".to_owned())
-        .spawn(move || {
-            for notices in receive {
-                for notice in notices {
-                    if let Some(event) = notice.downcast_ref::<Envelope>() {
-                        hub.publish(event);
-                    } else if notice.is::<Wake>() {
-                        queue.wake.notify_one();
-                    } else if let Some(Unannounced(workspace)) = notice.downcast_ref() {
-                        hub.make_resume(WorkspaceId(*workspace));
-                    } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
-                        queue.stop(stopped.task);
-                        hub.drop_stream(stopped.workspace, stopped.task);
-                    }
+    let (send, mut receive) = mpsc::channel::<Vec<Notice>>(NOTICES_MAX);
+    let deliver = async move {
+        while let Some(notices) = receive.recv().await {
+            for notice in notices {
+                if let Some(event) = notice.downcast_ref::<Envelope>() {
+                    hub.publish(event);
+                } else if notice.is::<Wake>() {
+                    queue.wake.notify_one();
+                } else if let Some(Unannounced(workspace)) = notice.downcast_ref() {
+                    hub.make_resume(WorkspaceId(*workspace));
+                } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
+                    queue.stop(stopped.task);
+                    hub.drop_stream(stopped.workspace, stopped.task);
                 }
             }
-        });
-    if let Err(e) = started {
-        tracing::error!(error = %e, "the dispatch thread could not start");
-    }
+        }
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ends with the database, which outlives what the tracker waits for"
+    )]
+    tokio::spawn(deliver);
     Arc::new(move |notices| {
-        if send.send(notices).is_err() {
+        // A writer has a thread of its own, so that it may wait when there is no room.
+        let sent = match send.try_send(notices) {
+            Err(TrySendError::Full(notices)) => {
+                futures::executor::block_on(send.send(notices)).is_ok()
+            }
+            sent => sent.is_ok(),
+        };
+        if !sent {
             tracing::error!(
                 "committed events could not be delivered; clients will read them from the log"
             );
@@ -291,6 +309,7 @@ impl App {
         tracker.spawn(tidy_forever(state.clone()));
         tracker.spawn(tidy_files_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
+        tracker.spawn(tell_presence_forever(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
             let (db, shutdown) = (state.db.clone(), shutdown.clone());
@@ -303,39 +322,27 @@ impl App {
             });
         }
         tracker.spawn(personal::finish_begun(Eraser::from(&state)));
-        let router =
-            router::build(state.clone()).into_make_service_with_connect_info::<SocketAddr>();
-        let stopping = shutdown.clone();
-        let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
-            // Frames are small and wait for nobody.
-            if let Err(e) = tcp.set_nodelay(true) {
-                tracing::debug!(error = %e, "TCP_NODELAY could not be set");
-            }
-        });
-        let serve = axum::serve(listener, router).with_graceful_shutdown(async move {
-            stop.await;
-            tracing::info!("stopping");
-            stopping.cancel();
-        });
-        // Not on the tracker, which it waits for.
-        let mut serving = std::pin::pin!(serve.into_future());
-        let ended = tokio::select! {
-            served = &mut serving => Some(served),
-            () = shutdown.cancelled() => None,
-        };
+        let bounds = Bounds::new(state.config.connections_max);
+        let serving = serve(
+            listener,
+            router::build(state.clone()),
+            bounds,
+            shutdown.clone(),
+        );
+        // Not on the tracker: the end of a request may start work there.
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            () = &mut serving => {}
+            () = shutdown.cancelled() => {}
+            () = stop => tracing::info!("stopping"),
+        }
         shutdown.cancel();
         state.hub.close_where(Close::GoingAway, |_| true);
         tracker.close();
         let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
-            tracker.wait().await;
-            match ended {
-                Some(served) => served,
-                None => serving.await,
-            }
+            tokio::join!(serving, tracker.wait());
         });
-        if let Ok(served) = drained.await {
-            served?;
-        } else {
+        if drained.await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
         if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
@@ -394,6 +401,18 @@ fn default_url(address: SocketAddr) -> String {
         format!("http://localhost:{}", address.port())
     } else {
         format!("http://{address}")
+    }
+}
+
+async fn tell_presence_forever(state: State) {
+    let mut ticks = tokio::time::interval(PRESENCE_EVERY);
+    while state
+        .shutdown
+        .run_until_cancelled(ticks.tick())
+        .await
+        .is_some()
+    {
+        state.hub.tell_presence();
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Config {
     pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
+    /// Connections that carry requests, open in this process at once.
+    pub connections_max: usize,
     /// Open in this process at once.
     pub sockets_max: usize,
     pub sockets_per_user: usize,
@@ -105,6 +107,7 @@ const NAMES: &[&str] = &[
     "UPLOAD_ORPHAN_AFTER",
     "SIGNUP",
     "RATE_LIMITS",
+    "CONNECTIONS_MAX",
     "SOCKETS_MAX",
     "SOCKETS_PER_USER",
     "TASKS_QUEUED_MAX",
@@ -351,6 +354,7 @@ impl Config {
             rate_limits: s.parsed("RATE_LIMITS", true, |t| {
                 one_of(t, &[("on", true), ("off", false)])
             })?,
+            connections_max: s.parsed("CONNECTIONS_MAX", 10_000, |t| number_to(t, 1_000_000))?,
             sockets_max: s.parsed("SOCKETS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
             sockets_per_user: s.parsed("SOCKETS_PER_USER", 200, |t| number_to(t, 1_000_000))?,
             tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
@@ -404,6 +408,7 @@ mod tests {
             ("SIGNUP", "everyone"),
             ("WORKERS", "0"),
             ("TASK_TIMEOUT", "soon"),
+            ("CONNECTIONS_MAX", "0"),
             ("SOCKETS_MAX", "0"),
             ("WORKSPACES_PER_USER", "many"),
             ("PUBLIC_URL", "chat.example"),

@@ -160,7 +160,21 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Each connection is an open file, and shells and services begin with a low limit that a process may raise itself.
+fn allow_open_files(config: &Config) {
+    let wanted = config.sockets_max + config.connections_max;
+    match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(allowed) if allowed < wanted as u64 => tracing::info!(
+            "the system allows {allowed} open files: fewer than {wanted}, for which OPENVIBE_SOCKETS_MAX and \
+             OPENVIBE_CONNECTIONS_MAX stand"
+        ),
+        Ok(_) => {}
+        Err(e) => tracing::warn!(error = %e, "the limit of open files could not be raised"),
+    }
+}
+
 async fn serve(config: Config) -> anyhow::Result<()> {
+    allow_open_files(&config);
     let app = App::build(config).await?;
     // Before anyone can know that the server runs, and end it.
     let stop = stop_signal()?;

@@ -8,6 +8,7 @@ pub mod openapi;
 pub mod origin;
 pub mod page;
 pub mod router;
+pub mod serve;
 pub mod state;
 
 pub use error::ApiError;

@@ -21,7 +21,7 @@ use axum::{
 };
 use bytes::BytesMut;
 use futures::{Stream, StreamExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::util::option_layer;
 use tower_http::{
     catch_panic::CatchPanicLayer,
@@ -43,6 +43,8 @@ use crate::{
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How much of a body that is too large is read and thrown away.
 const BODY_DRAINED_MAX: usize = 32 * 1024 * 1024;
+/// Of all bodies that are held at once, in KiB: 256 MiB.
+const BODIES_KIB_MAX: usize = 256 * 1024;
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// Requests that are worked on at once, and how long a further one waits for its turn.
@@ -115,7 +117,10 @@ pub fn build(state: State) -> Router {
             Arc::new(Semaphore::new(HANDLED_MAX)),
             take_turns,
         ))
-        .layer(middleware::from_fn(read_body))
+        .layer(middleware::from_fn_with_state(
+            Arc::new(Semaphore::new(BODIES_KIB_MAX)),
+            read_body,
+        ))
         .layer(middleware::from_fn_with_state(state.clone(), count_address))
         .layer(CatchPanicLayer::custom(
             |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
@@ -192,13 +197,17 @@ async fn take_turns(
 }
 
 /// Reads the body before anyone looks at the request. A refusal that left it unread would cost the client its connection.
-async fn read_body(request: Request, next: Next) -> Response {
+async fn read_body(
+    axum::extract::State(room): axum::extract::State<Arc<Semaphore>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if is_upload(&request) {
         return pass_body(request, next).await;
     }
     let (parts, body) = request.into_parts();
-    match tokio::time::timeout(BODY_WITHIN, collect(body)).await {
-        Ok(Ok(bytes)) => {
+    match tokio::time::timeout(BODY_WITHIN, collect(body, &room)).await {
+        Ok(Ok((bytes, _room))) => {
             next.run(Request::from_parts(parts, Body::from(bytes)))
                 .await
         }
@@ -258,10 +267,14 @@ async fn pass_body(request: Request, next: Next) -> Response {
 }
 
 /// A body as far as it is allowed to go. What is too large is read to its end all the same, up to a point, so that the
-/// client gets to see the answer.
-async fn collect(body: Body) -> Result<Bytes, ApiError> {
+/// client gets to see the answer. What it takes of the room for all bodies is given back with the permit.
+async fn collect(
+    body: Body,
+    room: &Semaphore,
+) -> Result<(Bytes, Option<SemaphorePermit<'_>>), ApiError> {
     let mut stream = body.into_data_stream();
     let (mut bytes, mut read) = (BytesMut::new(), 0);
+    let mut taken: Option<SemaphorePermit<'_>> = None;
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(|_| {
             ApiError::invalid(
@@ -272,6 +285,16 @@ async fn collect(body: Body) -> Result<Bytes, ApiError> {
         })?;
         read += piece.len();
         if read <= BODY_BYTES_MAX {
+            let wanted =
+                read.div_ceil(1024) - taken.as_ref().map_or(0, SemaphorePermit::num_permits);
+            let more = u32::try_from(wanted)
+                .ok()
+                .and_then(|wanted| room.try_acquire_many(wanted).ok())
+                .ok_or_else(ApiError::overloaded)?;
+            match &mut taken {
+                Some(taken) => taken.merge(more),
+                None => taken = Some(more),
+            }
             bytes.extend_from_slice(&piece);
         } else if read > BODY_DRAINED_MAX {
             break;
@@ -280,7 +303,7 @@ async fn collect(body: Body) -> Result<Bytes, ApiError> {
     if read > BODY_BYTES_MAX {
         Err(ApiError::body_too_large())
     } else {
-        Ok(bytes.freeze())
+        Ok((bytes.freeze(), taken))
     }
 }
 
@@ -300,6 +323,27 @@ async fn refuse_nul(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn bodies_share_the_room_there_is_and_give_it_back() {
+        let room = Semaphore::new(4);
+        let body = |kib: usize| Body::from(vec![b'x'; kib * 1024]);
+        let (bytes, held) = collect(body(3), &room).await.unwrap();
+        assert_eq!((bytes.len(), room.available_permits()), (3 * 1024, 1));
+        let refused = collect(body(2), &room).await.unwrap_err().into_response();
+        assert_eq!(
+            refused.status(),
+            axum::http::StatusCode::SERVICE_UNAVAILABLE
+        );
+        assert_eq!(room.available_permits(), 1);
+        drop(held);
+        let (_, held) = collect(body(4), &room).await.unwrap();
+        assert_eq!(room.available_permits(), 0);
+        drop(held);
+        let (bytes, held) = collect(Body::empty(), &room).await.unwrap();
+        assert!(bytes.is_empty() && held.is_none());
+        assert_eq!(room.available_permits(), 4);
+    }
 
     #[test]
     fn every_address_that_needs_no_session_is_counted_for_strangers() {

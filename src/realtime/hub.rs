@@ -5,12 +5,13 @@
 //! waits: a socket whose queue is full is closed and catches up from the log.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::extract::ws::Utf8Bytes;
@@ -32,6 +33,11 @@ const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Droppable frames are dropped once fewer places than this are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
+/// How often presence that was held back is told.
+pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
+/// Frames of presence that one workspace's sockets get in that time. When everybody comes at once, as after a restart, telling
+/// everyone of everyone is a square: 25 million frames for 5,000 people, at one or two µs of CPU each.
+const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
 
 /// Why a socket is closed (`PROTOCOL.md` §4, point 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +201,11 @@ struct Room {
     streams: HashMap<TaskId, Stream>,
     /// The newest event given to sockets.
     last_seq: i64,
+    /// People whose presence changed and was not told yet, who changed first in front.
+    untold: VecDeque<UserId>,
+    is_untold: HashSet<UserId>,
+    /// Frames of presence handed to sockets since the last tick.
+    presence_frames: usize,
 }
 
 impl Room {
@@ -288,6 +299,33 @@ impl Room {
         }
     }
 
+    fn presence_changed(&mut self, user: UserId) {
+        if self.is_untold.insert(user) {
+            self.untold.push_back(user);
+        }
+        self.tell_presence();
+    }
+
+    /// Tells everyone as many changes as this tick has frames left for; those who came and went meanwhile cost one.
+    fn tell_presence(&mut self) {
+        while self.presence_frames < PRESENCE_FRAMES_PER_TICK
+            && let Some(user) = self.untold.pop_front()
+        {
+            self.is_untold.remove(&user);
+            let status = if self.people.contains_key(&user) {
+                "online"
+            } else {
+                "offline"
+            };
+            let frame = presence(user, status);
+            for socket in self.sockets.values() {
+                socket.droppable(&frame);
+            }
+            // Without sockets it is a change all the same, so that the loop ends.
+            self.presence_frames += self.sockets.len().max(1);
+        }
+    }
+
     fn to_watchers(&self, place: Uuid, frame: &Utf8Bytes, but: Option<UserId>) {
         for id in self.watchers.get(&place).into_iter().flatten() {
             if let Some(socket) = self.sockets.get(id)
@@ -303,11 +341,13 @@ impl Room {
 pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
     next: AtomicU64,
+    /// Workspaces that told presence in this tick.
+    paced: Mutex<HashSet<WorkspaceId>>,
 }
 
-fn lock(room: &Mutex<Room>) -> MutexGuard<'_, Room> {
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while holding the lock leaves at worst a missed frame; clients notice gaps.
-    room.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Serialize)]
@@ -360,10 +400,8 @@ impl Hub {
         room.sockets.insert(socket.id, Arc::clone(&socket));
         room.joining.insert(socket.id, Vec::new());
         if came {
-            let frame = presence(user, "online");
-            for other in room.sockets.values() {
-                other.droppable(&frame);
-            }
+            room.presence_changed(user);
+            self.pace(workspace);
         }
         metrics::gauge!("openvibe_sockets").increment(1.0);
         (socket, receive)
@@ -410,12 +448,30 @@ impl Hub {
         }
         if left {
             room.people.remove(&socket.user);
-            let frame = presence(socket.user, "offline");
-            for other in room.sockets.values() {
-                other.droppable(&frame);
-            }
+            room.presence_changed(socket.user);
+            self.pace(workspace);
         }
         metrics::gauge!("openvibe_sockets").decrement(1.0);
+    }
+
+    fn pace(&self, workspace: WorkspaceId) {
+        lock(&self.paced).insert(workspace);
+    }
+
+    /// Begins a new tick: what presence was held back is told, as far as this one allows.
+    pub fn tell_presence(&self) {
+        let paced = std::mem::take(&mut *lock(&self.paced));
+        for workspace in paced {
+            let Some(room) = self.rooms.get(&workspace).map(|r| Arc::clone(&r)) else {
+                continue;
+            };
+            let mut room = lock(&room);
+            room.presence_frames = 0;
+            room.tell_presence();
+            if room.presence_frames > 0 {
+                self.pace(workspace);
+            }
+        }
     }
 
     /// Gives a committed event to those who may see it. Called in commit order.
@@ -731,6 +787,42 @@ mod tests {
         assert_eq!(frames[1]["text"], " und");
         assert_eq!(frames[1]["offset"], "Grüße 👋".encode_utf16().count());
     }
+
+    #[test]
+    fn when_everybody_comes_at_once_presence_is_told_at_a_pace_and_to_everyone() {
+        let (hub, ws) = (Hub::default(), WorkspaceId::new());
+        let crowd: Vec<_> = (0..300)
+            .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL))
+            .collect();
+        let (first, mut receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        let at_once = lock(&hub.room(ws)).presence_frames;
+        assert!(at_once >= PRESENCE_FRAMES_PER_TICK, "{at_once}");
+        assert!(at_once < PRESENCE_FRAMES_PER_TICK + 301, "{at_once}");
+        assert_eq!(receive.len(), 0, "its own coming has to wait");
+        // Somebody who is gone before it was told is told of once.
+        let (brief, _) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
+        hub.remove(ws, &brief);
+        hub.tell_presence();
+        hub.tell_presence();
+        let told = texts(&mut receive);
+        let of = |socket: &Socket| {
+            let id = socket.user.to_string();
+            let about: Vec<&String> = told.iter().filter(|t| t.contains(&id)).collect();
+            about
+                .iter()
+                .map(|t| t.contains("online"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&first), [true]);
+        assert_eq!(of(&brief), [false]);
+        assert!(told.len() < crowd.len());
+        assert!(lock(&hub.room(ws)).untold.is_empty());
+        // A tick in which nothing was told ends the pacing.
+        hub.tell_presence();
+        hub.tell_presence();
+        assert!(lock(&hub.paced).is_empty());
+    }
+
     #[test]
     fn a_run_that_was_overtaken_changes_nothing_of_the_stream() {
         let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());

@@ -9,5 +9,5 @@ pub mod hub;
 pub mod log;
 pub mod socket;
 
-pub use hub::{Close, Hub};
+pub use hub::{Close, Hub, PRESENCE_EVERY};
 pub use log::{Access, Audience, Envelope, NewEvent};
