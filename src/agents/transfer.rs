@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::openapi::{
+    RefOr, Schema,
+    schema::{ObjectBuilder, SchemaType, Type},
+};
 
 use super::{
     AgentError, files,
@@ -34,7 +38,7 @@ pub struct Export {
     /// Always 1.
     pub format: u32,
     /// The fields of `POST /v1/agents`, without those that name people, policies or other agents; `base` is the base's name.
-    #[schema(value_type = NewAgent)]
+    #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
     /// By path; SOUL.md and IDENTITY.md are in `agent`.
     pub files: BTreeMap<String, String>,
@@ -50,11 +54,37 @@ pub struct Import {
     #[serde(default)]
     pub format: Option<u32>,
     /// As for `POST /v1/agents`, and `base`: a base's name, `main` for the default agent.
-    #[schema(value_type = NewAgent)]
+    #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
     /// By path; SOUL.md is `agent.instructions` and IDENTITY.md `agent.identity`.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+}
+
+/// The shape of an agent that goes from one workspace to another, for the API document.
+struct PortableAgent;
+
+impl utoipa::PartialSchema for PortableAgent {
+    /// Those of `NewAgent`, and the base. SOUL.md may stand for the instructions.
+    fn schema() -> RefOr<Schema> {
+        let mut schema = NewAgent::schema_with_required(&["name"]);
+        if let RefOr::T(Schema::AllOf(all)) = &mut schema {
+            let base = ObjectBuilder::new()
+                .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+                .description(Some("The name of its base; `main` for the default agent."));
+            all.items
+                .push(ObjectBuilder::new().property("base", base).into());
+            all.description =
+                Some("The fields of `POST /v1/agents`, and its base by name.".to_owned());
+        }
+        schema
+    }
+}
+
+impl utoipa::ToSchema for PortableAgent {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        <NewAgent as utoipa::ToSchema>::schemas(schemas);
+    }
 }
 
 /// # Errors

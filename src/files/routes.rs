@@ -189,8 +189,8 @@ struct ServeQuery {
 ///
 /// Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
 #[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery),
-    responses((status = 200, content_type = "application/octet-stream", description = "The bytes"),
-        (status = 206, content_type = "application/octet-stream", description = "The part that `Range` names"),
+    responses((status = 200, content_type = "*/*", description = "The bytes, as the kind of file that they are"),
+        (status = 206, content_type = "*/*", description = "The part that `Range` names"),
         (status = 304, description = "They are those of the tag in `If-None-Match`")))]
 async fn serve(
     axum::extract::State(state): St,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use uuid::Uuid;
 
 use crate::{
@@ -11,6 +12,13 @@ use crate::{
     model::Usage,
     tasks::TokenUsage,
 };
+
+fn word_or_object() -> Schema {
+    OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::String))
+        .item(ObjectBuilder::new().schema_type(Type::Object))
+        .into()
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -200,7 +208,8 @@ pub struct Response {
     /// Null: the provider's default.
     pub temperature: Option<f64>,
     pub text: TextConfig,
-    #[schema(value_type = Object)]
+    /// As the request had it; `auto` where it said nothing.
+    #[schema(schema_with = word_or_object)]
     pub tool_choice: Value,
     /// Functions that the model was offered, and what else the request named.
     #[schema(value_type = Vec<Object>)]

@@ -192,3 +192,87 @@ async fn a_route_that_is_not_finished_is_absent() {
         }
     }
 }
+
+/// What refuses fields of a schema that it does not know, by its name or place; also within a variant.
+fn closed(schema: &Value, document: &Value) -> bool {
+    if let Some(at) = schema["$ref"].as_str() {
+        return closed(
+            document.pointer(at.trim_start_matches('#')).unwrap(),
+            document,
+        );
+    }
+    schema["additionalProperties"] == false
+        || ["oneOf", "anyOf", "allOf"]
+            .iter()
+            .flat_map(|list| schema[list].as_array().into_iter().flatten())
+            .any(|part| closed(part, document))
+}
+
+/// Calls `look` with every value of the document and its place.
+fn every_value(value: &Value, place: &str, look: &mut impl FnMut(&Value, &str)) {
+    look(value, place);
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(name, field)| every_value(field, &format!("{place}/{name}"), look)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(n, item)| every_value(item, &format!("{place}/{n}"), look)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn no_part_of_a_whole_refuses_the_fields_of_the_others() {
+    let app = TestApp::start().await;
+    let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
+    let mut wrong = Vec::new();
+    every_value(&document, "", &mut |value, place| {
+        let parts = value["allOf"].as_array().into_iter().flatten();
+        if parts.clone().any(|part| closed(part, &document)) {
+            wrong.push(place.to_owned());
+        }
+    });
+    assert!(wrong.is_empty(), "no value satisfies {wrong:?}");
+}
+
+#[tokio::test]
+async fn the_tools_of_agents_are_told_as_they_are_read() {
+    let app = TestApp::start().await;
+    let ada = app.founder("Ada").await;
+    let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
+    let schemas = &document["components"]["schemas"];
+    let variants = schemas["Tool"]["oneOf"].as_array().unwrap();
+    assert_eq!(variants.len(), 6);
+    for (n, variant) in variants.iter().enumerate() {
+        let title = variant["title"].as_str().unwrap();
+        assert!(title.ends_with("Tool"), "{title}");
+        assert_eq!(variant["additionalProperties"], false, "{title}");
+        // What has to be there is enough; what the document does not name is refused.
+        let mut tool = serde_json::Map::new();
+        for name in variant["required"].as_array().unwrap() {
+            let name = name.as_str().unwrap();
+            let said = &variant["properties"][name]["enum"][0];
+            let value = if said.is_null() {
+                "lookup".into()
+            } else {
+                said.clone()
+            };
+            tool.insert(name.to_owned(), value);
+        }
+        let form = |tool: &serde_json::Map<String, Value>| serde_json::json!({"name": format!("tool-{n}"), "instructions": "You help.", "tools": [tool]});
+        let mut unknown = tool.clone();
+        unknown.insert("colour".to_owned(), "red".into());
+        ada.post("/v1/agents", form(&unknown)).await.is(400);
+        let made = ada.post("/v1/agents", form(&tool)).await.is(201);
+        // As it is shown, with `available`, it may be sent back.
+        let shown = made["tools"][0].as_object().unwrap();
+        assert!(shown["available"].is_boolean(), "{title}");
+        let path = format!("/v1/agents/{}", made["id"].as_str().unwrap());
+        ada.put(&path, form(shown)).await.is(200);
+    }
+    for form in ["NewAgent", "AgentPatch"] {
+        assert_eq!(schemas[form]["additionalProperties"], false, "{form}");
+    }
+}

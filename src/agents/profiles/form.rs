@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::openapi::{
+    RefOr, Schema,
+    schema::{AdditionalProperties, ObjectBuilder, SchemaType},
+};
 
 use super::{
     AccessControl, Agency, AgentRole, Avatar, Memory, Profile, Prompting, Row, Sentiment, Tool,
@@ -124,14 +128,30 @@ pub struct NewAgent {
     #[serde(default)]
     pub status: Option<SettableStatus>,
     /// Of an agent that is sent back.
-    #[serde(flatten, skip_serializing)]
-    #[schema(ignore)]
+    #[serde(flatten)]
     pub server: ServerFields,
 }
 
+impl NewAgent {
+    /// The same fields for the API document, where only some have to be there.
+    pub(in crate::agents) fn schema_with_required(required: &[&str]) -> RefOr<Schema> {
+        let mut schema = <Self as utoipa::PartialSchema>::schema();
+        if let RefOr::T(Schema::AllOf(all)) = &mut schema {
+            for part in &mut all.items {
+                if let RefOr::T(Schema::Object(object)) = part {
+                    object
+                        .required
+                        .retain(|name| required.contains(&name.as_str()));
+                }
+            }
+        }
+        schema
+    }
+}
+
 /// Takes the fields that only the server sets, and nothing else.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ServerFields;
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct ServerFields {}
 
 impl<'de> Deserialize<'de> for ServerFields {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -143,10 +163,29 @@ impl<'de> Deserialize<'de> for ServerFields {
             Some(key) => Err(serde::de::Error::custom(format!(
                 "unknown field `{key}`: see the fields of an agent in /docs"
             ))),
-            None => Ok(Self),
+            None => Ok(Self {}),
         }
     }
 }
+
+impl utoipa::PartialSchema for ServerFields {
+    fn schema() -> RefOr<Schema> {
+        let ignored = ObjectBuilder::new()
+            .schema_type(SchemaType::AnyValue)
+            .description(Some("Set by the server: ignored when it is sent back."))
+            .build();
+        let fields = SERVER_FIELDS
+            .iter()
+            .fold(ObjectBuilder::new(), |object, name| {
+                object.property(*name, ignored.clone())
+            });
+        fields
+            .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for ServerFields {}
 
 /// What an admin can switch an agent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -174,14 +213,10 @@ impl SettableStatus {
 pub struct AgentPatch(Map<String, Value>);
 
 impl utoipa::PartialSchema for AgentPatch {
-    /// Those of `NewAgent`, none of them required.
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        let mut schema = <NewAgent as utoipa::PartialSchema>::schema();
-        if let utoipa::openapi::RefOr::T(utoipa::openapi::schema::Schema::Object(object)) =
-            &mut schema
-        {
-            object.required.clear();
-            object.description = Some(
+    fn schema() -> RefOr<Schema> {
+        let mut schema = NewAgent::schema_with_required(&[]);
+        if let RefOr::T(Schema::AllOf(all)) = &mut schema {
+            all.description = Some(
                 "What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one."
                     .to_owned(),
             );
@@ -191,12 +226,7 @@ impl utoipa::PartialSchema for AgentPatch {
 }
 
 impl utoipa::ToSchema for AgentPatch {
-    fn schemas(
-        schemas: &mut Vec<(
-            String,
-            utoipa::openapi::RefOr<utoipa::openapi::schema::Schema>,
-        )>,
-    ) {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         <NewAgent as utoipa::ToSchema>::schemas(schemas);
     }
 }

@@ -5,9 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// `available` of a tool that a client sends back; the server decides it.
-type Ignored = Option<serde::de::IgnoredAny>;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
 macro_rules! tools {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })+) => {$(
@@ -19,20 +17,29 @@ macro_rules! tools {
             /// A tool of the workspace that stands for this one.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub registry_id: Option<String>,
-            #[serde(default, skip_serializing)]
-            #[schema(ignore)]
+            /// Decided by the server: ignored when a tool is sent back.
+            #[serde(default, skip_serializing_if = "Unread::always")]
+            #[schema(value_type = Value)]
             available: Unread,
         }
     )+};
 }
 
 /// Takes any value and keeps nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Unread;
+
+impl Unread {
+    /// There is never anything to send.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn always(_: &Self) -> bool {
+        true
+    }
+}
 
 impl<'de> Deserialize<'de> for Unread {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        Ignored::deserialize(d).map(|_| Self)
+        serde::de::IgnoredAny::deserialize(d).map(|_| Self)
     }
 }
 
@@ -51,6 +58,15 @@ pub struct RankingOptions {
     /// 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_threshold: Option<f64>,
+}
+
+fn id_or_object() -> Schema {
+    OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::String))
+        .item(ObjectBuilder::new().schema_type(Type::Object))
+        .item(ObjectBuilder::new().schema_type(Type::Null))
+        .description(Some("An id, or an object such as `{\"type\":\"auto\"}`."))
+        .into()
 }
 
 tools! {
@@ -94,7 +110,7 @@ tools! {
     CodeInterpreterTool {
         /// An id, or an object such as `{"type":"auto"}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<Object>)]
+        #[schema(schema_with = id_or_object)]
         container: Option<Value>,
         /// Instead of the agent's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,9 +43,7 @@ pub struct AgentVersion {
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct FieldChange {
     pub field: String,
-    #[schema(value_type = Object)]
     pub before: Value,
-    #[schema(value_type = Object)]
     pub after: Value,
 }
 

@@ -164,7 +164,8 @@ struct LoginForm {
 
 /// Log in
 #[utoipa::path(post, path = "/v1/auth/login", tag = "accounts", security(()), request_body = LoginForm,
-    responses((status = 200, body = Account, description = "Signed in: the session is in the cookie")))]
+    responses((status = 200, body = Account, description = "Signed in: the session is in the cookie"),
+        (status = 401, body = crate::http::error::ErrorBody, description = "The address or the password is wrong")))]
 async fn login(
     axum::extract::State(state): St,
     headers: HeaderMap,

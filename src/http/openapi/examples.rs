@@ -16,6 +16,20 @@ pub(super) fn request(operation: &str) -> Option<Value> {
     ALL.get(operation).cloned()
 }
 
+/// What a parameter may be, where its schema does not show it.
+pub(super) fn parameter(name: &str) -> Option<Value> {
+    Some(match name {
+        "limit" => json!(20),
+        "q" => json!("launch"),
+        "If-Match" => json!("\"3\""),
+        "path" => json!("SOUL.md"),
+        "emoji" => json!("👍"),
+        "method" => json!("agents.get"),
+        "version" => json!(1),
+        _ => return None,
+    })
+}
+
 /// Values for fields by their names, where the schema allows any text or number.
 fn by_name(name: &str) -> Option<Value> {
     Some(match name {

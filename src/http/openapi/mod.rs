@@ -1,15 +1,17 @@
 //! The API as a document, made from the handlers themselves.
 
 mod access;
+mod closed;
 mod examples;
+mod parameters;
 
 use std::collections::BTreeMap;
 
 use utoipa::openapi::{
     Content, ContentBuilder, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
-    Ref, RefOr, Required, Response, ResponseBuilder, Type,
+    Ref, RefOr, Response, ResponseBuilder, Type,
     extensions::Extensions,
-    path::{Operation, Parameter, ParameterBuilder, ParameterIn},
+    path::Operation,
     security::{
         ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
     },
@@ -81,6 +83,7 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
     ] {
         components.schemas.insert(name.to_owned(), schema);
     }
+    closed::flatten(&mut components.schemas);
     api.components = Some(components);
     api.security = Some(vec![
         SecurityRequirement::new::<_, [&str; 0], &str>("session", []),
@@ -111,7 +114,7 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
                 describe(operation);
                 add_errors(path, operation, method != "GET", &mut shared);
                 add_access(method, path, operation);
-                add_parameters(path, operation);
+                parameters::add(path, operation);
                 add_examples(path, operation, &examples);
             }
         }
@@ -214,85 +217,6 @@ fn add_access(method: &str, path: &str, operation: &mut Operation) {
     match &mut operation.extensions {
         Some(present) => present.merge(extensions),
         none => *none = Some(extensions),
-    }
-}
-
-/// What a parameter is, where its handler does not say so.
-fn meaning(path: &str, parameter: &Parameter) -> String {
-    let kind = path.trim_start_matches("/v1/").split('/').next();
-    let text = match (parameter.name.as_str(), kind.unwrap_or_default()) {
-        ("id", "channels") => "The channel.",
-        ("id", "threads") => "The thread.",
-        ("id", "messages") => "The message.",
-        ("id", "forks") => "The deep dive.",
-        ("id", "tasks") => "The task.",
-        ("id", "agents") => "The agent: its id, or `main` for the workspace's default.",
-        ("id", "workspaces") => "The workspace.",
-        ("id", "invites") => "The invite: its id, or where one opens it the token of its link.",
-        ("id", "api-keys") => "The key.",
-        ("id", "action-items") => "The action item.",
-        ("id", "sandbox-policies") => "The sandbox policy.",
-        ("id", "responses") => "The answer: `resp_…`.",
-        ("id", "models") => "A model's name, or `agent:NAME`.",
-        ("id", "auth") => "The session.",
-        ("id", "files") => "The file.",
-        ("user_id", _) => "The person.",
-        ("path", _) => "A relative name such as `SOUL.md` or `memory/2026-11-20.md`.",
-        ("emoji", _) => "One emoji, percent-encoded.",
-        ("method", _) => "One of those above.",
-        ("version", _) => "The number of a version.",
-        ("If-Match", _) => {
-            "The version that one has seen, as its `ETag` said; another one is refused with 409."
-        }
-        ("limit", _) => "1 to 100.",
-        ("after", _) => "Only what comes after the object with this id.",
-        ("before", _) => "Only what comes before the object with this id.",
-        ("cursor", _) => "The `next_cursor` of the page before.",
-        ("thread_id", _) => "Only of this thread.",
-        ("channel_id", _) => "Only of this channel.",
-        ("agent_id", _) => "Only of this agent.",
-        _ => "",
-    };
-    text.to_owned()
-}
-
-/// Whether a route names no object, so that it acts in the workspace of a header or key.
-fn is_collection(path: &str, operation: &Operation) -> bool {
-    let needs_nobody = operation.security.as_ref().is_some_and(|list| {
-        serde_json::to_value(list).is_ok_and(|list| list == serde_json::json!([{}]))
-    });
-    path.starts_with("/v1/")
-        && !needs_nobody
-        && !path.starts_with("/v1/auth")
-        && path != "/v1/workspaces"
-        && path != "/v1/ws"
-        && (!path.contains("{id}") || path == "/v1/models/{id}")
-}
-
-fn add_parameters(path: &str, operation: &mut Operation) {
-    let in_workspace = is_collection(path, operation);
-    let parameters = operation.parameters.get_or_insert_default();
-    for parameter in parameters.iter_mut() {
-        if let RefOr::T(parameter) = parameter
-            && parameter.description.as_ref().is_none_or(String::is_empty)
-        {
-            parameter.description = Some(meaning(path, parameter)).filter(|text| !text.is_empty());
-        }
-    }
-    if in_workspace {
-        let text = "The workspace; needed by a person who is in several.";
-        parameters.push(RefOr::T(
-            ParameterBuilder::new()
-                .name("X-Workspace-Id")
-                .parameter_in(ParameterIn::Header)
-                .required(Required::False)
-                .description(Some(text))
-                .schema(Some(Ref::from_schema_name("WorkspaceId")))
-                .build(),
-        ));
-    }
-    if parameters.is_empty() {
-        operation.parameters = None;
     }
 }
 

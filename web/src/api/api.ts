@@ -307,7 +307,7 @@ export class Api {
   actionItems(
     of: { owner?: string; done?: boolean; channel_id?: string; after?: string; before?: string } = {},
   ): Promise<List<ActionItem>> {
-    const query = { limit: 100, ...of, done: of.done?.toString() };
+    const query = { limit: 100, ...of };
     return this.#take(this.#http.GET('/v1/action-items', { params: { query } }));
   }
   patchActionItem(id: string, body: ActionItemPatch): Promise<ActionItem> {

@@ -2042,6 +2042,28 @@ export interface components {
         AgentId: string;
         /** @description What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one. */
         AgentPatch: {
+            /** @description Set by the server: ignored when it is sent back. */
+            id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            object?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            workspace_id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            version?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_default?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_system?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            updated_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_by?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            resolved_from?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            sandbox?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -2260,14 +2282,6 @@ export interface components {
             name?: string | null;
             topic?: string | null;
         };
-        CodeInterpreterTool: {
-            /** @description An id, or an object such as `{"type":"auto"}`. */
-            container?: Record<string, never> | null;
-            /** @description Instead of the agent's own. */
-            sandbox_policy_id?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
-        };
         /** @enum {string} */
         Compaction: "off" | "standard" | "aggressive";
         /** @description The fields of `POST /v1/agents/{id}/duplicate`. */
@@ -2355,13 +2369,6 @@ export interface components {
         };
         /** @description `YYYY-MM-DD` */
         Day: string;
-        DelegateTool: {
-            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
-            agents?: string[] | null;
-            description?: string | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
-        };
         DeletedResponse: {
             id: components["schemas"]["ResponseId"];
             /** @description Always `response`. */
@@ -2444,7 +2451,7 @@ export interface components {
              */
             format: number;
             /** @description The fields of `POST /v1/agents`, without those that name people, policies or other agents; `base` is the base's name. */
-            agent: components["schemas"]["NewAgent"];
+            agent: components["schemas"]["PortableAgent"];
             /** @description By path; SOUL.md and IDENTITY.md are in `agent`. */
             files: {
                 [key: string]: string;
@@ -2459,8 +2466,8 @@ export interface components {
         /** @description A field that two versions have different values of. */
         FieldChange: {
             field: string;
-            before: Record<string, never>;
-            after: Record<string, never>;
+            before: unknown;
+            after: unknown;
         };
         File: components["schemas"]["FileSummary"] & {
             content: string;
@@ -2471,18 +2478,6 @@ export interface components {
         };
         /** @description `file_` and 26 base-32 characters */
         FileId: string;
-        FileSearchTool: {
-            vector_store_ids?: string[];
-            /**
-             * Format: int32
-             * @description 1 to 50.
-             */
-            max_num_results?: number | null;
-            ranking_options?: components["schemas"]["RankingOptions"] | null;
-            filters?: Record<string, never> | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
-        };
         /** @description A file in a list. */
         FileSummary: {
             /** @description Always `agent_file`. */
@@ -2565,17 +2560,6 @@ export interface components {
         };
         /** @description `fork_` and 26 base-32 characters */
         ForkId: string;
-        /** @description A function that the client of `/v1/responses` runs. */
-        FunctionTool: {
-            /** @description 1 to 64 of letters, digits, `_` and `-`. */
-            name: string;
-            description?: string | null;
-            /** @description A JSON schema of the arguments. */
-            parameters?: Record<string, never> | null;
-            strict?: boolean | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
-        };
         Health: {
             /** @description `ok` */
             status: string;
@@ -2589,7 +2573,7 @@ export interface components {
              */
             format?: number | null;
             /** @description As for `POST /v1/agents`, and `base`: a base's name, `main` for the default agent. */
-            agent: components["schemas"]["NewAgent"];
+            agent: components["schemas"]["PortableAgent"];
             /** @description By path; SOUL.md is `agent.instructions` and IDENTITY.md `agent.identity`. */
             files?: {
                 [key: string]: string;
@@ -3158,10 +3142,81 @@ export interface components {
         List_Template: {
             /** @description Always `list`. */
             object: string;
-            data: (components["schemas"]["NewAgent"] & {
+            data: {
+                /** @description Set by the server: ignored when it is sent back. */
+                id?: unknown;
                 /** @description Always `agent_template`. */
                 object: string;
-            })[];
+                /** @description Set by the server: ignored when it is sent back. */
+                workspace_id?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                version?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                is_default?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                is_system?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                created_at?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                updated_at?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                created_by?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                resolved_from?: unknown;
+                /** @description Set by the server: ignored when it is sent back. */
+                sandbox?: unknown;
+                /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
+                name: string;
+                display_name?: string | null;
+                description?: string | null;
+                avatar?: components["schemas"]["Avatar"] | null;
+                /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+                instructions: string;
+                /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+                identity?: string | null;
+                /** @description Null: the base's, else the server's default. */
+                model?: string | null;
+                /**
+                 * Format: int32
+                 * @description 1 to 1000000; 4096 by default.
+                 */
+                max_output_tokens?: number | null;
+                /**
+                 * Format: double
+                 * @description 0 to 2; null is the provider's default.
+                 */
+                temperature?: number | null;
+                /**
+                 * Format: double
+                 * @description 0 to 1; null is the provider's default.
+                 */
+                top_p?: number | null;
+                /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+                capabilities?: string[] | null;
+                role?: components["schemas"]["AgentRole"] | null;
+                agency?: components["schemas"]["Agency"] | null;
+                /** @description At most 64. */
+                tools?: components["schemas"]["Tool"][] | null;
+                sandbox_policy_id?: string | null;
+                memory?: components["schemas"]["Memory"] | null;
+                prompting?: components["schemas"]["Prompting"] | null;
+                sentiment?: components["schemas"]["Sentiment"] | null;
+                trust?: components["schemas"]["Trust"] | null;
+                persona_id?: string | null;
+                base_profile_id?: components["schemas"]["AgentId"] | null;
+                access_control?: components["schemas"]["AccessControl"] | null;
+                /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+                store?: boolean | null;
+                /** @description Forbids requests to opt out of `store`. */
+                store_required?: boolean | null;
+                /** @description True by default; false for one that only serves as a base. */
+                mentionable?: boolean | null;
+                /** @description At most 16 pairs; keys and values of at most 512 characters. */
+                metadata?: {
+                    [key: string]: string;
+                } | null;
+                status?: components["schemas"]["SettableStatus"] | null;
+            }[];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3194,16 +3249,6 @@ export interface components {
         LoginForm: {
             email: string;
             password: string;
-        };
-        /** @description A server of the Model Context Protocol. */
-        McpTool: {
-            server_label: string;
-            server_url?: string | null;
-            server_description?: string | null;
-            allowed_tools?: string[] | null;
-            require_approval?: components["schemas"]["RequireApproval"] | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
         };
         Me: {
             id: components["schemas"]["UserId"];
@@ -3438,6 +3483,28 @@ export interface components {
         Network: "none" | "allowlist" | "full";
         /** @description The fields of `POST` and `PUT`; what is left out has its default. */
         NewAgent: {
+            /** @description Set by the server: ignored when it is sent back. */
+            id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            object?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            workspace_id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            version?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_default?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_system?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            updated_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_by?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            resolved_from?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            sandbox?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -3591,6 +3658,84 @@ export interface components {
             allowed_tools?: components["schemas"]["ToolKind"][] | null;
             sandbox_policy_id?: components["schemas"]["SandboxPolicyId"] | null;
             members_write_agents?: boolean | null;
+        };
+        /** @description The fields of `POST /v1/agents`, and its base by name. */
+        PortableAgent: {
+            /** @description Set by the server: ignored when it is sent back. */
+            id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            object?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            workspace_id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            version?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_default?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_system?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            updated_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_by?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            resolved_from?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            sandbox?: unknown;
+            /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
+            name: string;
+            display_name?: string | null;
+            description?: string | null;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            instructions?: string;
+            /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+            identity?: string | null;
+            /** @description Null: the base's, else the server's default. */
+            model?: string | null;
+            /**
+             * Format: int32
+             * @description 1 to 1000000; 4096 by default.
+             */
+            max_output_tokens?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 2; null is the provider's default.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1; null is the provider's default.
+             */
+            top_p?: number | null;
+            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            capabilities?: string[] | null;
+            role?: components["schemas"]["AgentRole"] | null;
+            agency?: components["schemas"]["Agency"] | null;
+            /** @description At most 64. */
+            tools?: components["schemas"]["Tool"][] | null;
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: string | null;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
+            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            store?: boolean | null;
+            /** @description Forbids requests to opt out of `store`. */
+            store_required?: boolean | null;
+            /** @description True by default; false for one that only serves as a base. */
+            mentionable?: boolean | null;
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            status?: components["schemas"]["SettableStatus"] | null;
+            /** @description The name of its base; `main` for the default agent. */
+            base?: string | null;
         };
         /** @description What `POST …/messages` answers. */
         PostedMessage: {
@@ -3827,7 +3972,7 @@ export interface components {
              */
             temperature?: number | null;
             text: components["schemas"]["TextConfig"];
-            tool_choice: Record<string, never>;
+            tool_choice: string | Record<string, never>;
             /** @description Functions that the model was offered, and what else the request named. */
             tools: Record<string, never>[];
             /**
@@ -4031,9 +4176,78 @@ export interface components {
             setup_token_required: boolean;
         };
         /** @description A tool, and whether a model is ever told of it. */
-        ShownTool: components["schemas"]["Tool"] & {
+        ShownTool: {
+            /** @description 1 to 64 of letters, digits, `_` and `-`. */
+            name: string;
+            description?: string | null;
+            /** @description A JSON schema of the arguments. */
+            parameters?: Record<string, never> | null;
+            strict?: boolean | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
             /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
             available: boolean;
+            /** @enum {string} */
+            type: "function";
+        } | {
+            server_label: string;
+            server_url?: string | null;
+            server_description?: string | null;
+            allowed_tools?: string[] | null;
+            require_approval?: components["schemas"]["RequireApproval"] | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
+            /** @enum {string} */
+            type: "mcp";
+        } | {
+            vector_store_ids?: string[];
+            /**
+             * Format: int32
+             * @description 1 to 50.
+             */
+            max_num_results?: number | null;
+            ranking_options?: components["schemas"]["RankingOptions"] | null;
+            filters?: Record<string, never> | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
+            /** @enum {string} */
+            type: "file_search";
+        } | {
+            /** @description An id, or an object such as `{"type":"auto"}`. */
+            container?: string | Record<string, never> | null;
+            /** @description Instead of the agent's own. */
+            sandbox_policy_id?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
+            /** @enum {string} */
+            type: "code_interpreter";
+        } | {
+            allowed_domains?: string[] | null;
+            blocked_domains?: string[] | null;
+            /** Format: int32 */
+            max_uses?: number | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
+            /** @enum {string} */
+            type: "web_fetch";
+        } | {
+            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
+            agents?: string[] | null;
+            description?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description False for what nothing here runs, and for kinds that the workspace does not allow. */
+            available: boolean;
+            /** @enum {string} */
+            type: "delegate";
         };
         SignupForm: {
             email: string;
@@ -4197,9 +4411,80 @@ export interface components {
             response_length: number;
         };
         /** @description The fields of `POST /v1/agents`, filled in. */
-        Template: components["schemas"]["NewAgent"] & {
+        Template: {
+            /** @description Set by the server: ignored when it is sent back. */
+            id?: unknown;
             /** @description Always `agent_template`. */
             object: string;
+            /** @description Set by the server: ignored when it is sent back. */
+            workspace_id?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            version?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_default?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            is_system?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            updated_at?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            created_by?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            resolved_from?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            sandbox?: unknown;
+            /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
+            name: string;
+            display_name?: string | null;
+            description?: string | null;
+            avatar?: components["schemas"]["Avatar"] | null;
+            /** @description Markdown, at most 256 KiB, also together with those of the bases. */
+            instructions: string;
+            /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
+            identity?: string | null;
+            /** @description Null: the base's, else the server's default. */
+            model?: string | null;
+            /**
+             * Format: int32
+             * @description 1 to 1000000; 4096 by default.
+             */
+            max_output_tokens?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 2; null is the provider's default.
+             */
+            temperature?: number | null;
+            /**
+             * Format: double
+             * @description 0 to 1; null is the provider's default.
+             */
+            top_p?: number | null;
+            /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
+            capabilities?: string[] | null;
+            role?: components["schemas"]["AgentRole"] | null;
+            agency?: components["schemas"]["Agency"] | null;
+            /** @description At most 64. */
+            tools?: components["schemas"]["Tool"][] | null;
+            sandbox_policy_id?: string | null;
+            memory?: components["schemas"]["Memory"] | null;
+            prompting?: components["schemas"]["Prompting"] | null;
+            sentiment?: components["schemas"]["Sentiment"] | null;
+            trust?: components["schemas"]["Trust"] | null;
+            persona_id?: string | null;
+            base_profile_id?: components["schemas"]["AgentId"] | null;
+            access_control?: components["schemas"]["AccessControl"] | null;
+            /** @description Whether `/v1/responses` keeps answers where the request does not say. */
+            store?: boolean | null;
+            /** @description Forbids requests to opt out of `store`. */
+            store_required?: boolean | null;
+            /** @description True by default; false for one that only serves as a base. */
+            mentionable?: boolean | null;
+            /** @description At most 16 pairs; keys and values of at most 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            status?: components["schemas"]["SettableStatus"] | null;
         };
         TextConfig: {
             format: components["schemas"]["TextFormat"];
@@ -4279,25 +4564,79 @@ export interface components {
             estimated: boolean;
         };
         /** @description A tool object, told apart by its `type`. */
-        Tool: (components["schemas"]["FunctionTool"] & {
+        Tool: {
+            /** @description 1 to 64 of letters, digits, `_` and `-`. */
+            name: string;
+            description?: string | null;
+            /** @description A JSON schema of the arguments. */
+            parameters?: Record<string, never> | null;
+            strict?: boolean | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "function";
-        }) | (components["schemas"]["McpTool"] & {
+        } | {
+            server_label: string;
+            server_url?: string | null;
+            server_description?: string | null;
+            allowed_tools?: string[] | null;
+            require_approval?: components["schemas"]["RequireApproval"] | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "mcp";
-        }) | (components["schemas"]["FileSearchTool"] & {
+        } | {
+            vector_store_ids?: string[];
+            /**
+             * Format: int32
+             * @description 1 to 50.
+             */
+            max_num_results?: number | null;
+            ranking_options?: components["schemas"]["RankingOptions"] | null;
+            filters?: Record<string, never> | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "file_search";
-        }) | (components["schemas"]["CodeInterpreterTool"] & {
+        } | {
+            /** @description An id, or an object such as `{"type":"auto"}`. */
+            container?: string | Record<string, never> | null;
+            /** @description Instead of the agent's own. */
+            sandbox_policy_id?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "code_interpreter";
-        }) | (components["schemas"]["WebFetchTool"] & {
+        } | {
+            allowed_domains?: string[] | null;
+            blocked_domains?: string[] | null;
+            /** Format: int32 */
+            max_uses?: number | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "web_fetch";
-        }) | (components["schemas"]["DelegateTool"] & {
+        } | {
+            /** @description Names of agents that may be asked; none: any that the person who asks may use. */
+            agents?: string[] | null;
+            description?: string | null;
+            /** @description A tool of the workspace that stands for this one. */
+            registry_id?: string | null;
+            /** @description Decided by the server: ignored when a tool is sent back. */
+            available?: unknown;
             /** @enum {string} */
             type: "delegate";
-        });
+        };
         /** @enum {string} */
         ToolKind: "function" | "mcp" | "file_search" | "code_interpreter" | "web_fetch" | "delegate";
         /** @description Which actions the agent may take by itself. */
@@ -4390,14 +4729,6 @@ export interface components {
             change_summary?: string | null;
             changed_by?: components["schemas"]["UserId"] | null;
             changed_at: components["schemas"]["Timestamp"];
-        };
-        WebFetchTool: {
-            allowed_domains?: string[] | null;
-            blocked_domains?: string[] | null;
-            /** Format: int32 */
-            max_uses?: number | null;
-            /** @description A tool of the workspace that stands for this one. */
-            registry_id?: string | null;
         };
         Workspace: {
             id: components["schemas"]["WorkspaceId"];
@@ -4923,15 +5254,18 @@ export interface operations {
                 /** @description `me`, `none`, or a member's id; without it everyone's. */
                 owner?: string;
                 /** @description `true` or `false`; without it both. */
-                done?: string;
+                done?: boolean;
                 /** @description Only of this channel. */
-                channel_id?: string;
-                /** @description 1 to 100; 20 by default. */
+                channel_id?: components["schemas"]["ChannelId"];
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only items that were made after this one. */
-                after?: string;
+                after?: components["schemas"]["ActionItemId"];
                 /** @description Only items that were made before this one. */
-                before?: string;
+                before?: components["schemas"]["ActionItemId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -5088,14 +5422,17 @@ export interface operations {
     list_agents: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what comes after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["AgentId"];
                 /** @description Only what comes before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["AgentId"];
                 /** @description `active`, `inactive` or `archived`. */
-                status?: string;
+                status?: "active" | "inactive" | "archived";
                 /** @description The exact name. */
                 name?: string;
             };
@@ -5432,7 +5769,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
@@ -5509,7 +5849,10 @@ export interface operations {
                 permanent?: boolean;
             };
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
@@ -5552,7 +5895,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
@@ -5775,7 +6121,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "agent": {
-                     *         "instructions": "You help the team with its plans.",
                      *         "name": "Ada"
                      *       },
                      *       "files": {},
@@ -5843,14 +6188,20 @@ export interface operations {
     get_file: {
         parameters: {
             query?: {
-                /** @description An earlier version; of SOUL.md and IDENTITY.md one of the agent's. */
+                /**
+                 * @description An earlier version; of SOUL.md and IDENTITY.md one of the agent's.
+                 * @example 1
+                 */
                 version?: number;
             };
             header?: never;
             path: {
                 /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;
@@ -5889,13 +6240,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
                 /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;
@@ -5946,13 +6303,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
                 /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;
@@ -5981,7 +6344,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
@@ -6053,7 +6419,10 @@ export interface operations {
     list_versions: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description `next_cursor` of the page before. */
                 cursor?: string;
@@ -6106,7 +6475,10 @@ export interface operations {
             path: {
                 /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
-                /** @description The number of a version. */
+                /**
+                 * @description The number of a version.
+                 * @example 1
+                 */
                 version: number;
             };
             cookie?: never;
@@ -6164,7 +6536,10 @@ export interface operations {
             path: {
                 /** @description The agent: its id, or `main` for the workspace's default. */
                 id: string;
-                /** @description The number of a version. */
+                /**
+                 * @description The number of a version.
+                 * @example 1
+                 */
                 version: number;
             };
             cookie?: never;
@@ -6207,12 +6582,15 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["ApiKeyId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["ApiKeyId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -6349,17 +6727,20 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only what this person did. */
-                actor_id?: string;
+                actor_id?: components["schemas"]["UserId"];
                 /** @description Only this, such as `member.role_changed`. */
                 action?: string;
                 /** @description `oldest` (the default) or `newest` first. */
-                order?: string;
-                /** @description 1 to 100; 20 by default. */
+                order?: "oldest" | "newest";
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description What comes after the entry with this id in the order asked for. */
-                after?: string;
+                after?: components["schemas"]["AuditEntryId"];
                 /** @description What comes before it. */
-                before?: string;
+                before?: components["schemas"]["AuditEntryId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -6450,6 +6831,24 @@ export interface operations {
                 };
             };
             400: components["responses"]["Error400"];
+            /** @description The address or the password is wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "not_authenticated",
+                     *         "message": "not signed in, or the session or key has ended: log in",
+                     *         "type": "unauthenticated"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
@@ -6630,12 +7029,15 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["SessionId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["SessionId"];
             };
             header?: never;
             path?: never;
@@ -6800,12 +7202,15 @@ export interface operations {
     list_channels: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["ChannelId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["ChannelId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -7139,12 +7544,15 @@ export interface operations {
     list_channel_members: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["UserId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["UserId"];
             };
             header?: never;
             path: {
@@ -7320,7 +7728,10 @@ export interface operations {
     list_threads: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
@@ -7686,11 +8097,17 @@ export interface operations {
     list_decisions: {
         parameters: {
             query?: {
-                /** @description Words that all have to stand in the result. */
+                /**
+                 * @description Words that all have to stand in the result.
+                 * @example launch
+                 */
                 q?: string;
                 /** @description Only of this channel. */
-                channel_id?: string;
-                /** @description 1 to 100; 20 by default. */
+                channel_id?: components["schemas"]["ChannelId"];
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
@@ -7857,7 +8274,10 @@ export interface operations {
             query?: {
                 /** @description The number after which to read. */
                 after?: number;
-                /** @description 1 to 100. */
+                /**
+                 * @description 1 to 100.
+                 * @example 20
+                 */
                 limit?: number;
             };
             header?: {
@@ -7985,13 +8405,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The bytes */
+            /** @description The bytes, as the kind of file that they are */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "*/*": unknown;
                 };
             };
             /** @description The part that `Range` names */
@@ -8000,7 +8420,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "*/*": unknown;
                 };
             };
             /** @description They are those of the tag in `If-None-Match` */
@@ -8252,14 +8672,17 @@ export interface operations {
     list_fork_messages: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 50 by default. */
+                /**
+                 * @description 1 to 100; 50 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Messages after this one. */
-                after?: string;
+                after?: components["schemas"]["MessageId"];
                 /** @description Messages before this one. */
-                before?: string;
+                before?: components["schemas"]["MessageId"];
                 /** @description Messages around this one, itself included. */
-                around?: string;
+                around?: components["schemas"]["MessageId"];
             };
             header?: never;
             path: {
@@ -8557,7 +8980,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The draft's ETag, to publish nothing unseen */
+                /**
+                 * @description The draft's ETag, to publish nothing unseen
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
@@ -8871,7 +9297,10 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The ETag that it was read with */
+                /**
+                 * @description The ETag that it was read with
+                 * @example "3"
+                 */
                 "If-Match": string;
             };
             path: {
@@ -9001,12 +9430,15 @@ export interface operations {
     list_resolutions: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["ResolutionId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["ResolutionId"];
             };
             header?: never;
             path: {
@@ -9164,12 +9596,15 @@ export interface operations {
     list_invites: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["InviteId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["InviteId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -9390,12 +9825,15 @@ export interface operations {
     list_members: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["UserId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["UserId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -9902,7 +10340,10 @@ export interface operations {
             path: {
                 /** @description The message. */
                 id: components["schemas"]["MessageId"];
-                /** @description One emoji, percent-encoded. */
+                /**
+                 * @description One emoji, percent-encoded.
+                 * @example 👍
+                 */
                 emoji: string;
             };
             cookie?: never;
@@ -9995,7 +10436,10 @@ export interface operations {
             path: {
                 /** @description The message. */
                 id: components["schemas"]["MessageId"];
-                /** @description One emoji, percent-encoded. */
+                /**
+                 * @description One emoji, percent-encoded.
+                 * @example 👍
+                 */
                 emoji: string;
             };
             cookie?: never;
@@ -10272,7 +10716,7 @@ export interface operations {
                      *           "type": "text"
                      *         }
                      *       },
-                     *       "tool_choice": {},
+                     *       "tool_choice": "…",
                      *       "tools": [
                      *         {}
                      *       ],
@@ -10348,7 +10792,7 @@ export interface operations {
                      *           "type": "text"
                      *         }
                      *       },
-                     *       "tool_choice": {},
+                     *       "tool_choice": "…",
                      *       "tools": [
                      *         {}
                      *       ],
@@ -10414,7 +10858,10 @@ export interface operations {
                 "X-Workspace-Id"?: components["schemas"]["WorkspaceId"];
             };
             path: {
-                /** @description One of those above. */
+                /**
+                 * @description One of those above.
+                 * @example agents.get
+                 */
                 method: string;
             };
             cookie?: never;
@@ -10713,11 +11160,11 @@ export interface operations {
                  * @description Words that all have to be there (the last one also as the beginning of a longer word), `"phrases"`, `-without`, and
                  *     filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`, `before:YYYY-MM-DD`,
                  *     `after:YYYY-MM-DD`. Case and accents do not matter. At most 500 characters.
-                 * @example release plan from:ada has:link
+                 * @example launch
                  */
                 q?: string;
                 /** @description Only in this channel. */
-                channel_id?: string;
+                channel_id?: components["schemas"]["ChannelId"];
                 /** @description Only of this person or agent: `user_…` or `agent_…`. */
                 author_id?: string;
                 /** @description `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too). */
@@ -10730,7 +11177,10 @@ export interface operations {
                 after?: string;
                 /** @description `newest` first, by default; `relevance`: the best first of the newest 1,000 hits. */
                 order?: "newest" | "relevance";
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string;
@@ -10957,18 +11407,21 @@ export interface operations {
     list_tasks: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what comes after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["TaskId"];
                 /** @description Only what comes before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["TaskId"];
                 /** @description `queued`, `running`, `completed`, `failed` or `cancelled`. */
-                status?: string;
+                status?: "queued" | "running" | "completed" | "failed" | "cancelled";
                 /** @description Only of this thread. */
-                thread_id?: string;
+                thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only of this agent. */
-                agent_id?: string;
+                agent_id?: components["schemas"]["AgentId"];
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -11402,12 +11855,15 @@ export interface operations {
     list_forks: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["ForkId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["ForkId"];
             };
             header?: never;
             path: {
@@ -11554,14 +12010,17 @@ export interface operations {
     list_messages: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 50 by default. */
+                /**
+                 * @description 1 to 100; 50 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Messages after this one. */
-                after?: string;
+                after?: components["schemas"]["MessageId"];
                 /** @description Messages before this one. */
-                before?: string;
+                before?: components["schemas"]["MessageId"];
                 /** @description Messages around this one, itself included. */
-                around?: string;
+                around?: components["schemas"]["MessageId"];
             };
             header?: never;
             path: {
@@ -11913,7 +12372,7 @@ export interface operations {
                 /** @description `YYYY-MM`, this one included; the same as `from` by default, or this month. */
                 to?: string;
                 /** @description `person` (the default), `agent`, `month` or `model`. */
-                group_by?: string;
+                group_by?: "person" | "agent" | "month" | "model";
                 /** @description Only what this person asked for; `me` for one's own, which needs no admin. */
                 user_id?: string;
             };
@@ -11971,12 +12430,15 @@ export interface operations {
     list_workspaces: {
         parameters: {
             query?: {
-                /** @description 1 to 100; 20 by default. */
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
                 limit?: number;
                 /** @description Only what was made after the object with this id. */
-                after?: string;
+                after?: components["schemas"]["WorkspaceId"];
                 /** @description Only what was made before the object with this id. */
-                before?: string;
+                before?: components["schemas"]["WorkspaceId"];
             };
             header?: never;
             path?: never;
@@ -12207,7 +12669,10 @@ export interface operations {
             path: {
                 /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;
@@ -12246,13 +12711,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
                 /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;
@@ -12303,13 +12774,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The version that one has seen, as its `ETag` said; another one is refused with 409. */
+                /**
+                 * @description The version that one has seen, as its `ETag` said; another one is refused with 409.
+                 * @example "3"
+                 */
                 "If-Match"?: string | null;
             };
             path: {
                 /** @description The workspace. */
                 id: components["schemas"]["WorkspaceId"];
-                /** @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`. */
+                /**
+                 * @description A relative name such as `SOUL.md` or `memory/2026-11-20.md`.
+                 * @example SOUL.md
+                 */
                 path: string;
             };
             cookie?: never;

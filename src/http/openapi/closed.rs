@@ -1,0 +1,160 @@
+//! Closed objects inside an `allOf`. serde reads a tagged or flattened type piece by piece, and each piece may refuse what it does
+//! not know; a schema that is closed (`additionalProperties: false`) refuses the fields of its neighbours, so that nothing
+//! satisfies all of them. Here such an `allOf` becomes what the server really takes: one closed object, or one for each variant.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::{
+    RefOr, Schema,
+    schema::{AdditionalProperties, AllOf, Object, OneOfBuilder},
+};
+
+/// `#/components/schemas`
+type Schemas = BTreeMap<String, RefOr<Schema>>;
+
+/// Makes every `allOf` with a closed object in it flat, and drops the schemas that only such an `allOf` named.
+pub(super) fn flatten(schemas: &mut Schemas) {
+    let given = schemas.clone();
+    let mut pieces = Vec::new();
+    for schema in schemas.values_mut() {
+        flatten_one(schema, &given, &mut pieces);
+    }
+    for piece in pieces {
+        let at = format!("\"#/components/schemas/{piece}\"");
+        if !serde_json::to_string(schemas).is_ok_and(|text| text.contains(&at)) {
+            schemas.remove(&piece);
+        }
+    }
+}
+
+fn flatten_one(schema: &mut RefOr<Schema>, given: &Schemas, pieces: &mut Vec<String>) {
+    let RefOr::T(inner) = schema else {
+        return;
+    };
+    if let Schema::AllOf(all) = inner
+        && let Some(mut shapes) = shapes_of_all(all, given)
+        && shapes.iter().any(is_closed)
+    {
+        pieces.extend(all.items.iter().filter_map(name).map(str::to_owned));
+        let description = all.description.take();
+        *inner = if shapes.len() == 1 {
+            let mut shape = shapes.remove(0);
+            shape.description = description.or(shape.description);
+            Schema::Object(shape)
+        } else {
+            let items = shapes.into_iter().map(Schema::Object);
+            let one = items.fold(OneOfBuilder::new(), OneOfBuilder::item);
+            Schema::OneOf(one.description(description).build())
+        };
+    }
+    match inner {
+        Schema::Object(object) => {
+            for property in object.properties.values_mut() {
+                flatten_one(property, given, pieces);
+            }
+            if let Some(AdditionalProperties::RefOr(value)) =
+                object.additional_properties.as_deref_mut()
+            {
+                flatten_one(value, given, pieces);
+            }
+        }
+        Schema::Array(array) => {
+            if let utoipa::openapi::schema::ArrayItems::RefOrSchema(items) = &mut array.items {
+                flatten_one(items, given, pieces);
+            }
+        }
+        Schema::OneOf(one) => {
+            for item in &mut one.items {
+                let title = variant(item);
+                flatten_one(item, given, pieces);
+                if let RefOr::T(Schema::Object(object)) = item {
+                    object.title = object.title.take().or(title);
+                }
+            }
+        }
+        Schema::AllOf(all) => all
+            .items
+            .iter_mut()
+            .for_each(|item| flatten_one(item, given, pieces)),
+        Schema::AnyOf(any) => any
+            .items
+            .iter_mut()
+            .for_each(|item| flatten_one(item, given, pieces)),
+        _ => {}
+    }
+}
+
+fn name(schema: &RefOr<Schema>) -> Option<&str> {
+    match schema {
+        RefOr::Ref(at) => at.ref_location.rsplit('/').next(),
+        RefOr::T(_) => None,
+    }
+}
+
+/// What a variant is called: as the piece that it has beside its tag.
+fn variant(schema: &RefOr<Schema>) -> Option<String> {
+    match schema {
+        RefOr::T(Schema::AllOf(all)) => all.items.iter().find_map(name).map(str::to_owned),
+        _ => None,
+    }
+}
+
+fn is_closed(object: &Object) -> bool {
+    matches!(
+        object.additional_properties.as_deref(),
+        Some(AdditionalProperties::FreeForm(false))
+    )
+}
+
+/// Each object that would do, with all of its fields; `None` where something else than an object would do too.
+fn shapes(schema: &RefOr<Schema>, given: &Schemas) -> Option<Vec<Object>> {
+    let schema = match schema {
+        RefOr::Ref(_) => return shapes(given.get(name(schema)?)?, given),
+        RefOr::T(schema) => schema,
+    };
+    match schema {
+        Schema::Object(object) => Some(vec![object.clone()]),
+        Schema::AllOf(all) => shapes_of_all(all, given),
+        Schema::OneOf(one) => {
+            let mut each = Vec::new();
+            for item in &one.items {
+                for mut shape in shapes(item, given)? {
+                    shape.title = shape.title.or_else(|| variant(item));
+                    each.push(shape);
+                }
+            }
+            Some(each)
+        }
+        _ => None,
+    }
+}
+
+fn shapes_of_all(all: &AllOf, given: &Schemas) -> Option<Vec<Object>> {
+    let mut whole = vec![Object::new()];
+    for item in &all.items {
+        let parts = shapes(item, given)?;
+        let joined = whole
+            .iter()
+            .flat_map(|left| parts.iter().map(move |right| join(left, right)));
+        whole = joined.collect();
+    }
+    Some(whole)
+}
+
+/// The fields of both; where both have one, that of the right.
+fn join(left: &Object, right: &Object) -> Object {
+    let mut both = left.clone();
+    both.properties.extend(right.properties.clone());
+    for name in &right.required {
+        if !both.required.contains(name) {
+            both.required.push(name.clone());
+        }
+    }
+    both.title = both.title.or(right.title.clone());
+    both.description = both.description.or(right.description.clone());
+    if is_closed(right) {
+        both.additional_properties
+            .clone_from(&right.additional_properties);
+    }
+    both
+}
