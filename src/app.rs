@@ -4,14 +4,13 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::{
     net::TcpListener,
     sync::{
@@ -37,15 +36,17 @@ use crate::{
     },
     ids::WorkspaceId,
     lock::{self, Guard},
-    model,
+    model::{self, Provider},
     personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     responses::{self, Desk},
     tasks::{
         Queue,
         queue::{self, Stopped, Wake},
+        usage::Counted,
         worker::{Handler, Worker},
     },
+    telemetry::{self, FANOUT_SECONDS, Measured},
 };
 
 /// Committed notices that wait for the hub; beyond that writers wait.
@@ -86,29 +87,16 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
 }
 
-fn metrics_handle() -> anyhow::Result<PrometheusHandle> {
-    // Several servers of one process share it; who comes first installs it while the others wait.
-    static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
-    let install = || {
-        PrometheusBuilder::new()
-            .install_recorder()
-            .map_err(|e| e.to_string())
-    };
-    HANDLE
-        .get_or_init(install)
-        .clone()
-        .map_err(anyhow::Error::msg)
-}
-
 /// Hands what was committed to hub and queue, in commit order, from a task of its own: writers do not wait for sockets. It is a task
 /// of the runtime because waking a socket's task from there costs less than from a thread outside (docs/performance.md).
 fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
-    let (send, mut receive) = mpsc::channel::<Vec<Notice>>(NOTICES_MAX);
+    let (send, mut receive) = mpsc::channel::<(Instant, Vec<Notice>)>(NOTICES_MAX);
     let deliver = async move {
-        while let Some(notices) = receive.recv().await {
+        while let Some((committed, notices)) = receive.recv().await {
             for notice in notices {
                 if let Some(event) = notice.downcast_ref::<Envelope>() {
                     hub.publish(event);
+                    FANOUT_SECONDS.record(committed.elapsed());
                 } else if notice.is::<Wake>() {
                     queue.wake.notify_one();
                 } else if let Some(Unannounced(workspace)) = notice.downcast_ref() {
@@ -116,6 +104,8 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
                 } else if let Some(stopped) = notice.downcast_ref::<Stopped>() {
                     queue.stop(stopped.task);
                     hub.drop_stream(stopped.workspace, stopped.task);
+                } else if let Some(ended) = notice.downcast_ref::<Counted>() {
+                    ended.measure();
                 }
             }
         }
@@ -127,7 +117,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
     tokio::spawn(deliver);
     Arc::new(move |notices| {
         // A writer has a thread of its own, so that it may wait when there is no room.
-        let sent = match send.try_send(notices) {
+        let sent = match send.try_send((Instant::now(), notices)) {
             Err(TrySendError::Full(notices)) => {
                 futures::executor::block_on(send.send(notices)).is_ok()
             }
@@ -162,7 +152,8 @@ impl App {
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         // Fails only when another part of the process was faster.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let metrics = metrics_handle()?;
+        telemetry::process::note_start();
+        let metrics = telemetry::recorder().map_err(anyhow::Error::msg)?;
         let files = lock_files(&config)?;
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
@@ -175,7 +166,11 @@ impl App {
         let epoch = prepare(&db, &config)
             .await
             .map_err(|e| in_words(&config.database, "cannot be made ready", e))?;
-        let provider = model::from_settings(config.model.clone())?;
+        let provider: Arc<dyn Provider> = Arc::new(Measured::around(
+            model::from_settings(config.model.clone())?,
+            config.task_timeout,
+            config.attempt_max,
+        ));
 
         let listener = TcpListener::bind(&config.listen).await.with_context(|| {
             format!(

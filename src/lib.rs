@@ -5,7 +5,7 @@
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
-//! `model` stands beside and imports nothing of ours. The parts and their reasons: `docs/architecture.md`.
+//! `model` and `telemetry` stand beside; `model` imports nothing of ours. The parts and their reasons: `docs/architecture.md`.
 
 pub mod agents;
 pub mod app;
@@ -29,6 +29,7 @@ pub mod rate;
 pub mod realtime;
 pub mod responses;
 pub mod tasks;
+pub mod telemetry;
 pub mod time;
 
 #[cfg(test)]

@@ -182,6 +182,8 @@ impl Caller {
     /// This person with a role that was read from the membership. What the workspace's policy takes from members is not taken
     /// here: it concerns the routes of agents, which come in by `enter`.
     pub fn acting(&self, workspace: WorkspaceId, role: Role) -> Actor {
+        // For the lines of this request.
+        tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = role.scopes();
         if let Credential::Key {
             scopes: granted, ..

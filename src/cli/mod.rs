@@ -8,7 +8,6 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use self::{
     agents::AgentsCommand,
@@ -20,6 +19,7 @@ use crate::{
     config::{Config, LogFormat},
     db::Db,
     http::openapi,
+    telemetry::logs::{self, Shape},
 };
 
 /// Team chat in which AI agents are teammates.
@@ -103,15 +103,11 @@ fn say_error(line: &str) {
 }
 
 fn start_logging(config: &Config) {
-    let filter = EnvFilter::try_new(&config.log).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    // Fails only when logging was started before.
-    drop(match config.log_format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    });
+    let shape = match config.log_format {
+        LogFormat::Text => Shape::Text,
+        LogFormat::Json => Shape::Json,
+    };
+    logs::start(&config.log, shape);
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {

@@ -252,6 +252,16 @@ impl Db {
         self.writers.write(key, command).await
     }
 
+    /// Write commands that wait.
+    pub fn queued_writes(&self) -> usize {
+        self.writers.queued()
+    }
+
+    /// What the data take on disk, uploads in `SQLite`'s data directory not counted.
+    pub async fn size_bytes(&self) -> Result<u64, DbError> {
+        dialect::size_bytes(&mut self.read().await?).await
+    }
+
     /// Removes what was deleted from the write-ahead log too. On `PostgreSQL` there is nothing to do.
     pub async fn scrub(&self) -> Result<(), DbError> {
         self.writers.checkpoint().await

@@ -11,7 +11,13 @@
 //! `SQLite` has one writer. `PostgreSQL` has several, workspaces spread over them by hash, and a batch holds one
 //! workspace's commands only, so that the locks of two batches never cross.
 
-use std::{any::Any, cell::RefCell, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    cell::RefCell,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{FutureExt, future::LocalBoxFuture};
 use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
@@ -19,10 +25,14 @@ use tokio::sync::{
     mpsc::{self, error::SendTimeoutError},
     oneshot,
 };
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use super::{Conn, DbError, Engine, Listener, conn::Proof};
-use crate::failpoint;
+use crate::{
+    failpoint,
+    telemetry::{self, BATCH_SIZE, COMMIT_SECONDS},
+};
 
 /// Commands in one transaction: more gains nothing and makes the first wait (notes/backend.md §2).
 const BATCH_MAX: usize = 64;
@@ -31,6 +41,8 @@ const QUEUE_MAX: usize = 2048;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 const POSTGRES_WRITERS: usize = 4;
 const TRIES_MAX: u32 = 6;
+/// A command or batch that takes longer is logged.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Something to tell the rest of the process once a transaction is committed.
 pub type Notice = Box<dyn Any + Send>;
@@ -40,6 +52,8 @@ pub struct Unannounced(pub Uuid);
 
 trait Job: Send {
     fn key(&self) -> Uuid;
+    /// Where the command was given: lines about it belong to that request or task.
+    fn span(&self) -> &Span;
     /// Whether the command succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
     /// Replaces the outcome by `error`.
@@ -50,6 +64,7 @@ trait Job: Send {
 struct Command<F, T, E> {
     key: Uuid,
     command: F,
+    span: Span,
     outcome: RefCell<Option<Result<T, E>>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -64,14 +79,19 @@ where
         self.key
     }
 
+    fn span(&self) -> &Span {
+        &self.span
+    }
+
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool> {
-        Box::pin(async move {
+        let run = async move {
             let done = AssertUnwindSafe((self.command)(c)).catch_unwind().await;
             let outcome = done.unwrap_or_else(|_| Err(DbError::Panicked.into()));
             let succeeded = outcome.is_ok();
             *self.outcome.borrow_mut() = Some(outcome);
             succeeded
-        })
+        };
+        Box::pin(run.instrument(self.span.clone()))
     }
 
     fn fail(&self, error: DbError) {
@@ -167,6 +187,15 @@ impl Writers {
         })
     }
 
+    /// Commands that wait for their batch.
+    pub(super) fn queued(&self) -> usize {
+        let waiting = self
+            .queues
+            .iter()
+            .map(|queue| queue.max_capacity() - queue.capacity());
+        waiting.sum()
+    }
+
     fn queue(&self, key: Uuid) -> &mpsc::Sender<Work> {
         // The random half of a v7 id.
         let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
@@ -183,6 +212,7 @@ impl Writers {
         let job = Command {
             key,
             command,
+            span: Span::current(),
             outcome: RefCell::new(None),
             reply,
         };
@@ -280,10 +310,10 @@ impl Writer {
             }
             waiting = rest;
             if !batch.is_empty() {
-                metrics::histogram!("openvibe_db_batch_size").record(f64_from(batch.len()));
-                let started = std::time::Instant::now();
+                BATCH_SIZE.record(f64_from(batch.len()));
+                let started = Instant::now();
                 self.run_batch(batch).await;
-                metrics::histogram!("openvibe_db_commit_seconds").record(started.elapsed());
+                COMMIT_SECONDS.record(started.elapsed());
             }
             if !checkpoints.is_empty() {
                 let error = self.truncate_log().await.err().map(|e| e.to_string());
@@ -361,7 +391,7 @@ impl Writer {
         c.control(begin).await.map_err(Failed::before)?;
         for job in jobs {
             let (writes, notices) = (c.writes, c.notices.len());
-            if job.run(&mut c).await {
+            if run_watched(job.as_ref(), &mut c).await {
                 continue;
             }
             let harmless = c.writes == writes && !c.failed;
@@ -374,8 +404,11 @@ impl Writer {
             }
             c.notices.truncate(notices);
         }
+        let started = Instant::now();
         failpoint!("before_commit");
-        if let Err(e) = c.control("commit").await {
+        let committed = c.control("commit").await;
+        tell_of_slow_commit(jobs, started.elapsed());
+        if let Err(e) = committed {
             let proof = c.proof.take();
             self.roll_back(&mut c).await;
             let unknown = (self.engine == Engine::Postgres).then_some(proof);
@@ -427,14 +460,18 @@ impl Writer {
                     return None;
                 }
                 Err(OneFailed::Retry(error)) if attempt == TRIES_MAX => {
-                    tracing::error!(error = %error, "a write failed {TRIES_MAX} times");
+                    job.span().in_scope(|| {
+                        tracing::error!(error = %error, "a write failed {TRIES_MAX} times");
+                    });
                     let text = error.to_string();
                     job.fail(error);
                     job.answer();
                     return Some(text);
                 }
                 Err(OneFailed::Retry(error)) => {
-                    tracing::warn!(error = %error, attempt, "a write is tried again");
+                    job.span().in_scope(|| {
+                        tracing::warn!(error = %error, attempt, "a write is tried again");
+                    });
                     tokio::time::sleep(delay).await;
                     delay *= 3;
                 }
@@ -451,7 +488,7 @@ impl Writer {
             "begin"
         };
         c.control(begin).await.map_err(OneFailed::Retry)?;
-        if !job.run(&mut c).await {
+        if !run_watched(job, &mut c).await {
             let retryable = c.retryable;
             self.roll_back(&mut c).await;
             return Err(if retryable {
@@ -478,7 +515,10 @@ impl Writer {
     /// The connection broke during the commit. Whether it happened shows in the event log.
     async fn settle(&self, jobs: Vec<Box<dyn Job>>, proof: Option<&Proof>, error: Option<DbError>) {
         let error = error.map_or_else(|| "the connection broke".to_owned(), |e| e.to_string());
-        tracing::warn!(error, "the outcome of a commit is unknown");
+        for job in &jobs {
+            job.span()
+                .in_scope(|| tracing::warn!(error, "the outcome of a commit is unknown"));
+        }
         let committed = match proof {
             Some(proof) => self.is_committed(proof).await,
             None => None,
@@ -523,6 +563,36 @@ impl Writer {
             delay *= 2;
         }
         None
+    }
+}
+
+/// Runs a command; tells of one that holds up its neighbours.
+async fn run_watched(job: &dyn Job, c: &mut Conn) -> bool {
+    let started = Instant::now();
+    let succeeded = job.run(c).await;
+    let took = started.elapsed();
+    if took >= SLOW {
+        job.span().in_scope(|| {
+            tracing::warn!(
+                duration_ms = telemetry::ms(took),
+                "a write command took long"
+            );
+        });
+    }
+    succeeded
+}
+
+fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
+    if took >= SLOW {
+        for job in jobs {
+            job.span().in_scope(|| {
+                tracing::warn!(
+                    duration_ms = telemetry::ms(took),
+                    commands = jobs.len(),
+                    "a commit took long"
+                );
+            });
+        }
     }
 }
 

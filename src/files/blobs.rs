@@ -30,6 +30,7 @@ use crate::{
 /// Of a row with a piece of a blob.
 const CHUNK_BYTES: usize = 1024 * 1024;
 const READ_BYTES: usize = 64 * 1024;
+const STORED_BYTES: &str = "openvibe_upload_stored_bytes";
 
 /// The bytes of a file, as they are read.
 pub type Bytestream = BoxStream<'static, io::Result<Bytes>>;
@@ -46,6 +47,11 @@ pub struct Blobs {
     home: Home,
     publishing: Arc<RwLock<()>>,
     tracker: TaskTracker,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
+fn as_f64(bytes: u64) -> f64 {
+    bytes as f64
 }
 
 fn is_hash(text: &str) -> bool {
@@ -148,6 +154,7 @@ impl Published {
     pub fn keep(mut self, stored_as: Uuid) {
         if stored_as == self.upload {
             self.leftover = Leftover::Nothing;
+            metrics::gauge!(STORED_BYTES).increment(as_f64(self.size_bytes));
         }
     }
 }
@@ -287,14 +294,15 @@ impl Blobs {
     async fn remove(&self, db: &Db, hash: String) -> Result<bool, FileError> {
         let _alone = self.publishing.write().await;
         let named = hash.clone();
-        let gone: Result<Option<(Uuid,)>, DbError> = db
+        let gone: Result<Option<(Uuid, i64)>, DbError> = db
             .write(Uuid::nil(), async move |c: &mut Conn| {
-                let gone: Option<(Uuid,)> = c
-                    .q("delete from blobs where hash = $1 and not exists (select 1 from files f where f.hash = $1) returning upload_id")
+                let gone: Option<(Uuid, i64)> = c
+                    .q("delete from blobs where hash = $1 and not exists (select 1 from files f where f.hash = $1) \
+                        returning upload_id, size_bytes")
                     .bind(named.clone())
                     .opt()
                     .await?;
-                if let Some((upload,)) = gone {
+                if let Some((upload, _)) = gone {
                     c.q("delete from blob_chunks where upload_id = $1")
                         .bind(upload)
                         .run()
@@ -304,15 +312,16 @@ impl Blobs {
             })
             .await;
         let gone = match gone {
-            Ok(gone) => gone.is_some(),
+            Ok(gone) => gone,
             // Another node has just begun to use it; the key that refers to it says so.
-            Err(DbError::Sql(sqlx::Error::Database(e))) if e.is_foreign_key_violation() => false,
+            Err(DbError::Sql(sqlx::Error::Database(e))) if e.is_foreign_key_violation() => None,
             Err(e) => return Err(e.into()),
         };
-        if gone {
+        if let Some((_, size_bytes)) = gone {
+            metrics::gauge!(STORED_BYTES).decrement(as_f64(size_bytes.unsigned_abs()));
             self.unlink(hash).await?;
         }
-        Ok(gone)
+        Ok(gone.is_some())
     }
 
     async fn unlink(&self, hash: String) -> io::Result<()> {
@@ -323,6 +332,23 @@ impl Blobs {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         }
+    }
+
+    /// Adds up what is stored, which goes through every blob's row.
+    ///
+    /// # Errors
+    /// `Db`.
+    pub async fn measure(&self, db: &Db) -> Result<(), FileError> {
+        // Nobody publishes or removes meanwhile.
+        let _alone = self.publishing.write().await;
+        let sum: i64 = db
+            .read()
+            .await?
+            .q("select cast(coalesce(sum(size_bytes), 0) as bigint) from blobs")
+            .value()
+            .await?;
+        metrics::gauge!(STORED_BYTES).set(as_f64(sum.unsigned_abs()));
+        Ok(())
     }
 
     /// Removes what deaths between bytes and row left: files without a row, pieces of uploads that began before `before`.

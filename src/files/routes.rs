@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
+use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{Delivery, File, FileError, Kind, NewFile, Received, Stored};
@@ -68,8 +69,8 @@ async fn upload(
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
     // On its own, so that bytes and row come together also when the client goes away in the middle.
-    let storing =
-        tracker.spawn(async move { store(&state, caller, workspace, received, client_id).await });
+    let storing = async move { store(&state, caller, workspace, received, client_id).await };
+    let storing = tracker.spawn(storing.in_current_span());
     let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
     Ok((status, Json(file)))
 }

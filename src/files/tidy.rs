@@ -52,6 +52,7 @@ pub async fn tidy(
         if swept > 0 {
             tracing::info!(swept, "removed what broken uploads had left");
         }
+        blobs.measure(db).await?;
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl Calls<'_> {
         let read = Arc::clone(&self.read);
         let done = tokio::task::spawn_blocking(move || work(&read)).await;
         done.map_err(|e| {
-            tracing::error!(task.id = %self.lease.task, error = %e, "a model's draft could not be checked");
+            tracing::error!(error = %e, "a model's draft could not be checked");
             Failed::Rubbish(Rubbish::NoObject)
         })
     }
@@ -92,7 +92,6 @@ impl Calls<'_> {
             silence_max: self.resolver.task_timeout,
             time_max: self.resolver.attempt_max,
         };
-        let started = std::time::Instant::now();
         let mut calls: Vec<BoxFuture<'_, Result<Collected, Failure>>> =
             Vec::with_capacity(briefs.len());
         for brief in &briefs {
@@ -121,7 +120,6 @@ impl Calls<'_> {
             .try_collect()
             .await
             .map_err(Failed::Call)?;
-        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
         for (brief, answer) in briefs.iter().zip(&answers) {
             let cost = usage_of(
                 provider.as_ref(),

@@ -79,7 +79,7 @@ impl Resolver {
                 }
                 Err(Failed::Abort(e)) => return Err(e),
                 Err(Failed::Rubbish(e)) => {
-                    tracing::info!(task.id = %task.id, reason = %e, "a model's draft is of no use; the draft is extracted");
+                    tracing::info!(reason = %e, "a model's draft is of no use; the draft is extracted");
                     calls
                         .end_attempt("failed", bad_response(&e.to_string()))
                         .await?;
@@ -94,8 +94,7 @@ impl Resolver {
             };
             let (step, new_counts) = next_step(&failure, counts, &self.policy, attempt);
             counts = new_counts;
-            metrics::counter!("openvibe_model_errors_total").increment(1);
-            tracing::info!(task.id = %task.id, attempt = calls.attempt, failure = ?failure, step = ?step, "a model call for a draft failed");
+            tracing::info!(attempt = calls.attempt, code = failure.code().text(), step = ?step, "a model call for a draft failed");
             let error = AttemptError::from(&failure);
             match step {
                 // People wait for their draft: a long wait is worse than an extracted one.
@@ -222,7 +221,10 @@ impl Calls<'_> {
         let repaired = match self.ask(&[repair]).await {
             Ok(mut answers) => draft::parse(&answers.remove(0).text, &self.ids()),
             Err(Failed::Call(failure)) => {
-                tracing::info!(task.id = %self.lease.task, failure = ?failure, "a draft could not be repaired; what does not hold is dropped");
+                tracing::info!(
+                    code = failure.code().text(),
+                    "a draft could not be repaired; what does not hold is dropped"
+                );
                 return Ok(checked);
             }
             Err(e) => return Err(e),

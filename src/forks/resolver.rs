@@ -72,10 +72,11 @@ pub(super) struct Read {
 impl Handler for Resolver {
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()> {
         async move {
-            let id = lease.task;
             match self.resolve(task, lease, stop).await {
                 Ok(()) | Err(Abort::Stopped) => {}
-                Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a resolve broke off; it will be tried again"),
+                Err(Abort::Db(e)) => {
+                    tracing::error!(error = %e, "a resolve broke off; it will be tried again");
+                }
             }
         }
         .boxed()
@@ -100,7 +101,7 @@ impl Handler for Resolver {
             };
             let ended = match stored {
                 Err(Abort::Db(e)) => {
-                    tracing::error!(task.id = %task.id, error = %e, "a draft could not be stored");
+                    tracing::error!(error = %e, "a draft could not be stored");
                     self.fail(lease).await
                 }
                 other => other,
@@ -174,7 +175,7 @@ impl Resolver {
         match read {
             Ok(read) => Ok(Some(Arc::new(read))),
             Err(e) => {
-                tracing::error!(task.id = %task.id, error = %e, "a deep dive could not be read");
+                tracing::error!(error = %e, "a deep dive could not be read");
                 Ok(None)
             }
         }

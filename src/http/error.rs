@@ -36,6 +36,8 @@ pub struct ApiError {
     retry_after_s: Option<u64>,
     /// Of a stale `If-Match`: the object as it is.
     current: Option<Box<Value>>,
+    /// The cause has its line in the log already, or needs none.
+    is_logged: bool,
 }
 
 /// The shape of every error.
@@ -91,7 +93,22 @@ impl ApiError {
             param: None,
             retry_after_s: None,
             current: None,
+            is_logged: false,
         }
+    }
+
+    fn logged(mut self) -> Self {
+        self.is_logged = true;
+        self
+    }
+
+    /// Whether the log says why, as far as it has to.
+    pub fn is_logged(&self) -> bool {
+        self.is_logged
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.code
     }
 
     #[must_use]
@@ -152,6 +169,8 @@ impl ApiError {
             "the server has more to do than it can: try again in a moment".to_owned(),
         )
         .retry_after(UNAVAILABLE_FOR_S)
+        // A line for each would be more to do.
+        .logged()
     }
 
     fn retry_after(mut self, seconds: u64) -> Self {
@@ -203,6 +222,12 @@ impl ApiError {
             "internal",
             "something went wrong here; it was logged. Try again".to_owned(),
         )
+    }
+
+    /// 500 for a handler that broke off. What it said stands before this line, without the request's id.
+    pub fn panicked() -> Self {
+        tracing::error!("a request's handler panicked");
+        Self::internal().logged()
     }
 
     pub fn is_unauthenticated(&self) -> bool {
@@ -316,13 +341,14 @@ impl From<DbError> for ApiError {
     fn from(e: DbError) -> Self {
         match e {
             DbError::Closed => {
-                Self::unavailable("the server is shutting down: try again in a moment")
+                Self::unavailable("the server is shutting down: try again in a moment").logged()
             }
             DbError::Busy => Self::overloaded(),
             e => {
                 tracing::error!(error = %e, "a request failed");
                 e.trouble()
                     .map_or_else(Self::internal, |trouble| Self::unavailable(advice(trouble)))
+                    .logged()
             }
         }
     }
@@ -374,7 +400,8 @@ impl From<AuthError> for ApiError {
                 make(StatusCode::TOO_MANY_REQUESTS, "too_many_sockets").retry_after(SOCKET_AFTER_S)
             }
             E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
-                .retry_after(SOCKET_AFTER_S),
+                .retry_after(SOCKET_AFTER_S)
+                .logged(),
             E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
             E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
             E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
@@ -406,7 +433,7 @@ impl From<AuthError> for ApiError {
             E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
             E::Hash => {
                 tracing::error!("a password could not be hashed");
-                Self::internal()
+                Self::internal().logged()
             }
             E::Db(e) => e.into(),
         }
@@ -515,9 +542,10 @@ impl From<FileError> for ApiError {
             E::Io(e) => {
                 tracing::error!(error = %e, "a file could not be stored or read");
                 if e.kind() == std::io::ErrorKind::StorageFull {
-                    return Self::unavailable(advice(Trouble::DiskFull));
+                    return Self::unavailable(advice(Trouble::DiskFull)).logged();
                 }
                 Self::unavailable("the file could not be stored or read: try again in a moment")
+                    .logged()
             }
             E::Auth(e) => e.into(),
             E::Db(e) => e.into(),

@@ -9,6 +9,7 @@ use axum::{
 };
 use axum_extra::extract::CookieJar;
 use serde::de::DeserializeOwned;
+use tracing::Instrument;
 
 use super::{ApiError, State};
 use crate::{
@@ -150,7 +151,7 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
     if found.stale {
         let credential = found.caller.credential.clone();
         let db = state.db.clone();
-        state.tracker.spawn(async move {
+        let note = async move {
             let noted = db
                 .write(uuid::Uuid::nil(), async move |c: &mut crate::db::Conn| {
                     auth::touch(c, &credential).await
@@ -159,7 +160,8 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
             if let Err(e) = noted {
                 tracing::warn!(error = %e, "the use of a session could not be noted");
             }
-        });
+        };
+        state.tracker.spawn(note.in_current_span());
     }
     Ok(found.caller)
 }
@@ -183,6 +185,8 @@ impl FromRequestParts<State> for Caller {
             }
             found => found?,
         };
+        // Empty only in the span of a request.
+        tracing::Span::current().record("user.id", tracing::field::display(caller.user));
         state
             .limits
             .act(&caller, doing(&parts.method, parts.uri.path()))?;

@@ -1,6 +1,9 @@
 //! Whether the server lives, is ready, and how it is doing.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use axum::{
     Json,
@@ -12,6 +15,10 @@ use serde::Serialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{ApiError, State};
+use crate::{db::DbError, tasks::queue, telemetry};
+
+/// How long `/metrics` waits for the database.
+const DATABASE_WITHIN: Duration = Duration::from_secs(2);
 
 type St = axum::extract::State<State>;
 
@@ -61,7 +68,7 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
             .value::<String>()
             .await
     };
-    match tokio::time::timeout(std::time::Duration::from_secs(5), read).await {
+    match tokio::time::timeout(Duration::from_secs(5), read).await {
         Ok(Ok(_)) => Ok(Json(Readiness {
             status: "ok",
             database: "ok",
@@ -107,15 +114,56 @@ async fn metrics(
     peer: ConnectInfo<SocketAddr>,
 ) -> Result<Response, ApiError> {
     admit_to_metrics(&state, &headers, peer.0.ip())?;
-    let mut c = state.db.read().await?;
-    let (queued, oldest): (i64, Option<crate::time::Timestamp>) = c
-        .q("select count(*), min(queued_at) from tasks where status = 'queued'")
-        .one()
-        .await?;
-    let age = oldest.map_or(0.0, |at| crate::db::now().since(at).as_secs_f64());
     #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
-    ::metrics::gauge!("openvibe_tasks_queued").set(queued as f64);
-    ::metrics::gauge!("openvibe_tasks_queued_oldest_seconds").set(age);
-    let text = state.metrics.render();
+    ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
+    // Who looks needs the other figures most when the database does not answer.
+    let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
+    let is_up = matches!(looked, Ok(Ok(())));
+    ::metrics::gauge!("openvibe_db_up").set(f64::from(u8::from(is_up)));
+    if !is_up {
+        forget_database();
+    }
+    let text = tokio::task::spawn_blocking(move || {
+        telemetry::process::look();
+        state.metrics.render()
+    });
+    let text = text.await.map_err(|_| ApiError::internal())?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+const TASKS: [&str; 3] = [
+    "openvibe_tasks_queued",
+    "openvibe_tasks_queued_oldest_seconds",
+    "openvibe_tasks_running",
+];
+/// Those that can be in the queue.
+const TASK_KINDS: [&str; 2] = ["reply", "resolve"];
+const SIZE: &str = "openvibe_db_size_bytes";
+
+/// Says that nothing is known, so that nobody takes old figures for new ones.
+fn forget_database() {
+    for name in TASKS {
+        for kind in TASK_KINDS {
+            ::metrics::gauge!(name, "kind" => kind).set(f64::NAN);
+        }
+    }
+    ::metrics::gauge!(SIZE).set(f64::NAN);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "gauges need no more")]
+async fn look_at_database(state: &State) -> Result<(), DbError> {
+    let now = crate::db::now();
+    let waiting = queue::count_active(&mut state.db.read().await?).await?;
+    let size_bytes = state.db.size_bytes().await?;
+    for kind in TASK_KINDS {
+        let found = waiting.iter().find(|active| active.kind == kind);
+        let (queued, running) = found.map_or((0, 0), |active| (active.queued, active.running));
+        let oldest = found.and_then(|active| active.oldest_queued_at);
+        let age = oldest.map_or(0.0, |at| now.since(at).as_secs_f64());
+        for (name, value) in TASKS.into_iter().zip([queued as f64, age, running as f64]) {
+            ::metrics::gauge!(name, "kind" => kind).set(value);
+        }
+    }
+    ::metrics::gauge!(SIZE).set(size_bytes as f64);
+    Ok(())
 }

@@ -7,6 +7,7 @@ pub mod health;
 pub mod openapi;
 pub mod origin;
 pub mod page;
+pub mod requests;
 pub mod router;
 pub mod serve;
 pub mod state;

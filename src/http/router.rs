@@ -23,17 +23,14 @@ use bytes::BytesMut;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::util::option_layer;
-use tower_http::{
-    catch_panic::CatchPanicLayer,
-    set_header::SetResponseHeaderLayer,
-    trace::{DefaultOnFailure, TraceLayer},
-};
+use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     ApiError, State, assets, error,
     extract::{Address, token_of},
     health, openapi, origin,
+    requests::{self, RequestId},
 };
 use crate::{
     agents, auth, auth::Caller, chat, files, forks, personal, realtime::socket, responses,
@@ -70,6 +67,7 @@ pub(super) fn routes() -> OpenApiRouter<State> {
 async fn open_socket(
     axum::extract::State(state): axum::extract::State<State>,
     headers: HeaderMap,
+    axum::Extension(request): axum::Extension<RequestId>,
     caller: Result<Caller, ApiError>,
     ws: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -84,7 +82,7 @@ async fn open_socket(
     match caller {
         Ok(caller) => {
             let place = state.limits.open_socket(Some(caller.user))?;
-            Ok(socket::upgrade(ws, state, headers, caller, place))
+            Ok(socket::upgrade(ws, state, headers, request, caller, place))
         }
         Err(e) if e.is_unauthenticated() => {
             let place = state.limits.open_socket(None)?;
@@ -123,7 +121,7 @@ pub fn build(state: State) -> Router {
         ))
         .layer(middleware::from_fn_with_state(state.clone(), count_address))
         .layer(CatchPanicLayer::custom(
-            |_: Box<dyn std::any::Any + Send>| ApiError::internal().into_response(),
+            |_: Box<dyn std::any::Any + Send>| ApiError::panicked().into_response(),
         ))
         .layer(middleware::from_fn(error::speak_openai))
         .layer(set_header("x-content-type-options", "nosniff"))
@@ -132,21 +130,8 @@ pub fn build(state: State) -> Router {
         .layer(set_header("content-security-policy", API_CSP))
         .layer(option_layer(opener_policy))
         .layer(set_header("cache-control", "no-store"))
-        .layer(
-            TraceLayer::new_for_http()
-                .make_span_with(span)
-                .on_failure(DefaultOnFailure::new().level(tracing::Level::DEBUG)),
-        )
+        .layer(middleware::from_fn(requests::accompany))
         .with_state(state)
-}
-
-/// The path names objects only, never secrets but an invite's token, which is left out with the rest of the address.
-fn span(request: &Request) -> tracing::Span {
-    let route = request
-        .extensions()
-        .get::<axum::extract::MatchedPath>()
-        .map_or("", |path| path.as_str());
-    tracing::debug_span!("request", method = %request.method(), route, id = %uuid::Uuid::now_v7())
 }
 
 /// Addresses that are made for those who are not signed in, whatever a request to them shows.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
@@ -42,7 +43,7 @@ pub fn export(
     subject: Subject,
 ) -> impl Stream<Item = Piece> + Send + use<> {
     let (send, receive) = mpsc::channel(PIECES_MAX);
-    tracker.spawn(async move {
+    let export = async move {
         let mut out = Out { send };
         let written = tokio::select! {
             () = shutdown.cancelled() => Err(Broken::Db(DbError::Closed)),
@@ -56,7 +57,8 @@ pub fn export(
                     .try_send(Err(io::Error::other("the export broke off"))),
             );
         }
-    });
+    };
+    tracker.spawn(export.in_current_span());
     stream::unfold(receive, |mut receive| async move {
         let piece = receive.recv().await?;
         Some((piece, receive))

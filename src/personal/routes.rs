@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
+use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -103,7 +104,7 @@ async fn erase_member(
     actor.require(Scope::WorkspaceAdmin)?;
     let tracker = state.tracker.clone();
     // On its own, so that it goes on when the client goes away in the middle.
-    let erasing = tracker.spawn(async move {
+    let erasing = async move {
         let begun = state
             .db
             .write(actor.workspace.0, async move |c: &mut Conn| {
@@ -111,6 +112,7 @@ async fn erase_member(
             })
             .await?;
         Eraser::from(&state).run(begun).await
-    });
+    };
+    let erasing = tracker.spawn(erasing.in_current_span());
     Ok(Json(erasing.await.map_err(|_| ApiError::internal())??))
 }

@@ -136,7 +136,6 @@ impl Socket {
                 .try_send(Outgoing::Event(seq, frame.clone()))
                 .is_err()
         {
-            metrics::counter!("openvibe_sockets_too_slow_total").increment(1);
             self.close(Close::TooSlow);
         }
     }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use super::{
     Desk, Plan, ResponseError,
@@ -134,10 +135,17 @@ impl Desk {
             started_at: now(),
         };
         let gone = open.clone();
-        self.tracker.spawn(async move {
+        let span = tracing::info_span!(
+            "response",
+            response.id = %job.plan.response.id,
+            workspace.id = %job.plan.workspace,
+            agent.id = job.plan.agent.map(|(agent, _)| tracing::field::display(agent)),
+        );
+        let work = async move {
             job.work(gone).await;
             drop(place);
-        });
+        };
+        self.tracker.spawn(work.instrument(span));
         Ok(Call {
             begun,
             progress: receiver,
@@ -198,8 +206,12 @@ impl Job {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            metrics::counter!("openvibe_model_errors_total").increment(1);
-            tracing::info!(response.id = %self.plan.response.id, attempt = self.attempt, error = ?error, "a model call failed");
+            // Not what the provider says of it, which may repeat what it was sent.
+            tracing::info!(
+                attempt = self.attempt,
+                code = error.task_code(),
+                "a model call failed"
+            );
             let ResponseError::Model(failed) = error else {
                 return Err(error);
             };
@@ -294,7 +306,6 @@ impl Job {
             self.tell_all(events).await?;
             patience = deadline.min(Instant::now() + desk.task_timeout);
         }
-        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
         let reason = stopped.ok_or_else(|| {
             ResponseError::Model(ModelError::Broken("it ended in the middle".to_owned()))
         })?;
@@ -338,10 +349,6 @@ impl Job {
             usage: Some(ResponseUsage::new(usage, *counted)),
             ..self.plan.response.clone()
         };
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
-            .increment(usage.input_tokens.unsigned_abs());
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
-            .increment(usage.output_tokens.unsigned_abs());
         // Who went away meanwhile has been answered as far as the model is concerned.
         drop(self.tell_all(events).await);
         failpoint!("response_answered");

@@ -15,6 +15,7 @@ const ROWS_MAX: i64 = 1000;
 pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     let ended = Ended {
         workspace: task.workspace_id,
+        kind: &task.kind,
         asked_by: task.requested_by,
         agent: task.agent_id,
         status: &task.status,
@@ -26,6 +27,7 @@ pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
 /// What is counted of a task that ends.
 pub struct Ended<'a> {
     pub workspace: WorkspaceId,
+    pub kind: &'a str,
     pub asked_by: UserId,
     pub agent: Option<AgentId>,
     pub status: &'a str,
@@ -54,7 +56,34 @@ pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError>
     .bind(usage.and_then(|usage| usage.cost_usd))
     .run()
     .await?;
+    c.notify(Box::new(Counted {
+        kind: ended.kind.to_owned(),
+        status: ended.status.to_owned(),
+        input_tokens: usage.map_or(0, |usage| usage.input_tokens.unsigned_abs()),
+        output_tokens: usage.map_or(0, |usage| usage.output_tokens.unsigned_abs()),
+    }));
     Ok(())
+}
+
+/// A task has ended; a notice for after the commit, so that each is measured once, whoever ended it and however often that was
+/// tried.
+pub struct Counted {
+    kind: String,
+    status: String,
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Counted {
+    /// Adds it to the figures of the process.
+    pub fn measure(&self) {
+        let labels = [("kind", self.kind.clone()), ("status", self.status.clone())];
+        metrics::counter!("openvibe_tasks_ended_total", &labels).increment(1);
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
+            .increment(self.input_tokens);
+        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
+            .increment(self.output_tokens);
+    }
 }
 
 /// A month of the calendar, in UTC.

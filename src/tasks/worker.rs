@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     db::{Conn, Db, DbError, now},
-    failpoint,
+    failpoint, telemetry,
 };
 
 /// A look at the queue without being woken, should a wake-up have been missed.
@@ -62,6 +63,17 @@ pub struct Worker {
     pub places: usize,
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,
+}
+
+/// What every line says that is logged while a task is worked on.
+fn span_of(lease: &Lease, kind: &str) -> tracing::Span {
+    tracing::info_span!(
+        "task",
+        task.id = %lease.task,
+        task.kind = kind,
+        agent.id = %lease.seat.agent,
+        workspace.id = %lease.workspace,
+    )
 }
 
 impl Worker {
@@ -143,32 +155,40 @@ impl Worker {
             let Some((task, lease)) = found else { continue };
             claimed = true;
             let this = Arc::clone(self);
-            self.tracker.spawn(async move {
+            let span = span_of(&lease, &task.kind);
+            let work = async move {
                 this.work(task, lease).await;
                 drop(place);
                 this.queue.wake.notify_one();
-            });
+            };
+            self.tracker.spawn(work.instrument(span));
         }
         Ok(claimed)
     }
 
     async fn work(&self, task: Task, lease: Lease) {
         let Some(handler) = self.handlers.get(task.kind.as_str()) else {
-            tracing::error!(task.id = %task.id, task.kind = task.kind, "no handler for this kind of task");
+            tracing::error!("no handler for this kind of task");
             return;
         };
         let stop = self.shutdown.child_token();
         self.queue.begin(&lease, stop.clone());
         failpoint!("worker_claimed");
         let started = std::time::Instant::now();
-        let id = task.id;
+        let (kind, attempt) = (task.kind.clone(), task.attempt);
         // A panic leaves the lease to the reaper, which tries again.
         tokio::select! {
             () = handler.run(task, lease, stop.clone()) => {}
             () = self.keep_lease(lease) => stop.cancel(),
         }
         self.queue.end(&lease);
-        metrics::histogram!("openvibe_task_run_seconds").record(started.elapsed());
+        let took = started.elapsed();
+        metrics::histogram!("openvibe_task_run_seconds", "kind" => kind).record(took);
+        tracing::debug!(
+            attempt,
+            duration_ms = telemetry::ms(took),
+            "a run of a task is over"
+        );
         if self.shutdown.is_cancelled() {
             let back = self
                 .db
@@ -177,7 +197,7 @@ impl Worker {
                 })
                 .await;
             if let Err(e) = back {
-                tracing::warn!(task.id = %id, error = %e, "a task could not be put back at shutdown; its lease will run out");
+                tracing::warn!(error = %e, "a task could not be put back at shutdown; its lease will run out");
             }
         }
     }
@@ -196,7 +216,7 @@ impl Worker {
                 Ok(Ok(())) => good_until = asked + lease_length(),
                 Ok(Err(LeaseLost::Gone)) | Err(_) => return,
                 Ok(Err(LeaseLost::Db(e))) => {
-                    tracing::warn!(task.id = %lease.task, error = %e, "a lease could not be renewed");
+                    tracing::warn!(error = %e, "a lease could not be renewed");
                 }
             }
             if tokio::time::Instant::now() >= good_until {
@@ -235,28 +255,38 @@ impl Worker {
         }
         drop(c);
         for (lease, kind) in leases {
-            tracing::warn!(task.id = %lease.task, "a task lost its worker");
-            self.queue.stop_run(&lease);
-            failpoint!("worker_recover");
-            let back = self
-                .db
-                .write(lease.workspace.0, async move |c: &mut Conn| {
-                    queue::recover(c, &lease).await
-                })
-                .await;
-            match back {
-                Ok(true) | Err(LeaseLost::Gone) => {}
-                Ok(false) => {
-                    if let Some(handler) = self.handlers.get(kind) {
-                        match handler.give_up(lease).await {
-                            Ok(()) | Err(LeaseLost::Gone) => {}
-                            Err(e) => return Err(e),
-                        }
-                    }
-                }
-                Err(e) => return Err(e),
-            }
+            let span = span_of(&lease, kind);
+            self.take_back(lease, kind).instrument(span).await?;
         }
         Ok(())
+    }
+
+    async fn take_back(&self, lease: Lease, kind: &str) -> Result<(), LeaseLost> {
+        tracing::warn!("a task lost its worker");
+        self.queue.stop_run(&lease);
+        failpoint!("worker_recover");
+        let back = self
+            .db
+            .write(lease.workspace.0, async move |c: &mut Conn| {
+                queue::recover(c, &lease).await
+            })
+            .await;
+        let lost = match back {
+            Ok(true) => Ok(()),
+            Ok(false) => match self.handlers.get(kind) {
+                Some(handler) => handler.give_up(lease).await,
+                None => Ok(()),
+            },
+            Err(e) => Err(e),
+        };
+        match lost {
+            Ok(()) => {
+                metrics::counter!("openvibe_task_leases_lost_total").increment(1);
+                Ok(())
+            }
+            // Its worker has come back, or somebody ended the task.
+            Err(LeaseLost::Gone) => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 }

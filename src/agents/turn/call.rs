@@ -225,10 +225,6 @@ impl Turns {
                 Ok(Some(Ok(Delta::Text(piece)))) => {
                     failpoint!("model_text");
                     patience = Instant::now() + self.task_timeout;
-                    if reply.text.is_empty() {
-                        metrics::histogram!("openvibe_model_first_text_seconds")
-                            .record(started.elapsed());
-                    }
                     reply.push(&piece).await?;
                 }
                 // A reply in a thread is offered no tools.
@@ -252,7 +248,6 @@ impl Turns {
         }
         reply.end().await?;
         let text = reply.text;
-        metrics::histogram!("openvibe_model_call_seconds").record(started.elapsed());
         Ok(match stopped {
             None => Err(Failed {
                 failure: Failure::Model(ModelError::Broken("it ended in the middle".to_owned())),

@@ -67,7 +67,9 @@ impl Handler for Turns {
             self.hub.close_stream(workspace, (id, lease.token));
             match outcome {
                 Ok(()) | Err(Abort::Stopped) => {}
-                Err(Abort::Db(e)) => tracing::error!(task.id = %id, error = %e, "a turn broke off; it will be tried again"),
+                Err(Abort::Db(e)) => {
+                    tracing::error!(error = %e, "a turn broke off; it will be tried again");
+                }
             }
         }
         .boxed()
@@ -148,8 +150,8 @@ impl Turns {
             };
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
-            metrics::counter!("openvibe_model_errors_total").increment(1);
-            tracing::info!(task.id = %task.id, attempt = task.attempt, failure = ?failed.failure, step = ?step, "a model call failed");
+            // Not what the provider says of it, which may repeat what it was sent; people read that under "What it saw".
+            tracing::info!(attempt = task.attempt, code = failed.failure.code().text(), step = ?step, "a model call failed");
             match step {
                 Step::Wait {
                     delay,
@@ -208,10 +210,6 @@ impl Turns {
             manifest.prompt.tokens(),
             &answer.text,
         );
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "input")
-            .increment(usage.input_tokens.unsigned_abs());
-        metrics::counter!("openvibe_model_tokens_total", "kind" => "output")
-            .increment(usage.output_tokens.unsigned_abs());
         let text = answer.text.trim_end().to_owned();
         let truncated = answer.truncated;
         let response_length = i64::try_from(text.encode_utf16().count()).unwrap_or(i64::MAX);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::agents::{profiles::Resolved, prompt::LabelStripper};
@@ -188,7 +189,7 @@ impl<'a> Reply<'a> {
         self.saved_bytes = self.text.len();
         self.saved_at = Instant::now();
         let (db, lease, text) = (self.turns.db.clone(), self.lease, self.text.clone());
-        self.turns.tracker.spawn(async move {
+        let save = async move {
             failpoint!("turn_save");
             let saved = db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -200,8 +201,9 @@ impl<'a> Reply<'a> {
                 })
                 .await;
             if let Err(LeaseLost::Db(e)) = saved {
-                tracing::warn!(task.id = %lease.task, error = %e, "a checkpoint of a reply was not stored");
+                tracing::warn!(error = %e, "a checkpoint of a reply was not stored");
             }
-        });
+        };
+        self.turns.tracker.spawn(save.in_current_span());
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::{Json, http::StatusCode};
 use serde::Deserialize;
+use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, WhichObject, status_of, write_for};
@@ -242,7 +243,7 @@ async fn delete_message(
 ) -> Result<Json<Message>, ApiError> {
     let tracker = state.tracker.clone();
     // On its own, so that it is done whole also when the client goes away in the middle.
-    let deleting = tracker.spawn(async move {
+    let deleting = async move {
         let hub = std::sync::Arc::clone(&state.hub);
         let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
         let message = write_for(&state, WhichObject::Message(id), delete).await?;
@@ -250,7 +251,8 @@ async fn delete_message(
             tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
         }
         Ok::<_, ApiError>(message)
-    });
+    };
+    let deleting = tracker.spawn(deleting.in_current_span());
     Ok(Json(deleting.await.map_err(|_| ApiError::internal())??))
 }
 

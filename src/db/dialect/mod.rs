@@ -42,3 +42,26 @@ pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError
     }
     Ok(())
 }
+
+/// What the database takes on disk: of `SQLite` the file and its write-ahead log.
+pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
+    let bytes = match c.engine() {
+        Engine::Postgres => {
+            let size: i64 = c
+                .q("select pg_database_size(current_database())")
+                .value()
+                .await?;
+            u64::try_from(size).unwrap_or_default()
+        }
+        Engine::Sqlite => {
+            let file: String = c
+                .q("select file from pragma_database_list where name = 'main'")
+                .value()
+                .await?;
+            // The log is not there before the first write.
+            let len = |path: String| std::fs::metadata(path).map_or(0, |file| file.len());
+            len(format!("{file}-wal")) + len(file)
+        }
+    };
+    Ok(bytes)
+}

@@ -28,6 +28,7 @@ use tokio::{
 };
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::realtime::{
     hub::{Close, Outgoing, Socket},
@@ -39,6 +40,7 @@ use crate::{
     http::{
         ApiError, State,
         extract::{caller_of, token_of},
+        requests::RequestId,
     },
     ids::ChannelId,
 };
@@ -72,6 +74,8 @@ const POLICY_VIOLATION: u16 = 1008;
 const GOING_AWAY: u16 = 1001;
 const NOT_AUTHENTICATED: u16 = 4001;
 const NOT_IN_WORKSPACE: u16 = 4003;
+const TOO_LARGE: u16 = 1009;
+const TOO_SLOW: u16 = 4008;
 const NO_HELLO: u16 = 4009;
 
 /// Opens the socket; who it is for is known from cookie or key.
@@ -79,6 +83,7 @@ pub fn upgrade(
     ws: WebSocketUpgrade,
     state: State,
     headers: HeaderMap,
+    request: RequestId,
     caller: Caller,
     place: SocketPlace,
 ) -> Response {
@@ -91,7 +96,7 @@ pub fn upgrade(
             let tracker = state.tracker.clone();
             // Tracked, so that shutdown waits for the close frame.
             tracker.track_future(async move {
-                serve(socket, state, headers, caller).await;
+                serve(socket, state, headers, request, caller).await;
                 drop(place);
             })
         })
@@ -100,13 +105,20 @@ pub fn upgrade(
 /// Opens the socket only to close it with 4001.
 pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Response {
     ws.on_upgrade(async move |mut socket| {
+        count_closed(NOT_AUTHENTICATED);
         close(&mut socket, NOT_AUTHENTICATED, &state.shutdown).await;
         drop(place);
     })
 }
 
 // What is done once or seldom is boxed here, so that a socket that only listens does not hold the memory for it.
-async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Caller) {
+async fn serve(
+    mut ws: WebSocket,
+    state: State,
+    headers: HeaderMap,
+    request: RequestId,
+    caller: Caller,
+) {
     let greeted = Box::pin(greet(&mut ws, &state, &headers, &caller)).await;
     let token = token_of(&headers);
     // They hold on to all that was read of the request.
@@ -127,6 +139,7 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
             let mut connection = Connection {
                 ws,
                 state: state.clone(),
+                request,
                 token,
                 caller,
                 actor,
@@ -138,6 +151,7 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
                 malformed: 0,
             };
             let code = connection.run(hello).await;
+            count_closed(code);
             state
                 .hub
                 .remove(connection.actor.workspace, &connection.socket);
@@ -148,7 +162,22 @@ async fn serve(mut ws: WebSocket, state: State, headers: HeaderMap, caller: Call
         }
         Err(code) => code,
     };
+    count_closed(code);
     close(&mut ws, code, &state.shutdown).await;
+}
+
+fn count_closed(code: u16) {
+    let reason = match code {
+        0 => "left",
+        NOT_AUTHENTICATED => "not_authenticated",
+        NOT_IN_WORKSPACE => "not_in_workspace",
+        TOO_SLOW => "too_slow",
+        NO_HELLO => "no_hello",
+        POLICY_VIOLATION => "policy",
+        TOO_LARGE => "too_large",
+        _ => "going_away",
+    };
+    metrics::counter!("openvibe_sockets_closed_total", "reason" => reason).increment(1);
 }
 
 async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
@@ -174,7 +203,7 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
 fn broken(error: &axum::Error) -> u16 {
     let text = error.to_string();
     if text.contains("too long") || text.contains("too big") || text.contains("exceed") {
-        1009
+        TOO_LARGE
     } else {
         0
     }
@@ -194,6 +223,8 @@ enum Event {
 struct Connection {
     ws: WebSocket,
     state: State,
+    /// The request that became this socket.
+    request: RequestId,
     token: Option<String>,
     caller: Caller,
     actor: Actor,
@@ -210,7 +241,8 @@ struct Connection {
 impl Connection {
     /// Serves until something ends it; the close code, or 0 when the peer is gone.
     async fn run(&mut self, hello: Hello) -> u16 {
-        if let Err(code) = Box::pin(self.catch_up(&hello)).await {
+        let span = self.span();
+        if let Err(code) = Box::pin(self.catch_up(&hello).instrument(span)).await {
             return code;
         }
         let mut heard = Instant::now();
@@ -233,7 +265,10 @@ impl Connection {
                 Event::Received(frame) => {
                     heard = Instant::now();
                     match frame {
-                        Some(Ok(Frame::Text(text))) => Box::pin(self.on_text(&text)).await,
+                        Some(Ok(Frame::Text(text))) => {
+                            let span = self.span();
+                            Box::pin(self.on_text(&text).instrument(span)).await
+                        }
                         Some(Ok(Frame::Binary(_))) => {
                             let refusal = ApiError::invalid(
                                 "text_expected",
@@ -252,6 +287,16 @@ impl Connection {
                 return code;
             }
         }
+    }
+
+    /// For the lines of what a client asked for. Made anew for each, so that a socket that only listens holds none.
+    fn span(&self) -> tracing::Span {
+        tracing::info_span!(
+            "socket",
+            request.id = self.request.as_str(),
+            user.id = %self.caller.user,
+            workspace.id = %self.actor.workspace,
+        )
     }
 
     /// What to react to next. After a wake-up the queue is looked into before the network, because that is what most wake-ups
@@ -399,7 +444,7 @@ impl Connection {
             written = timeout(WRITE_WITHIN, write) => match written {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(_)) => Err(CatchUp::Gone(0)),
-                Err(_) => Err(CatchUp::Gone(4008)),
+                Err(_) => Err(CatchUp::Gone(TOO_SLOW)),
             },
             code = poll_fn(|cx| socket.poll_closed(cx)) => Err(CatchUp::Gone(code)),
         }

@@ -172,7 +172,6 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
         .await?;
     announce(c, &task, lease.audience).await?;
     c.notify(Box::new(Wake));
-    metrics::counter!("openvibe_task_leases_lost_total").increment(1);
     Ok(true)
 }
 

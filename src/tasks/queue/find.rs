@@ -6,6 +6,7 @@ use crate::tasks::Task;
 use crate::{
     db::{Conn, DbError},
     ids::{AgentId, ChannelId, ForkId, MessageId, TaskId, ThreadId, UserId, WorkspaceId},
+    time::Timestamp,
 };
 
 pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError> {
@@ -169,6 +170,27 @@ pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbE
         "from tasks where place_id = $1 and fork_id = $1 and status in ('queued', 'running') order by id limit 500"
     ))
     .bind(fork)
+    .all()
+    .await
+}
+
+/// Tasks of one kind that wait or run.
+#[derive(Debug, sqlx::FromRow)]
+pub struct Active {
+    pub kind: String,
+    pub queued: i64,
+    pub running: i64,
+    pub oldest_queued_at: Option<Timestamp>,
+}
+
+/// What waits and runs in all workspaces, by kind. Reads only rows of such tasks, by their index.
+pub async fn count_active(c: &mut Conn) -> Result<Vec<Active>, DbError> {
+    c.q(
+        "select kind, count(case when status = 'queued' then 1 end) as queued, \
+         count(case when status = 'running' then 1 end) as running, \
+         min(case when status = 'queued' then queued_at end) as oldest_queued_at \
+         from tasks where status in ('queued', 'running') group by kind order by kind",
+    )
     .all()
     .await
 }

@@ -102,8 +102,8 @@ mod run;
 
 pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
 pub use find::{
-    Filter, Reader, active, active_in_fork, active_in_threads, active_of_reply, active_of_trigger,
-    find_task, left_behind, list, tasks_of_message,
+    Active, Filter, Reader, active, active_in_fork, active_in_threads, active_of_reply,
+    active_of_trigger, count_active, find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
     Call, Done, End, blank_input, blank_prompt, cancel, counts_of, finish, hand_over, hold,
@@ -217,8 +217,12 @@ pub async fn insert(
     .bind(full.map(|_| at))
     .opt()
     .await?;
-    if let Some(task) = task.as_ref().filter(|_| full.is_some()) {
-        usage::count(c, task).await?;
+    if let Some(task) = &task {
+        // Joins the lines of the request that asked with those of the task.
+        tracing::debug!(task.id = %task.id, task.kind = task.kind, status = task.status, "a task is asked for");
+        if full.is_some() {
+            usage::count(c, task).await?;
+        }
     }
     Ok(task)
 }

@@ -328,6 +328,7 @@ pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
         .await?;
     let ended = usage::Ended {
         workspace: call.workspace,
+        kind: call.kind,
         asked_by: call.requested_by,
         agent: call.agent.map(|(agent, _)| agent),
         status: call.status,

@@ -1,0 +1,109 @@
+//! What goes with every request: its id, the span that its lines are logged in, its figures.
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{HeaderMap, HeaderName, HeaderValue},
+    middleware::Next,
+    response::Response,
+};
+use tracing::{Instrument, field};
+use uuid::Uuid;
+
+use super::ApiError;
+use crate::telemetry::{
+    self,
+    requests::{Open, UNMATCHED, method_label},
+};
+
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const ID_CHARS_MAX: usize = 64;
+
+/// The id of a request, in its answer and in every line that is logged for it.
+#[derive(Debug, Clone)]
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// That of a proxy or client, if nothing but an id can be in it; else one of our own.
+    fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(&REQUEST_ID).filter(|value| {
+            let bytes = value.as_bytes();
+            let is_plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+            (1..=ID_CHARS_MAX).contains(&bytes.len()) && bytes.iter().all(is_plain)
+        });
+        Self(given.cloned().unwrap_or_else(|| {
+            let own = format!("req_{}", Uuid::now_v7().simple());
+            HeaderValue::try_from(own).unwrap_or(HeaderValue::from_static("req"))
+        }))
+    }
+
+    pub fn as_str(&self) -> &str {
+        // It has letters, digits and signs only.
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
+/// Names, times, counts and logs a request. Stands around everything else that is done with it.
+pub async fn accompany(mut request: Request, next: Next) -> Response {
+    let id = RequestId::of(request.headers());
+    let method = method_label(request.method().as_str());
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    // Never the address itself, which may hold the token of an invite.
+    let route = path.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+    let open = Open::new(method, route);
+    let span = tracing::info_span!(
+        "request",
+        request.id = id.as_str(),
+        method,
+        route,
+        user.id = field::Empty,
+        workspace.id = field::Empty,
+    );
+    request.extensions_mut().insert(id.clone());
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    let duration_ms = telemetry::ms(open.answered(status.as_u16()));
+    let error = response.extensions().get::<ApiError>();
+    span.in_scope(|| {
+        if status.is_server_error() && !error.is_some_and(ApiError::is_logged) {
+            let code = error.map_or("", ApiError::code);
+            tracing::warn!(
+                status = status.as_u16(),
+                code,
+                duration_ms,
+                "a request failed"
+            );
+        } else {
+            tracing::debug!(
+                status = status.as_u16(),
+                duration_ms,
+                "a request was answered"
+            );
+        }
+    });
+    response.headers_mut().insert(REQUEST_ID, id.0);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id_for(given: &str) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::try_from(given).unwrap());
+        RequestId::of(&headers).as_str().to_owned()
+    }
+
+    #[test]
+    fn an_id_that_comes_along_is_kept_when_it_is_no_more_than_one() {
+        for good in ["4bf92f3577b34da6a3ce929d0e0e4736", "proxy-1.a_B", "7"] {
+            assert_eq!(id_for(good), good);
+        }
+        let long = "a".repeat(ID_CHARS_MAX + 1);
+        for bad in ["", " ", "a b", "a\"b", "a,b", "é", long.as_str()] {
+            assert!(id_for(bad).starts_with("req_"), "{bad}");
+        }
+        let none = RequestId::of(&HeaderMap::new());
+        assert_eq!(none.as_str().len(), "req_".len() + 32);
+    }
+}

@@ -1,0 +1,291 @@
+//! Calls of models, counted and timed where they are made.
+
+use std::{
+    collections::HashSet,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, Stream, future::BoxFuture};
+use metrics::{counter, histogram};
+
+use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Provider, Usage};
+
+/// Names of models that get figures of their own: people with an API key may send any name.
+const MODELS_MAX: usize = 50;
+const MODEL_CHARS_MAX: usize = 100;
+const OTHER: &str = "other";
+
+/// A provider whose calls are measured.
+pub struct Measured {
+    inner: Arc<dyn Provider>,
+    models: Models,
+    patience: Patience,
+}
+
+/// When callers give up, so that a call that is dropped can be told from one that nobody wants any more.
+#[derive(Clone, Copy)]
+struct Patience {
+    silence_max: Duration,
+    time_max: Duration,
+}
+
+impl Measured {
+    /// Calls are given up after `silence_max` without a first or next piece, or after `time_max` as a whole.
+    pub fn around(inner: Arc<dyn Provider>, silence_max: Duration, time_max: Duration) -> Self {
+        Self {
+            inner,
+            models: Models::default(),
+            patience: Patience {
+                silence_max,
+                time_max,
+            },
+        }
+    }
+}
+
+/// The names that were called so far.
+#[derive(Default)]
+struct Models(Mutex<HashSet<String>>);
+
+impl Models {
+    fn label(&self, model: &str) -> String {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = known.len() < MODELS_MAX && model.chars().count() <= MODEL_CHARS_MAX;
+        if !known.contains(model) {
+            if !has_room {
+                return OTHER.to_owned();
+            }
+            known.insert(model.to_owned());
+        }
+        model.to_owned()
+    }
+}
+
+fn outcome_of(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::RateLimited { .. } => "rate_limited",
+        ModelError::Unavailable(_) => "unavailable",
+        ModelError::ContextTooLarge => "context_too_large",
+        ModelError::BadRequest(_) => "bad_request",
+        ModelError::Auth(_) => "auth",
+        ModelError::Broken(_) => "broken",
+        ModelError::Empty => "empty",
+    }
+}
+
+/// One call; it is counted when it ends, or else when it is dropped.
+struct Call {
+    model: String,
+    patience: Patience,
+    started: Instant,
+    /// When the last piece came.
+    heard: Instant,
+    first_text: Option<Instant>,
+    has_said: bool,
+    has_stopped: bool,
+    is_counted: bool,
+}
+
+impl Call {
+    fn new(model: String, patience: Patience) -> Self {
+        let now = Instant::now();
+        Self {
+            model,
+            patience,
+            started: now,
+            heard: now,
+            first_text: None,
+            has_said: false,
+            has_stopped: false,
+            is_counted: false,
+        }
+    }
+
+    fn note(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(piece) => self.said(!piece.trim().is_empty()),
+            Delta::ToolCall(_) => self.said(true),
+            Delta::Stop(_) => self.has_stopped = true,
+            Delta::Alive | Delta::Usage(_) => {}
+        }
+    }
+
+    fn said(&mut self, something: bool) {
+        self.heard = Instant::now();
+        self.has_said |= something;
+        if self.first_text.is_none() {
+            self.first_text = Some(self.heard);
+            let took = self.heard - self.started;
+            histogram!("openvibe_model_first_text_seconds", "model" => self.model.clone())
+                .record(took);
+        }
+    }
+
+    /// What a stream came to that says no more.
+    fn at_end(&self) -> &'static str {
+        match (self.has_stopped, self.has_said) {
+            (false, _) => "broken",
+            (true, false) => "empty",
+            (true, true) => "ok",
+        }
+    }
+
+    /// Why a call was dropped. Callers begin to count a little earlier than this does, hence the twentieth.
+    fn given_up(&self) -> &'static str {
+        let is_over = |waited: Duration, max: Duration| waited + max / 20 >= max;
+        if is_over(self.heard.elapsed(), self.patience.silence_max)
+            || is_over(self.started.elapsed(), self.patience.time_max)
+        {
+            "timeout"
+        } else {
+            "cancelled"
+        }
+    }
+
+    fn count(&mut self, outcome: &'static str) {
+        if std::mem::replace(&mut self.is_counted, true) {
+            return;
+        }
+        counter!("openvibe_model_calls_total", "model" => self.model.clone(), "outcome" => outcome)
+            .increment(1);
+        if outcome == "ok" {
+            histogram!("openvibe_model_call_seconds", "model" => self.model.clone())
+                .record(self.started.elapsed());
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let outcome = if self.has_stopped {
+            self.at_end()
+        } else {
+            self.given_up()
+        };
+        self.count(outcome);
+    }
+}
+
+struct Watched {
+    inner: DeltaStream,
+    call: Call,
+}
+
+impl Stream for Watched {
+    type Item = Result<Delta, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.inner.as_mut().poll_next(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(delta))) => self.call.note(delta),
+            Poll::Ready(Some(Err(e))) => self.call.count(outcome_of(e)),
+            Poll::Ready(None) => {
+                let outcome = self.call.at_end();
+                self.call.count(outcome);
+            }
+            Poll::Pending => {}
+        }
+        polled
+    }
+}
+
+impl Provider for Measured {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn is_offline(&self) -> bool {
+        self.inner.is_offline()
+    }
+
+    fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String> {
+        self.inner.choose_model(wanted)
+    }
+
+    fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
+        self.inner.utility_model(main)
+    }
+
+    fn context_window(&self, model: &str) -> u64 {
+        self.inner.context_window(model)
+    }
+
+    fn takes_tools(&self, model: &str) -> bool {
+        self.inner.takes_tools(model)
+    }
+
+    fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64> {
+        self.inner.cost_usd(model, usage)
+    }
+
+    fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>> {
+        let mut call = Call::new(self.models.label(&request.model), self.patience);
+        async move {
+            match self.inner.stream(request).await {
+                Ok(inner) => Ok(Box::pin(Watched { inner, call }) as DeltaStream),
+                Err(e) => {
+                    call.count(outcome_of(&e));
+                    Err(e)
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::StopReason;
+
+    #[test]
+    fn only_so_many_models_have_figures_of_their_own() {
+        let models = Models::default();
+        for n in 0..MODELS_MAX {
+            assert_eq!(models.label(&format!("model-{n}")), format!("model-{n}"));
+        }
+        assert_eq!(models.label("one-more"), OTHER);
+        assert_eq!(models.label("model-7"), "model-7");
+        assert_eq!(Models::default().label(&"long".repeat(50)), OTHER);
+    }
+
+    fn call() -> Call {
+        let patience = Patience {
+            silence_max: Duration::from_mins(1),
+            time_max: Duration::from_mins(2),
+        };
+        Call::new("m".to_owned(), patience)
+    }
+
+    #[test]
+    fn an_answer_has_text_and_an_end() {
+        let ends = |deltas: &[Delta]| {
+            let mut call = call();
+            for delta in deltas {
+                call.note(delta);
+            }
+            call.at_end()
+        };
+        let (text, blank) = (Delta::Text("Yes".to_owned()), Delta::Text(" ".to_owned()));
+        let stop = Delta::Stop(StopReason::Complete);
+        assert_eq!(ends(&[text.clone(), stop.clone()]), "ok");
+        assert_eq!(ends(&[blank, stop.clone()]), "empty");
+        assert_eq!(ends(&[stop]), "empty");
+        assert_eq!(ends(&[text]), "broken");
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_in_silence_is_no_cancelled_one() {
+        let mut call = call();
+        assert_eq!(call.given_up(), "cancelled");
+        call.heard -= Duration::from_mins(1);
+        assert_eq!(call.given_up(), "timeout");
+        call.said(true);
+        assert_eq!(call.given_up(), "cancelled");
+        call.started -= Duration::from_mins(2);
+        assert_eq!(call.given_up(), "timeout");
+    }
+}
