@@ -1,6 +1,6 @@
 //! What has to hold once all troubles are over.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     property::{Fresh, fresh},
-    support::{DEADLINE, Person, Socket, id, list, number, text},
+    support::{Person, Socket, id, list, number, text},
 };
 
 /// Messages by thread and number.
@@ -50,7 +50,10 @@ pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<S
     (messages, forks)
 }
 
-/// Waits until every task has ended; one of them does so every now and then.
+/// For so long some task is to go on, whatever is scripted.
+const SOME_TASK_WITHIN: Duration = Duration::from_secs(20);
+
+/// Waits until every task has ended.
 async fn tasks_to_end(person: &Person) {
     let mut socket = Socket::open(person, json!({})).await;
     loop {
@@ -61,7 +64,7 @@ async fn tasks_to_end(person: &Person) {
         if left.is_empty() {
             return;
         }
-        let moved = tokio::time::timeout(DEADLINE, socket.of("task.status_changed")).await;
+        let moved = tokio::time::timeout(SOME_TASK_WITHIN, socket.of("task.status_changed")).await;
         assert!(moved.is_ok(), "these do not end: {left:?}");
     }
 }
@@ -87,12 +90,17 @@ async fn log(person: &Person) -> i64 {
     head
 }
 
-/// How often each of these occurs that occurs more than once.
-fn more_than_once(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+/// How often each of these occurs.
+fn how_many(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for key in keys {
         *counts.entry(key).or_default() += 1;
     }
+    counts
+}
+
+fn more_than_once(keys: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = how_many(keys);
     counts.retain(|_, n| *n > 1);
     counts
 }
@@ -128,19 +136,17 @@ fn once(stored: &Messages, tasks: &[Value]) {
     }
 }
 
-/// Every published version of a dive's result has one card.
-async fn cards(person: &Person, stored: &Messages, forks: &[String]) {
-    let mut cards: BTreeMap<String, usize> = BTreeMap::new();
-    for message in stored.values().filter(|m| m["kind"] == "resolution") {
-        let result = text(message, "/metadata/resolution_id");
-        *cards.entry(result).or_default() += 1;
-    }
+/// Every published version of a dive's result has one card; how many there are.
+async fn cards(person: &Person, stored: &Messages, forks: &[String]) -> usize {
+    let of_dives = stored.values().filter(|m| m["kind"] == "resolution");
+    let cards = how_many(of_dives.map(|m| text(m, "/metadata/resolution_id")));
     let mut results = BTreeMap::new();
     for fork in forks {
         let versions = person.every(&format!("/v1/forks/{fork}/resolutions")).await;
         results.extend(versions.iter().map(|result| (id(result), 1)));
     }
     assert_eq!(cards, results);
+    cards.len()
 }
 
 pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
@@ -151,7 +157,7 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
     let (stored, forks) = messages(&ada, &stage.general).await;
     let tasks = ada.every("/v1/tasks").await;
     once(&stored, &tasks);
-    cards(&ada, &stored, &forks).await;
+    let cards = cards(&ada, &stored, &forks).await;
     let fresh = fresh(&ada, &forks).await;
     let posts: usize = workers.iter().map(|w| w.acknowledged.posts.len()).sum();
     for mut worker in workers {
@@ -159,10 +165,12 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
         acknowledged(&worker, &stored, &tasks).await;
         agrees(&mut worker, &stored, &fresh, head).await;
     }
+    let again = *stage.again.borrow();
+    let by_status = how_many(tasks.iter().map(|t| text(t, "/status")));
     say(&format!(
-        "{posts} posts acknowledged, {} messages, {} tasks, {} dives, {head} events: all there, once",
+        "{posts} posts acknowledged, {again} requests sent again, {head} events, {} messages, {} dives, {cards} cards, tasks \
+         {by_status:?}: all there, once",
         stored.len(),
-        tasks.len(),
         forks.len()
     ));
 }

@@ -59,6 +59,8 @@ struct Stage {
     base: watch::Sender<String>,
     /// Acts so far.
     done: watch::Sender<usize>,
+    /// Requests that were sent again for want of an answer.
+    again: watch::Sender<usize>,
     /// The clients come to their end.
     over: watch::Sender<bool>,
     general: String,
@@ -118,6 +120,7 @@ async fn whatever_befalls_the_server_what_it_acknowledged_is_there_once_and_all_
     let stage = Arc::new(Stage {
         base: watch::channel(server.base()).0,
         done: watch::channel(0).0,
+        again: watch::channel(0).0,
         over: watch::channel(false).0,
         general,
         threads,

@@ -18,7 +18,7 @@ pub(super) enum Trouble {
     KillTwice,
     /// Ended in order.
     Terminate,
-    /// It stands still, perhaps for longer than a lease.
+    /// It stands still, perhaps until leases have run out.
     Stop(u64),
     /// Its disk is full.
     Fill(u64),
@@ -30,10 +30,13 @@ pub(super) enum Trouble {
     CrashBoth,
 }
 
+/// So short that a server which stands still loses some.
+const LEASE_MS: &str = "800";
+
 const SETTINGS: [(&str, &str); 5] = [
     ("RATE_LIMITS", "off"),
     ("SIGNUP", "open"),
-    ("LEASE_MS", "1500"),
+    ("LEASE_MS", LEASE_MS),
     ("TASK_TIMEOUT", "1s"),
     ("TASKS_QUEUED_MAX", "50"),
 ];
@@ -84,6 +87,7 @@ impl Server {
 
     /// Each trouble that there can be here at least once, in any order.
     pub fn shuffled(&mut self) -> Vec<Trouble> {
+        let lease_ms: u64 = LEASE_MS.parse().unwrap();
         let ms = |rng: &mut StdRng| rng.random_range(20..2500);
         let mut all = vec![
             Trouble::Kill,
@@ -91,7 +95,7 @@ impl Server {
             Trouble::KillTwice,
             Trouble::Terminate,
             Trouble::Stop(ms(&mut self.rng) / 4),
-            Trouble::Stop(ms(&mut self.rng)),
+            Trouble::Stop(lease_ms + ms(&mut self.rng) / 2),
         ];
         if self.disk.is_some() {
             all.push(Trouble::Fill(ms(&mut self.rng) / 4));
@@ -238,7 +242,7 @@ impl Server {
 /// How the model answers next: well, late, with refusals, or not to the end.
 fn moods(rng: &mut StdRng) -> Vec<Answer> {
     (0..rng.random_range(0..10))
-        .map(|n| match rng.random_range(0..14) {
+        .map(|n| match rng.random_range(0..16) {
             0 => Answer::status(503, "{}"),
             1 => Answer::status(429, "{}").header("retry-after", "0"),
             2 => Answer::status(400, "{}"),
@@ -250,13 +254,13 @@ fn moods(rng: &mut StdRng) -> Vec<Answer> {
             8 => Answer::stream().end(),
             9 => Answer::status(200, "<html>"),
             10 => Answer::too_large(),
-            11 => (0..20)
+            11 | 12 => (0..20)
                 .fold(Answer::stream(), |answer, n| {
                     let pause = Duration::from_millis(100);
                     answer.piece(&format!("{n}, slowly. ")).pause(pause)
                 })
                 .end(),
-            12 => drafting(&json!({"headline": format!("Draft {n}"), "conclusion": "It is so."})),
+            13 => drafting(&json!({"headline": format!("Draft {n}"), "conclusion": "It is so."})),
             _ => Answer::pieces(&["In ", "pieces ", "👋"]),
         })
         .collect()

@@ -115,6 +115,7 @@ async fn answered(
             began.elapsed() < ANSWERED_WITHIN,
             "{method} {path} is not answered"
         );
+        stage.again.send_modify(|again| *again += 1);
         tokio::time::sleep(AGAIN_AFTER).await;
     }
 }

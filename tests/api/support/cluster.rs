@@ -93,8 +93,9 @@ impl Cluster {
     }
 
     fn ctl(&self, act: &str, arguments: &[&str]) {
+        // No test pulls the plug, so nothing has to reach the disk.
         let options = format!(
-            "-c listen_addresses= -c unix_socket_directories={}",
+            "-c listen_addresses= -c unix_socket_directories={} -c fsync=off",
             self.dir.display()
         );
         let log = self.dir.join("server.log");
