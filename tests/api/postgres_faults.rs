@@ -8,7 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     faults::{Prepared, prepared_at},
-    support::{Cluster, Person, Place, Socket, command, list, number, refusal},
+    support::{Cluster, Person, Place, Socket, command, list, number, refusal, within},
 };
 
 const CLIENTS: usize = 12;
@@ -181,4 +181,34 @@ async fn a_server_whose_database_was_taken_by_another_ends() {
     p.check(&[], None).await;
     let tasks = list(&p.start(&[]).await.1.get("/v1/tasks").await.ok(), "/data");
     assert!(tasks.is_empty());
+}
+
+#[tokio::test]
+async fn figures_are_given_also_while_the_database_is_away() {
+    if !is_postgres() {
+        return;
+    }
+    let (cluster, p) = on_own_cluster().await;
+    let (server, ada) = p.start(&[]).await;
+    let look = async |figure: &str| {
+        let reply = ada.get("/metrics").await;
+        assert_eq!(reply.status, 200);
+        let line = reply.text.lines().find_map(|line| {
+            let (series, value) = line.split_once(' ')?;
+            (series == figure).then(|| value.to_owned())
+        });
+        line.unwrap_or_else(|| panic!("no {figure} in {}", reply.text))
+    };
+    assert_eq!(look("openvibe_db_up").await, "1");
+    with(&cluster, Cluster::crash).await;
+    assert_eq!(look("openvibe_db_up").await, "0");
+    assert_eq!(look("openvibe_db_size_bytes").await, "NaN");
+    assert_eq!(look("openvibe_db_write_queue").await, "0");
+    with(&cluster, Cluster::go_on).await;
+    within("the database to be back", async {
+        while look("openvibe_db_up").await != "1" {}
+    })
+    .await;
+    assert_ne!(look("openvibe_db_size_bytes").await, "NaN");
+    server.kill().await;
 }
