@@ -1,6 +1,6 @@
 //! The server, and what befalls it.
 
-use std::{sync::Arc, time::Duration};
+use std::{process::ExitStatus, sync::Arc, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::json;
@@ -16,6 +16,8 @@ pub(super) enum Trouble {
     Kill,
     /// Killed, and once more as soon as it is there again.
     KillTwice,
+    /// It dies by itself, at that commit after its start: before it, or before anyone is told of it.
+    Die(&'static str, u64),
     /// Ended in order.
     Terminate,
     /// It stands still, perhaps until leases have run out.
@@ -39,6 +41,22 @@ const SETTINGS: [(&str, &str); 5] = [
     ("LEASE_MS", LEASE_MS),
     ("TASK_TIMEOUT", "1s"),
     ("TASKS_QUEUED_MAX", "50"),
+];
+
+/// Where workers stand still until others have taken their tasks.
+const PLACES: [&str; 12] = [
+    "worker_claimed",
+    "worker_renew",
+    "turn_call",
+    "turn_open",
+    "turn_opened",
+    "turn_save",
+    "turn_complete",
+    "turn_fail",
+    "turn_wait",
+    "model_text",
+    "model_stop",
+    "resolve_stored",
 ];
 
 pub(super) struct Server {
@@ -87,15 +105,16 @@ impl Server {
 
     /// Each trouble that there can be here at least once, in any order.
     pub fn shuffled(&mut self) -> Vec<Trouble> {
-        let lease_ms: u64 = LEASE_MS.parse().unwrap();
         let ms = |rng: &mut StdRng| rng.random_range(20..2500);
         let mut all = vec![
             Trouble::Kill,
             Trouble::Kill,
             Trouble::KillTwice,
+            Trouble::Die("before_commit", self.rng.random_range(1..40)),
+            Trouble::Die("after_commit", self.rng.random_range(1..40)),
             Trouble::Terminate,
             Trouble::Stop(ms(&mut self.rng) / 4),
-            Trouble::Stop(lease_ms + ms(&mut self.rng) / 2),
+            Trouble::Stop(lease_ms() + ms(&mut self.rng) / 2),
         ];
         if self.disk.is_some() {
             all.push(Trouble::Fill(ms(&mut self.rng) / 4));
@@ -118,15 +137,29 @@ impl Server {
             let moods = moods(&mut self.rng);
             self.model.script(speaker, moods);
         }
-        self.rng.random_range(2..12_usize).pow(2)
+        self.rng.random_range(2..10_usize).pow(2)
     }
 
+    /// Starts it. In most cases one worker is to stand still for longer than its lease, somewhere.
     async fn launch(&mut self) {
+        let place = PLACES.get(self.rng.random_range(0..PLACES.len() + 4));
+        let nth = self.rng.random_range(1..4);
+        let pause_ms = 2 * lease_ms();
+        let place = place.map_or(String::new(), |p| format!("{p}:{nth}:pause={pause_ms}"));
+        let launched = self.try_launch(&place).await;
+        launched.unwrap_or_else(|status| panic!("the server does not start: {status}"));
+    }
+
+    async fn try_launch(&mut self, failpoint: &str) -> Result<(), ExitStatus> {
+        let mut settings = SETTINGS.to_vec();
+        settings.push(("FAILPOINT", failpoint));
         let (place, model) = (&self.place, &self.model);
-        self.process = Some(match &self.disk {
-            Some(disk) => TestProcess::start_within(place, model, &SETTINGS, disk).await,
-            None => TestProcess::start(place, model, &SETTINGS).await,
-        });
+        let started = match &self.disk {
+            Some(disk) => TestProcess::try_start_within(place, model, &settings, disk).await,
+            None => TestProcess::try_start(place, model, &settings).await,
+        };
+        self.process = Some(started?);
+        Ok(())
     }
 
     async fn with_cluster(&self, act: impl FnOnce(&Cluster) + Send + 'static) {
@@ -158,6 +191,15 @@ impl Server {
                 self.launch().await;
                 self.kill().await;
             }
+            Trouble::Die(place, nth) => {
+                self.kill().await;
+                // It may not come as far as to listen.
+                if self.try_launch(&format!("{place}:{nth}")).await.is_ok() {
+                    stage.base.send_replace(self.base());
+                    let status = self.process.take().unwrap().exited().await;
+                    assert_eq!(status.code(), None, "{}", self.log());
+                }
+            }
             Trouble::Terminate => self.terminate().await,
             Trouble::Stop(ms) => {
                 let process = self.process.as_ref().unwrap();
@@ -175,15 +217,11 @@ impl Server {
                 self.disk.as_ref().unwrap().fill();
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 self.kill().await;
-                let disk = self.disk.as_ref().unwrap();
-                let started =
-                    TestProcess::try_start_within(&self.place, &self.model, &SETTINGS, disk).await;
                 // What was left of the disk may do for a start; if not, it says so.
-                match started {
-                    Ok(process) => self.process = Some(process),
-                    Err(status) => assert_eq!(status.code(), Some(1), "{}", self.log()),
+                if let Err(status) = self.try_launch("").await {
+                    assert_eq!(status.code(), Some(1), "{}", self.log());
                 }
-                disk.free();
+                self.disk.as_ref().unwrap().free();
             }
             Trouble::CrashDatabase => self.with_cluster(Cluster::crash_and_restart).await,
             Trouble::CrashBoth => {
@@ -237,6 +275,10 @@ impl Server {
             .unwrap();
         assert_eq!(strays.len(), 0, "rows that refer to nothing");
     }
+}
+
+fn lease_ms() -> u64 {
+    LEASE_MS.parse().unwrap()
 }
 
 /// How the model answers next: well, late, with refusals, or not to the end.
