@@ -189,8 +189,11 @@ struct ServeQuery {
 /// The bytes of a file
 ///
 /// Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
-#[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery),
+#[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery,
+        ("Range" = Option<String>, Header, description = "One part of the bytes: `bytes=0-1023`."),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what one has.")),
     responses((status = 200, content_type = "*/*", description = "The bytes, as the kind of file that they are"),
+        (status = 416, body = crate::http::error::ErrorBody, description = "The file does not reach that far"),
         (status = 206, content_type = "*/*", description = "The part that `Range` names"),
         (status = 304, description = "They are those of the tag in `If-None-Match`")))]
 async fn serve(

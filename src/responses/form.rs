@@ -26,21 +26,32 @@ const INCLUDES: [&str; 7] = [
     "code_interpreter_call.outputs",
 ];
 
-fn either(other: impl Into<Schema>) -> Schema {
+/// The document has no doc comments of fields whose schema is made here.
+fn either(other: impl Into<Schema>, description: &str) -> Schema {
     OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::String))
         .item(other.into())
         .item(ObjectBuilder::new().schema_type(Type::Null))
+        .description(Some(description))
         .build()
         .into()
 }
 
 fn text_or_items() -> Schema {
-    either(ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object)))
+    let items = ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object));
+    either(
+        items,
+        "A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is read \
+         over. Images and files are refused.",
+    )
 }
 
 fn word_or_object() -> Schema {
-    either(ObjectBuilder::new().schema_type(Type::Object))
+    let object = ObjectBuilder::new().schema_type(Type::Object);
+    either(
+        object,
+        "`none`, `auto`, `required`, or `{\"type\":\"function\",\"name\":…}`.",
+    )
 }
 
 /// A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused.

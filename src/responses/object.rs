@@ -17,6 +17,7 @@ fn word_or_object() -> Schema {
     OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::String))
         .item(ObjectBuilder::new().schema_type(Type::Object))
+        .description(Some("As the request had it; `auto` where it said nothing."))
         .into()
 }
 

@@ -224,6 +224,11 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
             "body_too_large",
             "the body is larger than 1 MiB",
         ),
+        "416" => (
+            "invalid_request",
+            "range_not_satisfiable",
+            "the file has 48213 bytes: ask for a part of them",
+        ),
         "422" => (
             "unprocessable_entity",
             "invalid_value",

@@ -4,6 +4,7 @@ mod access;
 mod closed;
 mod examples;
 mod parameters;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -83,6 +84,7 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
     ] {
         components.schemas.insert(name.to_owned(), schema);
     }
+    words::add(&mut components.schemas);
     closed::flatten(&mut components.schemas);
     api.components = Some(components);
     api.security = Some(vec![

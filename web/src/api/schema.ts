@@ -2029,8 +2029,11 @@ export interface components {
         };
         /** @description What differs between two versions, as they were written. */
         AgentDiff: {
-            /** @description Always `agent_diff`. */
-            object: string;
+            /**
+             * @description Always `agent_diff`.
+             * @enum {string}
+             */
+            object: "agent_diff";
             agent_id: components["schemas"]["AgentId"];
             /** Format: int64 */
             from: number;
@@ -2124,8 +2127,11 @@ export interface components {
         /** @description An agent with the fields that lists and events show. */
         AgentSummary: {
             id: components["schemas"]["AgentId"];
-            /** @description Always `agent_profile`. */
-            object: string;
+            /**
+             * @description Always `agent_profile`.
+             * @enum {string}
+             */
+            object: "agent_profile";
             /** @description Its handle. */
             name: string;
             display_name?: string | null;
@@ -2140,8 +2146,11 @@ export interface components {
             mentionable: boolean;
             is_default: boolean;
             is_system: boolean;
-            /** @description One of `active`, `inactive`, `archived`. */
-            status: string;
+            /**
+             * @description One of `active`, `inactive`, `archived`.
+             * @enum {string}
+             */
+            status: "active" | "inactive" | "archived";
             /** Format: int64 */
             version: number;
             base_profile_id?: components["schemas"]["AgentId"] | null;
@@ -2183,16 +2192,23 @@ export interface components {
         /** @description What `DELETE /v1/agents/{id}` answers. */
         Archived: {
             id: components["schemas"]["AgentId"];
-            /** @description Always `agent_profile`. */
-            object: string;
-            /** @description Always `archived`. */
-            status: string;
+            /**
+             * @description Always `agent_profile`.
+             * @enum {string}
+             */
+            object: "agent_profile";
+            /**
+             * @description Always `archived`.
+             * @enum {string}
+             */
+            status: "archived";
             deleted: boolean;
         };
         AskedBy: {
             id: components["schemas"]["UserId"];
             name: string;
-            role: string;
+            /** @enum {string} */
+            role: "admin" | "member" | "viewer";
         };
         AttemptError: {
             code: string;
@@ -2204,8 +2220,11 @@ export interface components {
             attempt: number;
             started_at: components["schemas"]["Timestamp"];
             ended_at?: components["schemas"]["Timestamp"] | null;
-            /** @description `running`, `completed`, `failed`, `cancelled` or `retry`. */
-            outcome: string;
+            /**
+             * @description `running`, `completed`, `failed`, `cancelled` or `retry`.
+             * @enum {string}
+             */
+            outcome: "running" | "completed" | "failed" | "cancelled" | "retry";
             error?: components["schemas"]["AttemptError"] | null;
             /**
              * Format: int64
@@ -2255,8 +2274,11 @@ export interface components {
         Channel: {
             id: components["schemas"]["ChannelId"];
             workspace_id: components["schemas"]["WorkspaceId"];
-            /** @description `public`, `private` or `direct`; it never changes. */
-            kind: string;
+            /**
+             * @description `public`, `private` or `direct`; it never changes.
+             * @enum {string}
+             */
+            kind: "public" | "private" | "direct";
             /** @description Null for direct channels. */
             name?: string | null;
             topic?: string | null;
@@ -2292,6 +2314,7 @@ export interface components {
         };
         /** @description A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused. */
         CreateResponse: {
+            /** @description A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is read over. Images and files are refused. */
             input?: string | Record<string, never>[] | null;
             /** @description A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs. */
             model?: string | null;
@@ -2301,6 +2324,7 @@ export interface components {
             instructions?: string | null;
             /** @description Tool objects of the Responses API. Only functions are told to the model. */
             tools?: Record<string, never>[] | null;
+            /** @description `none`, `auto`, `required`, or `{"type":"function","name":…}`. */
             tool_choice?: string | Record<string, never> | null;
             parallel_tool_calls?: boolean | null;
             /**
@@ -2332,8 +2356,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            /** @description `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused. */
-            truncation?: string | null;
+            /**
+             * @description `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused.
+             * @enum {string|null}
+             */
+            truncation?: "auto" | "disabled" | null;
             /** @description `{"format":{"type":"text"}}`. */
             text?: Record<string, never> | null;
             /** @description Given back. */
@@ -2371,8 +2398,11 @@ export interface components {
         Day: string;
         DeletedResponse: {
             id: components["schemas"]["ResponseId"];
-            /** @description Always `response`. */
-            object: string;
+            /**
+             * @description Always `response`.
+             * @enum {string}
+             */
+            object: "response";
             deleted: boolean;
         };
         DirectForm: {
@@ -2407,8 +2437,9 @@ export interface components {
             /**
              * @description One of `invalid_request`, `unauthenticated`, `permission_denied`, `not_found`, `conflict`, `payload_too_large`,
              *     `unprocessable_entity`, `precondition_required`, `rate_limited`, `internal`, `unavailable`.
+             * @enum {string}
              */
-            type: string;
+            type: "invalid_request" | "unauthenticated" | "permission_denied" | "not_found" | "conflict" | "payload_too_large" | "unprocessable_entity" | "precondition_required" | "rate_limited" | "internal" | "unavailable";
             /** @description What exactly, for programs. */
             code: string;
             /** @description What was wrong and what to do, for people. */
@@ -2425,8 +2456,11 @@ export interface components {
         };
         /** @description A page of the log. */
         Events: {
-            /** @description Always `list`. */
-            object: string;
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
             /** @description The same frames as on the socket. */
             data: Record<string, never>[];
             has_more: boolean;
@@ -2443,8 +2477,11 @@ export interface components {
         };
         /** @description What `GET /v1/agents/{id}/export` answers. */
         Export: {
-            /** @description Always `agent_export`. */
-            object: string;
+            /**
+             * @description Always `agent_export`.
+             * @enum {string}
+             */
+            object: "agent_export";
             /**
              * Format: int32
              * @description Always 1.
@@ -2480,11 +2517,17 @@ export interface components {
         FileId: string;
         /** @description A file in a list. */
         FileSummary: {
-            /** @description Always `agent_file`. */
-            object: string;
+            /**
+             * @description Always `agent_file`.
+             * @enum {string}
+             */
+            object: "agent_file";
             path: string;
-            /** @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own). */
-            source: string;
+            /**
+             * @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own).
+             * @enum {string}
+             */
+            source: "profile" | "agent" | "workspace";
             size_bytes: number;
             /**
              * Format: int64
@@ -2517,10 +2560,16 @@ export interface components {
             agent_version?: number | null;
             /** @description Whether the partner answers unasked. */
             auto_reply: boolean;
-            /** @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it). */
-            context: string;
-            /** @description `active`, `resolved` or `abandoned`. */
-            status: string;
+            /**
+             * @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it).
+             * @enum {string}
+             */
+            context: "message" | "thread";
+            /**
+             * @description `active`, `resolved` or `abandoned`.
+             * @enum {string}
+             */
+            status: "active" | "resolved" | "abandoned";
             /** @description Something was said, changed or deleted here since the newest draft or result. */
             stale: boolean;
             /**
@@ -2580,8 +2629,11 @@ export interface components {
             };
         };
         IncompleteDetails: {
-            /** @description Always `max_output_tokens`. */
-            reason: string;
+            /**
+             * @description Always `max_output_tokens`.
+             * @enum {string}
+             */
+            reason: "max_output_tokens";
         };
         InputTokensDetails: {
             /** Format: int64 */
@@ -2593,7 +2645,8 @@ export interface components {
             id: components["schemas"]["InviteId"];
             /** @description When set, only this address may use it. */
             email?: string | null;
-            role: string;
+            /** @enum {string} */
+            role: "admin" | "member" | "viewer";
             /**
              * Format: int64
              * @description Null: as often as it is opened.
@@ -2625,7 +2678,8 @@ export interface components {
         /** @description What an invite leads to. */
         InvitePreview: {
             workspace: components["schemas"]["InviteWorkspace"];
-            role: string;
+            /** @enum {string} */
+            role: "admin" | "member" | "viewer";
             email?: string | null;
             expires_at?: components["schemas"]["Timestamp"] | null;
         };
@@ -2672,30 +2726,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_ActionItem: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                /** @description The same from version to version of the result. */
-                id: components["schemas"]["ActionItemId"];
-                text: string;
-                owner_id?: components["schemas"]["UserId"] | null;
-                owner_name?: string | null;
-                /** @description `YYYY-MM-DD` */
-                due?: string | null;
-                done: boolean;
-                sources: components["schemas"]["MessageId"][];
-                done_at?: components["schemas"]["Timestamp"] | null;
-                done_by?: components["schemas"]["UserId"] | null;
-                created_at: components["schemas"]["Timestamp"];
-                workspace_id: components["schemas"]["WorkspaceId"];
-                channel_id: components["schemas"]["ChannelId"];
-                thread_id: components["schemas"]["ThreadId"];
-                fork_id: components["schemas"]["ForkId"];
-                resolution_id: components["schemas"]["ResolutionId"];
-                message_id?: components["schemas"]["MessageId"] | null;
-                /** @description Of the result. */
-                headline: string;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["ActionItem"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2705,35 +2741,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_AgentSummary: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["AgentId"];
-                /** @description Always `agent_profile`. */
-                object: string;
-                /** @description Its handle. */
-                name: string;
-                display_name?: string | null;
-                description?: string | null;
-                avatar?: components["schemas"]["Avatar"] | null;
-                capabilities: string[];
-                /** @description `primary` is the workspace's default agent. */
-                role: components["schemas"]["AgentRole"];
-                /** @description Null: the base's, else the server's default. */
-                model?: string | null;
-                /** @description False for one that only serves as a base. */
-                mentionable: boolean;
-                is_default: boolean;
-                is_system: boolean;
-                /** @description One of `active`, `inactive`, `archived`. */
-                status: string;
-                /** Format: int64 */
-                version: number;
-                base_profile_id?: components["schemas"]["AgentId"] | null;
-                access_control?: components["schemas"]["AccessControl"] | null;
-                created_at: components["schemas"]["Timestamp"];
-                updated_at: components["schemas"]["Timestamp"];
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["AgentSummary"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2743,16 +2756,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_ApiKey: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["ApiKeyId"];
-                name: string;
-                scopes: components["schemas"]["Scope"][];
-                created_at: components["schemas"]["Timestamp"];
-                expires_at?: components["schemas"]["Timestamp"] | null;
-                last_used_at?: components["schemas"]["Timestamp"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["ApiKey"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2762,18 +2771,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_AuditEntry: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["AuditEntryId"];
-                actor_id: components["schemas"]["UserId"];
-                /** @description Such as `member.role_changed`. */
-                action: string;
-                /** @description The id of what it was done to. */
-                target?: string | null;
-                data: Record<string, never>;
-                created_at: components["schemas"]["Timestamp"];
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["AuditEntry"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2783,23 +2786,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_FileSummary: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                /** @description Always `agent_file`. */
-                object: string;
-                path: string;
-                /** @description `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own). */
-                source: string;
-                size_bytes: number;
-                /**
-                 * Format: int64
-                 * @description Of `profile` the agent's version. 0: it was never written.
-                 */
-                version: number;
-                updated_at?: components["schemas"]["Timestamp"] | null;
-                updated_by?: components["schemas"]["UserId"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["FileSummary"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2809,42 +2801,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Fork: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["ForkId"];
-                workspace_id: components["schemas"]["WorkspaceId"];
-                channel_id: components["schemas"]["ChannelId"];
-                thread_id: components["schemas"]["ThreadId"];
-                /** @description The message of the thread's main line that it starts from. */
-                message_id: components["schemas"]["MessageId"];
-                title: string;
-                description?: string | null;
-                agent_id?: components["schemas"]["AgentId"] | null;
-                /**
-                 * Format: int64
-                 * @description The version of the partner that this dive works with.
-                 */
-                agent_version?: number | null;
-                /** @description Whether the partner answers unasked. */
-                auto_reply: boolean;
-                /** @description What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it). */
-                context: string;
-                /** @description `active`, `resolved` or `abandoned`. */
-                status: string;
-                /** @description Something was said, changed or deleted here since the newest draft or result. */
-                stale: boolean;
-                /**
-                 * Format: int64
-                 * @description Messages of the dive, all that its list shows.
-                 */
-                message_count: number;
-                created_by: components["schemas"]["UserId"];
-                created_at: components["schemas"]["Timestamp"];
-                resolved_at?: components["schemas"]["Timestamp"] | null;
-                resolution_id?: components["schemas"]["ResolutionId"] | null;
-                draft_id?: components["schemas"]["ResolutionId"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Fork"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2854,24 +2816,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Invite: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["InviteId"];
-                /** @description When set, only this address may use it. */
-                email?: string | null;
-                role: string;
-                /**
-                 * Format: int64
-                 * @description Null: as often as it is opened.
-                 */
-                max_uses?: number | null;
-                /** Format: int64 */
-                uses: number;
-                created_by: components["schemas"]["UserId"];
-                created_at: components["schemas"]["Timestamp"];
-                expires_at?: components["schemas"]["Timestamp"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Invite"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2881,17 +2831,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Member: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                user_id: components["schemas"]["UserId"];
-                name: string;
-                handle: string;
-                email: string;
-                avatar_url?: string | null;
-                role: components["schemas"]["Role"];
-                joined_at: components["schemas"]["Timestamp"];
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Member"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2901,38 +2846,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Message: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["MessageId"];
-                workspace_id: components["schemas"]["WorkspaceId"];
-                channel_id: components["schemas"]["ChannelId"];
-                thread_id: components["schemas"]["ThreadId"];
-                fork_id?: components["schemas"]["ForkId"] | null;
-                parent_id?: components["schemas"]["MessageId"] | null;
-                /**
-                 * Format: int64
-                 * @description That of its `message.created` event; threads sort by it.
-                 */
-                seq: number;
-                author: components["schemas"]["MessageAuthor"];
-                /** @description `text`, `notice`, or `resolution`: the card of a deep dive's result. */
-                kind: string;
-                /** @description `complete`, `streaming` or `interrupted`. */
-                state: string;
-                /** @description Markdown. */
-                content: string;
-                content_plain: string;
-                mentions: components["schemas"]["Mention"][];
-                reactions: components["schemas"]["Reaction"][];
-                /** @description Files, in the order in which they were given. */
-                attachments: components["schemas"]["UploadedFile"][];
-                metadata: components["schemas"]["MessageMetadata"];
-                client_id?: string | null;
-                created_at: components["schemas"]["Timestamp"];
-                edited_at?: components["schemas"]["Timestamp"] | null;
-                deleted_at?: components["schemas"]["Timestamp"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Message"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2942,20 +2861,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_MyChannel: {
-            /** @description Always `list`. */
-            object: string;
-            data: (components["schemas"]["Channel"] & {
-                is_member: boolean;
-                /** Format: int64 */
-                unread_count: number;
-                /** Format: int64 */
-                mention_count: number;
-                /**
-                 * Format: int64
-                 * @description Everything up to here is read, save in threads with a mark of their own.
-                 */
-                read_seq: number;
-            })[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["MyChannel"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2965,12 +2876,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_MySession: {
-            /** @description Always `list`. */
-            object: string;
-            data: (components["schemas"]["Session"] & {
-                /** @description The one that asks. */
-                current: boolean;
-            })[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["MySession"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -2980,22 +2891,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_MyThread: {
-            /** @description Always `list`. */
-            object: string;
-            data: (components["schemas"]["Thread"] & {
-                root_message?: components["schemas"]["Message"] | null;
-                last_message?: components["schemas"]["Message"] | null;
-                active_tasks: components["schemas"]["Task"][];
-                /** Format: int64 */
-                unread_count: number;
-                /** Format: int64 */
-                mention_count: number;
-                /**
-                 * Format: int64
-                 * @description How far the person has read it.
-                 */
-                read_seq: number;
-            })[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["MyThread"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3005,14 +2906,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_MyWorkspace: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["WorkspaceId"];
-                name: string;
-                slug: string;
-                role: components["schemas"]["Role"];
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["MyWorkspace"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3022,49 +2921,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Resolution: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["ResolutionId"];
-                workspace_id: components["schemas"]["WorkspaceId"];
-                channel_id: components["schemas"]["ChannelId"];
-                thread_id: components["schemas"]["ThreadId"];
-                fork_id: components["schemas"]["ForkId"];
-                fork_title: string;
-                /**
-                 * Format: int64
-                 * @description The first published one is 1; a draft has the number that it would get.
-                 */
-                version: number;
-                /** @description `draft`, `published` or `superseded`. */
-                status: string;
-                /** @description The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it. */
-                generated_by?: string | null;
-                /** @description Who changed it since, in the order of their first edit. */
-                edited_by: components["schemas"]["UserId"][];
-                /** @description At most 120 characters; blank only in a draft. */
-                headline: string;
-                conclusion: string;
-                key_points: components["schemas"]["SourcedText"][];
-                action_items: components["schemas"]["ResolutionItem"][];
-                open_questions: components["schemas"]["SourcedText"][];
-                deferred_items: components["schemas"]["SourcedText"][];
-                /**
-                 * Format: int64
-                 * @description `seq` of the newest message of the dive that it was made from.
-                 */
-                covers_seq: number;
-                /**
-                 * Format: int64
-                 * @description The number of its `ETag`.
-                 */
-                revision: number;
-                message_id?: components["schemas"]["MessageId"] | null;
-                published_by?: components["schemas"]["Publisher"] | null;
-                created_at: components["schemas"]["Timestamp"];
-                updated_at: components["schemas"]["Timestamp"];
-                published_at?: components["schemas"]["Timestamp"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Resolution"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3074,16 +2936,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_SandboxPolicy: {
-            /** @description Always `list`. */
-            object: string;
-            data: (components["schemas"]["SandboxLimits"] & {
-                id: components["schemas"]["SandboxPolicyId"];
-                /** @description Always `sandbox_policy`. */
-                object: string;
-                name: string;
-                created_at: components["schemas"]["Timestamp"];
-                updated_at: components["schemas"]["Timestamp"];
-            })[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["SandboxPolicy"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3093,44 +2951,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Task: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                id: components["schemas"]["TaskId"];
-                workspace_id: components["schemas"]["WorkspaceId"];
-                /**
-                 * @description `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
-                 *     `/v1/responses`, recorded once it has ended.
-                 */
-                kind: string;
-                /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
-                status: string;
-                agent_id?: components["schemas"]["AgentId"] | null;
-                /** Format: int64 */
-                agent_version?: number | null;
-                channel_id?: components["schemas"]["ChannelId"] | null;
-                thread_id?: components["schemas"]["ThreadId"] | null;
-                fork_id?: components["schemas"]["ForkId"] | null;
-                trigger_message_id?: components["schemas"]["MessageId"] | null;
-                reply_message_id?: components["schemas"]["MessageId"] | null;
-                requested_by: components["schemas"]["UserId"];
-                retry_of?: components["schemas"]["TaskId"] | null;
-                /**
-                 * Format: int64
-                 * @description The number of the model call that runs, or is next.
-                 */
-                attempt: number;
-                retry_at?: components["schemas"]["Timestamp"] | null;
-                /** @description While a queued task waits: `rate_limited` or `unavailable`. */
-                wait_reason?: string | null;
-                input: components["schemas"]["TaskInput"];
-                output?: components["schemas"]["TaskOutput"] | null;
-                token_usage?: components["schemas"]["TokenUsage"] | null;
-                error?: components["schemas"]["TaskError"] | null;
-                queued_at: components["schemas"]["Timestamp"];
-                started_at?: components["schemas"]["Timestamp"] | null;
-                completed_at?: components["schemas"]["Timestamp"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Task"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3140,83 +2966,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_Template: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                /** @description Set by the server: ignored when it is sent back. */
-                id?: unknown;
-                /** @description Always `agent_template`. */
-                object: string;
-                /** @description Set by the server: ignored when it is sent back. */
-                workspace_id?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                version?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                is_default?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                is_system?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                created_at?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                updated_at?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                created_by?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                resolved_from?: unknown;
-                /** @description Set by the server: ignored when it is sent back. */
-                sandbox?: unknown;
-                /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
-                name: string;
-                display_name?: string | null;
-                description?: string | null;
-                avatar?: components["schemas"]["Avatar"] | null;
-                /** @description Markdown, at most 256 KiB, also together with those of the bases. */
-                instructions: string;
-                /** @description Markdown, at most 256 KiB: the text of IDENTITY.md. */
-                identity?: string | null;
-                /** @description Null: the base's, else the server's default. */
-                model?: string | null;
-                /**
-                 * Format: int32
-                 * @description 1 to 1000000; 4096 by default.
-                 */
-                max_output_tokens?: number | null;
-                /**
-                 * Format: double
-                 * @description 0 to 2; null is the provider's default.
-                 */
-                temperature?: number | null;
-                /**
-                 * Format: double
-                 * @description 0 to 1; null is the provider's default.
-                 */
-                top_p?: number | null;
-                /** @description At most 32 tags of 1 to 64 characters; they describe and grant nothing. */
-                capabilities?: string[] | null;
-                role?: components["schemas"]["AgentRole"] | null;
-                agency?: components["schemas"]["Agency"] | null;
-                /** @description At most 64. */
-                tools?: components["schemas"]["Tool"][] | null;
-                sandbox_policy_id?: string | null;
-                memory?: components["schemas"]["Memory"] | null;
-                prompting?: components["schemas"]["Prompting"] | null;
-                sentiment?: components["schemas"]["Sentiment"] | null;
-                trust?: components["schemas"]["Trust"] | null;
-                persona_id?: string | null;
-                base_profile_id?: components["schemas"]["AgentId"] | null;
-                access_control?: components["schemas"]["AccessControl"] | null;
-                /** @description Whether `/v1/responses` keeps answers where the request does not say. */
-                store?: boolean | null;
-                /** @description Forbids requests to opt out of `store`. */
-                store_required?: boolean | null;
-                /** @description True by default; false for one that only serves as a base. */
-                mentionable?: boolean | null;
-                /** @description At most 16 pairs; keys and values of at most 512 characters. */
-                metadata?: {
-                    [key: string]: string;
-                } | null;
-                status?: components["schemas"]["SettableStatus"] | null;
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["Template"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3226,19 +2981,12 @@ export interface components {
         };
         /** @description A page of a list. */
         List_VersionSummary: {
-            /** @description Always `list`. */
-            object: string;
-            data: {
-                /** @description Always `agent_version`. */
-                object: string;
-                agent_id: components["schemas"]["AgentId"];
-                /** Format: int64 */
-                version: number;
-                /** @description What changed, in a few words. */
-                change_summary?: string | null;
-                changed_by?: components["schemas"]["UserId"] | null;
-                changed_at: components["schemas"]["Timestamp"];
-            }[];
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["VersionSummary"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3305,8 +3053,11 @@ export interface components {
             agent: boolean | null;
         };
         Mention: {
-            /** @description `agent`, `user` or `group`. */
-            type: string;
+            /**
+             * @description `agent`, `user` or `group`.
+             * @enum {string}
+             */
+            type: "agent" | "user" | "group";
             /** @description Null for a group: `everyone`, `here`, `channel`. */
             id?: string | null;
             handle: string;
@@ -3327,10 +3078,16 @@ export interface components {
              */
             seq: number;
             author: components["schemas"]["MessageAuthor"];
-            /** @description `text`, `notice`, or `resolution`: the card of a deep dive's result. */
-            kind: string;
-            /** @description `complete`, `streaming` or `interrupted`. */
-            state: string;
+            /**
+             * @description `text`, `notice`, or `resolution`: the card of a deep dive's result.
+             * @enum {string}
+             */
+            kind: "text" | "notice" | "resolution";
+            /**
+             * @description `complete`, `streaming` or `interrupted`.
+             * @enum {string}
+             */
+            state: "complete" | "streaming" | "interrupted";
             /** @description Markdown. */
             content: string;
             content_plain: string;
@@ -3345,8 +3102,11 @@ export interface components {
             deleted_at?: components["schemas"]["Timestamp"] | null;
         };
         MessageAuthor: {
-            /** @description `human`, `agent` or `system`. */
-            type: string;
+            /**
+             * @description `human`, `agent` or `system`.
+             * @enum {string}
+             */
+            type: "human" | "agent" | "system";
             /** @description `user_…`, `agent_…`, or null for the system. */
             id?: string | null;
             name: string;
@@ -3384,8 +3144,11 @@ export interface components {
         MessageSeen: {
             message_id: components["schemas"]["MessageId"];
             author: components["schemas"]["SeenAuthor"];
-            /** @description `user` or `assistant`. */
-            role: string;
+            /**
+             * @description `user` or `assistant`.
+             * @enum {string}
+             */
+            role: "user" | "assistant";
             /**
              * Format: int64
              * @description Estimated.
@@ -3400,8 +3163,11 @@ export interface components {
         Model: {
             /** @description `agent:NAME`, or the provider's name of a model. */
             id: string;
-            /** @description Always `model`. */
-            object: string;
+            /**
+             * @description Always `model`.
+             * @enum {string}
+             */
+            object: "model";
             /**
              * Format: int64
              * @description Seconds since 1970; 0 for a model of the provider.
@@ -3432,8 +3198,11 @@ export interface components {
         };
         /** @description What may be named as `model`. */
         Models: {
-            /** @description Always `list`. */
-            object: string;
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
             data: components["schemas"]["Model"][];
         };
         /** @description A channel as one person sees it. */
@@ -3581,8 +3350,9 @@ export interface components {
             /**
              * @description One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
              *     `rate_limit_error`, `server_error`.
+             * @enum {string}
              */
-            type: string;
+            type: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
             /** @description The field that is meant. */
             param?: string | null;
             /** @description What exactly, for programs. */
@@ -3592,8 +3362,11 @@ export interface components {
         OutputItem: {
             /** @description `msg_…`; no message of a thread. */
             id: string;
-            /** @description Always `assistant`. */
-            role: string;
+            /**
+             * @description Always `assistant`.
+             * @enum {string}
+             */
+            role: "assistant";
             status: components["schemas"]["Status"];
             content: components["schemas"]["OutputText"][];
             /** @enum {string} */
@@ -3612,8 +3385,11 @@ export interface components {
         };
         /** @description A piece of what a message says. */
         OutputText: {
-            /** @description Always `output_text`. */
-            type: string;
+            /**
+             * @description Always `output_text`.
+             * @enum {string}
+             */
+            type: "output_text";
             text: string;
             /** @description Always empty. */
             annotations: Record<string, never>[];
@@ -3625,8 +3401,11 @@ export interface components {
             reasoning_tokens: number;
         };
         Participant: {
-            /** @description `human` or `agent`. */
-            type: string;
+            /**
+             * @description `human` or `agent`.
+             * @enum {string}
+             */
+            type: "human" | "agent";
             id: string;
             /** @description As it was when they first wrote. */
             name: string;
@@ -3798,8 +3577,11 @@ export interface components {
             resolution: components["schemas"]["Resolution"];
         };
         Publisher: {
-            /** @description `human`, or `agent` when nobody reviewed it. */
-            type: string;
+            /**
+             * @description `human`, or `agent` when nobody reviewed it.
+             * @enum {string}
+             */
+            type: "human" | "agent";
             id: string;
             name: string;
         };
@@ -3857,8 +3639,11 @@ export interface components {
              * @description The first published one is 1; a draft has the number that it would get.
              */
             version: number;
-            /** @description `draft`, `published` or `superseded`. */
-            status: string;
+            /**
+             * @description `draft`, `published` or `superseded`.
+             * @enum {string}
+             */
+            status: "draft" | "published" | "superseded";
             /** @description The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it. */
             generated_by?: string | null;
             /** @description Who changed it since, in the order of their first edit. */
@@ -3934,8 +3719,11 @@ export interface components {
         /** @description An answer of the Responses API. */
         Response: {
             id: components["schemas"]["ResponseId"];
-            /** @description Always `response`. */
-            object: string;
+            /**
+             * @description Always `response`.
+             * @enum {string}
+             */
+            object: "response";
             /**
              * Format: int64
              * @description Seconds since 1970.
@@ -3972,6 +3760,7 @@ export interface components {
              */
             temperature?: number | null;
             text: components["schemas"]["TextConfig"];
+            /** @description As the request had it; `auto` where it said nothing. */
             tool_choice: string | Record<string, never>;
             /** @description Functions that the model was offered, and what else the request named. */
             tools: Record<string, never>[];
@@ -3980,8 +3769,11 @@ export interface components {
              * @description Null: the provider's default.
              */
             top_p?: number | null;
-            /** @description `auto` or `disabled`. */
-            truncation: string;
+            /**
+             * @description `auto` or `disabled`.
+             * @enum {string}
+             */
+            truncation: "auto" | "disabled";
             usage?: components["schemas"]["ResponseUsage"] | null;
             user?: string | null;
             agent_id?: components["schemas"]["AgentId"] | null;
@@ -4063,8 +3855,11 @@ export interface components {
         };
         SandboxPolicy: components["schemas"]["SandboxLimits"] & {
             id: components["schemas"]["SandboxPolicyId"];
-            /** @description Always `sandbox_policy`. */
-            object: string;
+            /**
+             * @description Always `sandbox_policy`.
+             * @enum {string}
+             */
+            object: "sandbox_policy";
             name: string;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -4075,8 +3870,11 @@ export interface components {
         Scope: "chat:read" | "chat:write" | "workspace:admin" | "agents:read" | "agents:write" | "agents:delete" | "agents:admin" | "agents:use";
         /** @description A message that matches. */
         SearchHit: components["schemas"]["Message"] & {
-            /** @description Always `search_hit`. */
-            object: string;
+            /**
+             * @description Always `search_hit`.
+             * @enum {string}
+             */
+            object: "search_hit";
             /** @description About 240 characters of `content_plain` around the first match, escaped for HTML, matches in `<mark>`. */
             highlight: string;
             thread_title?: string | null;
@@ -4092,8 +3890,11 @@ export interface components {
         };
         /** @description A page of hits. */
         SearchPage: {
-            /** @description Always `list`. */
-            object: string;
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
             data: components["schemas"]["SearchHit"][];
             has_more: boolean;
             /** @description Give it back as `cursor`. */
@@ -4170,8 +3971,11 @@ export interface components {
         Setup: {
             /** @description No account exists yet. */
             needs_setup: boolean;
-            /** @description `first`, `open` or `invite`. */
-            signup: string;
+            /**
+             * @description `first`, `open` or `invite`.
+             * @enum {string}
+             */
+            signup: "first" | "open" | "invite";
             /** @description The first account has to show the token of the link that the server printed. */
             setup_token_required: boolean;
         };
@@ -4310,8 +4114,11 @@ export interface components {
         };
         /** @description One source of the system text. */
         SystemPart: {
-            /** @description `required`, `base`, `instructions`, `identity`, `files` or `agency`. */
-            name: string;
+            /**
+             * @description `required`, `base`, `instructions`, `identity`, `files` or `agency`.
+             * @enum {string}
+             */
+            name: "required" | "base" | "instructions" | "identity" | "files" | "agency";
             /**
              * Format: int64
              * @description Estimated.
@@ -4336,10 +4143,14 @@ export interface components {
             /**
              * @description `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
              *     `/v1/responses`, recorded once it has ended.
+             * @enum {string}
              */
-            kind: string;
-            /** @description One of `queued`, `running`, `completed`, `failed`, `cancelled`. */
-            status: string;
+            kind: "reply" | "resolve" | "compact" | "response";
+            /**
+             * @description One of `queued`, `running`, `completed`, `failed`, `cancelled`.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "completed" | "failed" | "cancelled";
             agent_id?: components["schemas"]["AgentId"] | null;
             /** Format: int64 */
             agent_version?: number | null;
@@ -4356,8 +4167,11 @@ export interface components {
              */
             attempt: number;
             retry_at?: components["schemas"]["Timestamp"] | null;
-            /** @description While a queued task waits: `rate_limited` or `unavailable`. */
-            wait_reason?: string | null;
+            /**
+             * @description While a queued task waits: `rate_limited` or `unavailable`.
+             * @enum {string|null}
+             */
+            wait_reason?: "rate_limited" | "unavailable" | null;
             input: components["schemas"]["TaskInput"];
             output?: components["schemas"]["TaskOutput"] | null;
             token_usage?: components["schemas"]["TokenUsage"] | null;
@@ -4414,8 +4228,11 @@ export interface components {
         Template: {
             /** @description Set by the server: ignored when it is sent back. */
             id?: unknown;
-            /** @description Always `agent_template`. */
-            object: string;
+            /**
+             * @description Always `agent_template`.
+             * @enum {string}
+             */
+            object: "agent_template";
             /** @description Set by the server: ignored when it is sent back. */
             workspace_id?: unknown;
             /** @description Set by the server: ignored when it is sent back. */
@@ -4490,8 +4307,11 @@ export interface components {
             format: components["schemas"]["TextFormat"];
         };
         TextFormat: {
-            /** @description Always `text`. */
-            type: string;
+            /**
+             * @description Always `text`.
+             * @enum {string}
+             */
+            type: "text";
         };
         Thread: {
             id: components["schemas"]["ThreadId"];
@@ -4499,8 +4319,11 @@ export interface components {
             channel_id: components["schemas"]["ChannelId"];
             /** @description Null unless someone gave it one. */
             title?: string | null;
-            /** @description `open` or `archived`. */
-            status: string;
+            /**
+             * @description `open` or `archived`.
+             * @enum {string}
+             */
+            status: "open" | "archived";
             agent_id?: components["schemas"]["AgentId"] | null;
             /**
              * Format: int64
@@ -4651,8 +4474,11 @@ export interface components {
             approval_rules: components["schemas"]["ApprovalRule"][];
         };
         TurnSeen: {
-            /** @description `user` or `assistant`. */
-            role: string;
+            /**
+             * @description `user` or `assistant`.
+             * @enum {string}
+             */
+            role: "user" | "assistant";
             content: string;
         };
         UploadForm: {
@@ -4666,8 +4492,11 @@ export interface components {
         };
         /** @description An uploaded file. */
         UploadedFile: {
-            /** @description Always `file`. */
-            object: string;
+            /**
+             * @description Always `file`.
+             * @enum {string}
+             */
+            object: "file";
             id: components["schemas"]["FileId"];
             workspace_id: components["schemas"]["WorkspaceId"];
             name: string;
@@ -4689,11 +4518,15 @@ export interface components {
             url: string;
         };
         UsageAnswer: {
-            /** @description Always `list`. */
-            object: string;
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
             from: string;
             to: string;
-            group_by: string;
+            /** @enum {string} */
+            group_by: "person" | "agent" | "month" | "model";
             /** @description Months in their order; anything else by what took most tokens, at most 1,000. */
             data: components["schemas"]["Used"][];
             /** @description Everything together. */
@@ -4720,8 +4553,11 @@ export interface components {
         UserId: string;
         /** @description A version in a list. */
         VersionSummary: {
-            /** @description Always `agent_version`. */
-            object: string;
+            /**
+             * @description Always `agent_version`.
+             * @enum {string}
+             */
+            object: "agent_version";
             agent_id: components["schemas"]["AgentId"];
             /** Format: int64 */
             version: number;
@@ -5466,7 +5302,7 @@ export interface operations {
                      *           "name": "Ada",
                      *           "object": "agent_profile",
                      *           "role": "primary",
-                     *           "status": "…",
+                     *           "status": "active",
                      *           "updated_at": "2026-11-20T09:30:00.000Z",
                      *           "version": 1
                      *         }
@@ -5535,7 +5371,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -5611,7 +5447,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -5740,7 +5576,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -5814,7 +5650,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -5942,7 +5778,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -6003,7 +5839,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -6072,7 +5908,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -6388,7 +6224,7 @@ export interface operations {
                      *       "name": "Ada",
                      *       "object": "agent_profile",
                      *       "role": "primary",
-                     *       "status": "…",
+                     *       "status": "active",
                      *       "tools": [
                      *         {
                      *           "available": false,
@@ -7765,7 +7601,7 @@ export interface operations {
                      *               "kind": "reply",
                      *               "queued_at": "2026-11-20T09:30:00.000Z",
                      *               "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *               "status": "…",
+                     *               "status": "queued",
                      *               "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *             }
                      *           ],
@@ -7905,7 +7741,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -8009,7 +7845,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -8396,7 +8232,12 @@ export interface operations {
                 /** @description `1`: to be saved, whatever it is. */
                 download?: string;
             };
-            header?: never;
+            header?: {
+                /** @description One part of the bytes: `bytes=0-1023`. */
+                Range?: string | null;
+                /** @description The `ETag` of what one has. */
+                "If-None-Match"?: string | null;
+            };
             path: {
                 /** @description The file. */
                 id: components["schemas"]["FileId"];
@@ -8434,6 +8275,24 @@ export interface operations {
             401: components["responses"]["Error401"];
             403: components["responses"]["Error403"];
             404: components["responses"]["Error404"];
+            /** @description The file does not reach that far */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "range_not_satisfiable",
+                     *         "message": "the file has 48213 bytes: ask for a part of them",
+                     *         "type": "invalid_request"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];
             503: components["responses"]["Error503"];
@@ -8534,7 +8393,7 @@ export interface operations {
                      * @example {
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "context": "…",
+                     *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -8590,7 +8449,7 @@ export interface operations {
                      * @example {
                      *       "auto_reply": false,
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "context": "…",
+                     *       "context": "message",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -8641,7 +8500,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -8871,7 +8730,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -8955,7 +8814,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -9016,7 +8875,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -9178,7 +9037,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -9552,7 +9411,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -9573,7 +9432,7 @@ export interface operations {
                      *         "kind": "reply",
                      *         "queued_at": "2026-11-20T09:30:00.000Z",
                      *         "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "status": "…",
+                     *         "status": "queued",
                      *         "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *       }
                      *     }
@@ -9628,7 +9487,7 @@ export interface operations {
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "role": "…",
+                     *           "role": "admin",
                      *           "uses": 0
                      *         }
                      *       ],
@@ -9682,7 +9541,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "id": "inv_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "role": "…",
+                     *       "role": "admin",
                      *       "token": "…",
                      *       "url": "https://chat.example.org/invite/…",
                      *       "uses": 0
@@ -9723,7 +9582,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "role": "…",
+                     *       "role": "admin",
                      *       "workspace": {
                      *         "id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
@@ -11308,7 +11167,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -11325,7 +11184,7 @@ export interface operations {
                      *           "name": "Ada",
                      *           "object": "agent_profile",
                      *           "role": "primary",
-                     *           "status": "…",
+                     *           "status": "active",
                      *           "updated_at": "2026-11-20T09:30:00.000Z",
                      *           "version": 1
                      *         }
@@ -11364,7 +11223,7 @@ export interface operations {
                      *         {
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "context": "…",
+                     *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11450,7 +11309,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -11498,7 +11357,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "status": "…",
+                     *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -11542,7 +11401,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "status": "…",
+                     *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -11583,7 +11442,7 @@ export interface operations {
                      *       "asked_by": {
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada",
-                     *         "role": "…"
+                     *         "role": "admin"
                      *       },
                      *       "attempt": 1,
                      *       "attempts": [
@@ -11683,7 +11542,7 @@ export interface operations {
                      *       "kind": "reply",
                      *       "queued_at": "2026-11-20T09:30:00.000Z",
                      *       "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *       "status": "…",
+                     *       "status": "queued",
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
@@ -11731,7 +11590,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -11810,7 +11669,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
@@ -11886,7 +11745,7 @@ export interface operations {
                      *         {
                      *           "auto_reply": false,
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "context": "…",
+                     *           "context": "message",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11950,7 +11809,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -11978,7 +11837,7 @@ export interface operations {
                      *       "fork": {
                      *         "auto_reply": false,
                      *         "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *         "context": "…",
+                     *         "context": "message",
                      *         "created_at": "2026-11-20T09:30:00.000Z",
                      *         "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "id": "fork_01k5t3h8xze4bs4p8v2m9qwd7a",
@@ -12209,7 +12068,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -12293,7 +12152,7 @@ export interface operations {
                      *           "kind": "reply",
                      *           "queued_at": "2026-11-20T09:30:00.000Z",
                      *           "requested_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
-                     *           "status": "…",
+                     *           "status": "queued",
                      *           "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ]
@@ -12404,7 +12263,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "from": "…",
-                     *       "group_by": "…",
+                     *       "group_by": "person",
                      *       "object": "list",
                      *       "to": "…",
                      *       "total": {
