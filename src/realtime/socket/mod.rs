@@ -45,6 +45,7 @@ use crate::{
     ids::ChannelId,
 };
 
+mod frame;
 mod hello;
 mod requests;
 

@@ -1,80 +1,23 @@
 //! What a client asks for over its socket.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::realtime::hub::Spot;
 use crate::{
-    auth::Doing,
     chat::{
         ChatError, access,
         messages::Text,
         post::{self, NewThread, PostedMessage, PostedThread},
         reads,
     },
-    http::{ApiError, extract::parse_json},
-    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
+    http::ApiError,
+    ids::ChannelId,
 };
 
-use super::{CatchUp, Connection, GOING_AWAY, MALFORMED_MAX, POLICY_VIOLATION};
-
-#[derive(Deserialize)]
-#[serde(tag = "type", deny_unknown_fields)]
-enum Request {
-    #[serde(rename = "message.send")]
-    Send {
-        #[serde(default)]
-        channel_id: Option<ChannelId>,
-        #[serde(default)]
-        thread_id: Option<ThreadId>,
-        #[serde(default)]
-        fork_id: Option<ForkId>,
-        content: String,
-        #[serde(default)]
-        attachments: Vec<FileId>,
-        #[serde(default)]
-        parent_id: Option<MessageId>,
-        client_id: String,
-    },
-    #[serde(rename = "subscribe")]
-    Subscribe {
-        #[serde(default)]
-        thread_id: Option<ThreadId>,
-        #[serde(default)]
-        fork_id: Option<ForkId>,
-    },
-    #[serde(rename = "unsubscribe")]
-    Unsubscribe {
-        #[serde(default)]
-        thread_id: Option<ThreadId>,
-        #[serde(default)]
-        fork_id: Option<ForkId>,
-    },
-    #[serde(rename = "read")]
-    Read { thread_id: ThreadId, seq: i64 },
-    #[serde(rename = "ping")]
-    Ping {},
-    #[serde(rename = "typing")]
-    Typing {
-        #[serde(default)]
-        thread_id: Option<ThreadId>,
-        #[serde(default)]
-        fork_id: Option<ForkId>,
-    },
-}
-
-/// The one place that a frame names.
-fn spot(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Spot, ApiError> {
-    match (thread, fork) {
-        (Some(thread), None) => Ok(Spot::Thread(thread)),
-        (None, Some(fork)) => Ok(Spot::Fork(fork)),
-        _ => Err(ApiError::invalid(
-            "one_place",
-            "name one place: thread_id or fork_id".to_owned(),
-            "thread_id",
-        )),
-    }
-}
+use super::{
+    CatchUp, Connection, GOING_AWAY, MALFORMED_MAX, POLICY_VIOLATION,
+    frame::{self, Frame, Request, spot},
+};
 
 impl Connection {
     pub(super) async fn on_malformed(&mut self, error: &ApiError) -> Result<(), u16> {
@@ -102,71 +45,28 @@ impl Connection {
     }
 
     pub(super) async fn on_text(&mut self, text: &str) -> Result<(), u16> {
-        let mut value = match serde_json::from_str::<Value>(text) {
-            Ok(value @ Value::Object(_)) => value,
-            Ok(_) => {
-                return self
-                    .on_malformed(&ApiError::invalid(
-                        "invalid_json",
-                        "a frame is one JSON object".to_owned(),
-                        "",
-                    ))
-                    .await;
-            }
-            Err(e) => {
-                return self
-                    .on_malformed(&ApiError::invalid(
-                        "invalid_json",
-                        format!("the frame is not JSON: {e}"),
-                        "",
-                    ))
-                    .await;
-            }
-        };
-        let id = value.as_object_mut().and_then(|object| object.remove("id"));
-        let kind = value
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let doing = match kind.as_str() {
-            "message.send" | "read" => Doing::Writing,
-            _ => Doing::Reading,
-        };
-        let id = id.filter(|id| id.is_string() || id.is_number());
-        if let Err(e) = self.state.limits.act(&self.caller, doing) {
-            if kind == "typing" {
-                return Ok(());
-            }
+        let frame = frame::read(text);
+        if let Some(doing) = frame.doing()
+            && let Err(e) = self.state.limits.act(&self.caller, doing)
+        {
+            let id = match &frame {
+                Frame::Typing(_) => return Ok(()),
+                Frame::Request { id, .. } | Frame::Misfit { id, .. } => id,
+                Frame::NoJson(_) => &Value::Null,
+            };
             let error = ApiError::from(e).body();
             let frame = json!({"type": "error", "id": id, "error": error});
             return self.answer(frame.to_string()).await;
         }
-        let request = parse_json::<Request>(value.to_string().as_bytes());
-        if kind == "typing" {
-            // No answer, whatever comes of it.
-            if let Ok(Request::Typing { thread_id, fork_id }) = request
-                && let Ok(place) = spot(thread_id, fork_id)
-            {
+        let (id, request) = match frame {
+            Frame::NoJson(error) => return self.on_malformed(&error).await,
+            Frame::Misfit { id, error } => return self.on_misfit(&id, &error).await,
+            Frame::Typing(place) => {
                 self.malformed = 0;
                 self.typing(place).await;
                 return Ok(());
             }
-        }
-        let known = matches!(
-            kind.as_str(),
-            "message.send" | "subscribe" | "unsubscribe" | "read" | "ping"
-        );
-        if !known {
-            let kind: String = kind.chars().take(40).collect();
-            let text = format!("`{kind}` is no type of frame that a client sends");
-            let error = ApiError::invalid("unknown_type", text, "type");
-            return self.on_misfit(&id.unwrap_or_default(), &error).await;
-        }
-        let Some(id) = id else {
-            let error =
-                ApiError::invalid("id_missing", "a request carries an `id`".to_owned(), "id");
-            return self.on_malformed(&error).await;
+            Frame::Request { id, request, .. } => (id, request),
         };
         self.malformed = 0;
         let outcome = match request {

@@ -1,6 +1,7 @@
 //! What comes from outside, through HTTP and WebSocket: the files of tests/corpus and what is made of them.
 
 mod cursors;
+mod frames;
 
 use tokio::runtime::Runtime;
 

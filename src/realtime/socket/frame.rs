@@ -1,0 +1,257 @@
+//! A text frame of a client, as it is understood.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    auth::Doing,
+    http::{ApiError, extract::parse_json},
+    ids::{ChannelId, FileId, ForkId, MessageId, ThreadId},
+    realtime::hub::Spot,
+};
+
+/// What carries an `id` and is answered once, and `typing`.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
+pub(super) enum Request {
+    #[serde(rename = "message.send")]
+    Send {
+        #[serde(default)]
+        channel_id: Option<ChannelId>,
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+        content: String,
+        #[serde(default)]
+        attachments: Vec<FileId>,
+        #[serde(default)]
+        parent_id: Option<MessageId>,
+        client_id: String,
+    },
+    #[serde(rename = "subscribe")]
+    Subscribe {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
+    #[serde(rename = "unsubscribe")]
+    Unsubscribe {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
+    #[serde(rename = "read")]
+    Read { thread_id: ThreadId, seq: i64 },
+    #[serde(rename = "ping")]
+    Ping {},
+    #[serde(rename = "typing")]
+    Typing {
+        #[serde(default)]
+        thread_id: Option<ThreadId>,
+        #[serde(default)]
+        fork_id: Option<ForkId>,
+    },
+}
+
+/// The one place that a frame names.
+pub(super) fn spot(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Spot, ApiError> {
+    match (thread, fork) {
+        (Some(thread), None) => Ok(Spot::Thread(thread)),
+        (None, Some(fork)) => Ok(Spot::Fork(fork)),
+        _ => Err(ApiError::invalid(
+            "one_place",
+            "name one place: thread_id or fork_id".to_owned(),
+            "thread_id",
+        )),
+    }
+}
+
+/// What a frame is.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// Not one JSON object.
+    NoJson(ApiError),
+    /// No request: it is answered with an error, and after a few of them in a row the socket is closed.
+    Misfit { id: Value, error: ApiError },
+    /// Has no answer.
+    Typing(Spot),
+    /// Has one answer, which carries the `id`, a text or a number.
+    Request {
+        id: Value,
+        doing: Doing,
+        request: Result<Request, ApiError>,
+    },
+}
+
+impl Frame {
+    /// What it counts as; `None` for what nothing is done about.
+    pub(super) fn doing(&self) -> Option<Doing> {
+        match self {
+            Self::NoJson(_) => None,
+            Self::Misfit { .. } | Self::Typing(_) => Some(Doing::Reading),
+            Self::Request { doing, .. } => Some(*doing),
+        }
+    }
+}
+
+/// Reads a frame; changes nothing.
+pub(super) fn read(text: &str) -> Frame {
+    let no_json = |text: String| Frame::NoJson(ApiError::invalid("invalid_json", text, ""));
+    let mut value = match serde_json::from_str::<Value>(text) {
+        Ok(value @ Value::Object(_)) => value,
+        Ok(_) => return no_json("a frame is one JSON object".to_owned()),
+        Err(e) => return no_json(format!("the frame is not JSON: {e}")),
+    };
+    let id = value.as_object_mut().and_then(|object| object.remove("id"));
+    let id = id.filter(|id| id.is_string() || id.is_number());
+    let kind = value
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let misfit = |code, text: String, param| Frame::Misfit {
+        id: Value::Null,
+        error: ApiError::invalid(code, text, param),
+    };
+    let is_known = matches!(
+        kind,
+        "message.send" | "subscribe" | "unsubscribe" | "read" | "ping" | "typing"
+    );
+    if !is_known {
+        let kind: String = kind.chars().take(40).collect();
+        let text = format!("`{kind}` is no type of frame that a client sends");
+        return misfit("unknown_type", text, "type").with_id(id);
+    }
+    let doing = match kind {
+        "message.send" | "read" => Doing::Writing,
+        _ => Doing::Reading,
+    };
+    let request = parse_json::<Request>(value.to_string().as_bytes());
+    if kind == "typing" {
+        let place = request.and_then(|request| match request {
+            Request::Typing { thread_id, fork_id } => spot(thread_id, fork_id),
+            _ => Err(ApiError::internal()),
+        });
+        return match place {
+            Ok(place) => Frame::Typing(place),
+            Err(error) => Frame::Misfit {
+                id: Value::Null,
+                error,
+            }
+            .with_id(id),
+        };
+    }
+    match id {
+        Some(id) => Frame::Request { id, doing, request },
+        None => misfit("id_missing", "a request carries an `id`".to_owned(), "id"),
+    }
+}
+
+impl Frame {
+    fn with_id(self, given: Option<Value>) -> Self {
+        match self {
+            Self::Misfit { id, error } => Self::Misfit {
+                id: given.unwrap_or(id),
+                error,
+            },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::corpus;
+
+    const WORDS: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "null",
+        "\\u0000",
+        "\\ud800",
+        "\"id\":\"1\"",
+        "\"id\":null",
+        "\"type\":\"ping\"",
+        "\"type\":\"typing\"",
+        "\"message.send\"",
+        "\"thread_id\":",
+        "\"fork_id\":null",
+        "\"seq\":-1",
+        "1e999",
+        "\"extra\":1",
+    ];
+
+    fn told(frame: &Frame) -> String {
+        let error = |e: &ApiError| {
+            let body = e.body();
+            let param = body["param"].as_str().unwrap_or("-");
+            format!("{} {param}", body["code"].as_str().unwrap_or_default())
+        };
+        match frame {
+            Frame::NoJson(e) => format!("null error {}", error(e)),
+            Frame::Misfit { id, error: e } => format!("{id} error {}", error(e)),
+            Frame::Typing(_) => "no answer: typing".to_owned(),
+            Frame::Request {
+                id,
+                request: Ok(request),
+                ..
+            } => {
+                let request = format!("{request:?}");
+                format!("{id} {}", request.chars().take(300).collect::<String>())
+            }
+            Frame::Request {
+                id,
+                request: Err(e),
+                ..
+            } => format!("{id} refused {}", error(e)),
+        }
+    }
+
+    #[test]
+    fn every_frame_of_the_corpus_is_a_request_or_told_what_is_wrong_with_it() {
+        for case in corpus::cases("frames", "json") {
+            case.expect(&told(&read(case.text())));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(corpus::config(400))]
+
+        #[test]
+        fn any_text_is_a_request_that_can_be_answered_or_an_error_of_the_clients(
+            text in corpus::mutated_text("frames", "json", WORDS),
+        ) {
+            let frame = read(&text);
+            let error = match &frame {
+                Frame::NoJson(e) => Some(e),
+                Frame::Typing(_) => None,
+                Frame::Misfit { id, error } => {
+                    prop_assert!(id.is_null() || id.is_string() || id.is_number());
+                    Some(error)
+                }
+                Frame::Request { id, request, .. } => {
+                    prop_assert!(id.is_string() || id.is_number());
+                    request.as_ref().err()
+                }
+            };
+            if let Some(error) = error {
+                let body = error.body();
+                let kind = body["type"].as_str();
+                prop_assert!(matches!(kind, Some("invalid_request" | "unprocessable_entity")), "{}", body);
+                prop_assert!(body["message"].as_str().is_some_and(|text| !text.is_empty()));
+            }
+            // The same whatever stands around it.
+            prop_assert_eq!(told(&read(&format!(" {text}\n"))), told(&frame));
+        }
+    }
+}
