@@ -1,15 +1,18 @@
 //! The file: writing it, and reading it with every check.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs::File,
     io::{self, BufReader, Read, Write},
     path::Path,
+    rc::Rc,
 };
 
 use flate2::{Compression, bufread::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::db::dump::{self, Table};
 
@@ -21,6 +24,10 @@ const INDEX: &str = "index.json";
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 /// No entry is larger, whatever a file says.
 const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Between the bytes of two entries, and behind the last: heads, long names, empty blocks.
+const BETWEEN_BYTES_MAX: u64 = 64 * 1024;
+/// To which entries are filled up.
+const BLOCK_BYTES: u64 = 512;
 
 /// What a backup is of; its first entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -166,9 +173,32 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// Gives no more bytes than there is room for, so that a small file that unpacks to a huge one fills no memory.
+struct Bounded<R> {
+    inner: R,
+    room: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let room = usize::try_from(self.room.get()).unwrap_or(usize::MAX);
+        if room == 0 && !out.is_empty() {
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(io::Error::other("more follows than belongs there")),
+            };
+        }
+        let out_max = out.len().min(room);
+        let n = self.inner.read(&mut out[..out_max])?;
+        self.room.set(self.room.get() - n as u64);
+        Ok(n)
+    }
+}
+
 /// Reads entries one by one.
 pub(super) struct Reader {
-    tar: tar::Archive<GzDecoder<BufReader<File>>>,
+    tar: tar::Archive<Bounded<GzDecoder<BufReader<File>>>>,
+    room: Rc<Cell<u64>>,
 }
 
 impl Reader {
@@ -183,8 +213,14 @@ impl Reader {
             Err(e) => return Err(Damage::Unreadable(e)),
         }
         let file = File::open(path).map_err(Damage::Unreadable)?;
+        let room = Rc::new(Cell::new(BETWEEN_BYTES_MAX));
+        let unpacked = Bounded {
+            inner: GzDecoder::new(BufReader::new(file)),
+            room: Rc::clone(&room),
+        };
         Ok(Self {
-            tar: tar::Archive::new(GzDecoder::new(BufReader::new(file))),
+            tar: tar::Archive::new(unpacked),
+            room,
         })
     }
 
@@ -192,8 +228,9 @@ impl Reader {
     pub(super) fn entries(
         &mut self,
     ) -> Result<impl Iterator<Item = Result<(String, Vec<u8>), Damage>>, Damage> {
+        let room = Rc::clone(&self.room);
         let entries = self.tar.entries().map_err(|e| damaged(e.to_string()))?;
-        Ok(entries.map(|entry| {
+        Ok(entries.map(move |entry| {
             let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
             let name = entry
                 .path()
@@ -203,22 +240,28 @@ impl Reader {
             if entry.size() > ENTRY_BYTES_MAX {
                 return Err(damaged(format!("{name} is too large")));
             }
+            if !entry.header().entry_type().is_file() {
+                return Err(damaged(format!("{name} is no file")));
+            }
             let mut bytes = Vec::new();
+            room.set(entry.size().next_multiple_of(BLOCK_BYTES));
             entry
                 .read_to_end(&mut bytes)
                 .map_err(|e| damaged(format!("{name}: {e}")))?;
+            room.set(BETWEEN_BYTES_MAX);
             Ok((name, bytes))
         }))
     }
 
     /// Whether the file ends where it should.
     fn ends(self) -> Result<(), Damage> {
-        let mut gzip = self.tar.into_inner();
+        let mut unpacked = self.tar.into_inner();
         let mut rest = Vec::new();
         // What follows the last entry is empty blocks, then gzip's own checksum.
-        gzip.read_to_end(&mut rest)
+        unpacked
+            .read_to_end(&mut rest)
             .map_err(|e| damaged(e.to_string()))?;
-        let mut file = gzip.into_inner();
+        let mut file = unpacked.inner.into_inner();
         let after = file.read(&mut [0]).map_err(Damage::Unreadable)?;
         if after > 0 || rest.iter().any(|byte| *byte != 0) {
             return Err(damaged("something follows its end"));
@@ -251,6 +294,10 @@ pub fn verify(path: &Path) -> Result<Verified, Damage> {
             index = Some(found.map_err(|e| damaged(format!("its index: {e}")))?);
             continue;
         }
+        let known = manifest.as_ref().is_some_and(|m| belongs(m, &name));
+        if !known {
+            return Err(damaged(format!("{name:?} is not understood")));
+        }
         if let Some(table) = table_of(&name) {
             let n = bytes.split(|byte| *byte == b'\n').count() as u64 - 1;
             *rows.entry(table.to_owned()).or_default() += n;
@@ -274,6 +321,25 @@ pub fn verify(path: &Path) -> Result<Verified, Damage> {
         return Err(damaged("its counts of rows are wrong"));
     }
     Ok(Verified { manifest, index })
+}
+
+/// Whether it is the name of something that a backup holds.
+fn belongs(manifest: &Manifest, name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
+    match parts.as_slice() {
+        [name] => *name == MANIFEST,
+        ["tables", table, part] => {
+            let is_part = part.strip_suffix(".ndjson").is_some_and(is_number);
+            is_part && manifest.tables.iter().any(|known| known.name == *table)
+        }
+        ["blobs", hash, upload, part] => {
+            let is_hash =
+                hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            is_hash && Uuid::parse_str(upload).is_ok() && is_number(part)
+        }
+        _ => false,
+    }
 }
 
 /// The first entry that is not as the index has it.

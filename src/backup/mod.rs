@@ -10,6 +10,8 @@
 mod format;
 mod restore;
 mod take;
+#[cfg(test)]
+mod tests;
 
 pub use format::{Damage, Index, Manifest, Verified, verify};
 pub use restore::{Restored, restore};
