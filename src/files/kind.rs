@@ -153,6 +153,7 @@ pub(super) fn told_type(content_type: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
 
@@ -206,12 +207,46 @@ mod tests {
         assert_eq!(served_type(MARKUP), "text/plain; charset=utf-8");
     }
 
+    /// How browsers are told to treat a file of that name.
+    fn told(bytes: &[u8], name: &str) -> String {
+        let kind = Kind::of(bytes, name);
+        let size = kind.width.zip(kind.height);
+        let size = size.map(|(w, h)| format!(" {w}x{h}")).unwrap_or_default();
+        let how = delivery(&kind.content_type);
+        format!(
+            "{name}: {} {how:?}{size}\n",
+            served_type(&kind.content_type)
+        )
+    }
+
+    #[test]
+    fn every_file_of_the_corpus_is_taken_for_what_it_is() {
+        for case in corpus::cases("uploads", "file") {
+            let names = ["a.png", "a.HTML", "a"];
+            case.expect(&names.map(|name| told(&case.bytes, name)).concat());
+        }
+    }
+
     proptest::proptest! {
+        #![proptest_config(corpus::config(256))]
+
         #[test]
-        fn no_bytes_are_served_as_something_that_runs(head: Vec<u8>, name: String) {
+        fn no_bytes_are_served_as_something_that_runs(
+            head in proptest::prop_oneof![
+                proptest::arbitrary::any::<Vec<u8>>(),
+                corpus::mutated("uploads", "file", &["<html>", "<svg", "<script>", "<?xml", "%PDF-", "GIF89a", "\0", "\u{feff}", "#!"]),
+            ],
+            name: String,
+        ) {
             let kind = Kind::of(&head, &name);
             let served = served_type(&kind.content_type);
-            proptest::prop_assert!(!["html", "svg", "xml", "script"].iter().any(|bad| served.contains(bad)), "{}", served);
+            let runs = ["html", "svg", "xml", "script", "css", "flash", "wasm"];
+            let is_office = served.starts_with("application/vnd.openxmlformats");
+            proptest::prop_assert!(is_office || !runs.iter().any(|bad| served.contains(bad)), "{}", served);
+            proptest::prop_assert!(kind.width.is_none_or(|w| w > 0) && kind.height.is_none_or(|h| h > 0));
+            if delivery(&kind.content_type) == Delivery::Inline && served.starts_with("text/") {
+                proptest::prop_assert!(!String::from_utf8_lossy(&head).trim_start().starts_with('<'));
+            }
         }
     }
 }

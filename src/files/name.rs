@@ -2,6 +2,8 @@
 
 /// UTF-16 code units of a name.
 const NAME_UNITS_MAX: usize = 200;
+/// Of a name in UTF-8: more is no name in the usual file systems.
+const NAME_BYTES_MAX: usize = 255;
 /// Of an ending that stays when a name is cut.
 const ENDING_UNITS_MAX: usize = 20;
 const NAMELESS: &str = "file";
@@ -15,7 +17,7 @@ pub fn clean_name(given: &str) -> String {
         .map(|c| if c.is_whitespace() { ' ' } else { c })
         .filter(|c| !c.is_control() && !is_hidden(*c))
         .collect();
-    let shown = shown.trim().trim_start_matches('.').trim();
+    let shown = shown.trim_start_matches(['.', ' ']).trim_end();
     let name = if shown.is_empty() { NAMELESS } else { shown };
     shorten(name)
 }
@@ -30,20 +32,21 @@ fn is_hidden(c: char) -> bool {
 /// Cut in the middle, before the ending.
 fn shorten(name: &str) -> String {
     let units = |text: &str| text.encode_utf16().count();
-    if units(name) <= NAME_UNITS_MAX {
+    if units(name) <= NAME_UNITS_MAX && name.len() <= NAME_BYTES_MAX {
         return name.to_owned();
     }
     let ending = match name.rfind('.') {
         Some(at) if units(&name[at..]) <= ENDING_UNITS_MAX => &name[at..],
         _ => "",
     };
-    let room = NAME_UNITS_MAX - units(ending);
-    let mut used = 0;
+    let units_max = NAME_UNITS_MAX - units(ending);
+    let bytes_max = NAME_BYTES_MAX - ending.len();
+    let mut used = (0, 0);
     let stem: String = name[..name.len() - ending.len()]
         .chars()
         .take_while(|c| {
-            used += c.len_utf16();
-            used <= room
+            used = (used.0 + c.len_utf16(), used.1 + c.len_utf8());
+            used.0 <= units_max && used.1 <= bytes_max
         })
         .collect();
     format!("{}{ending}", stem.trim_end())
@@ -54,6 +57,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::corpus;
+
+    #[test]
+    fn every_name_of_the_corpus_can_be_shown_and_saved() {
+        for case in corpus::cases("uploads", "name") {
+            case.expect(&clean_name(&String::from_utf8_lossy(&case.bytes)));
+        }
+    }
 
     #[test]
     fn a_name_has_no_path_and_nothing_hidden() {
@@ -82,13 +93,21 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(corpus::config(256))]
+
         #[test]
-        fn any_name_becomes_one_that_can_be_shown(given in any::<String>()) {
+        fn any_name_becomes_one_that_can_be_shown_and_saved(
+            given in prop_oneof![
+                any::<String>(),
+                corpus::mutated_text("uploads", "name", &["/", "\\", "..", ".", "\0", "\u{202e}", "\u{200b}", "é", "日本", "😀", " ", "\n"]),
+            ],
+        ) {
             let name = clean_name(&given);
             prop_assert!(!name.is_empty());
-            prop_assert!(name.encode_utf16().count() <= NAME_UNITS_MAX);
-            prop_assert!(!name.chars().any(|c| c.is_control() || c == '/' || c == '\\'));
-            prop_assert!(name != "." && name != "..");
+            prop_assert!(name.encode_utf16().count() <= NAME_UNITS_MAX && name.len() <= NAME_BYTES_MAX);
+            prop_assert!(!name.chars().any(|c| c.is_control() || is_hidden(c) || c == '/' || c == '\\'));
+            prop_assert!(!name.starts_with('.') && name.trim() == name, "{:?}", name);
+            prop_assert_eq!(clean_name(&name), name.as_str());
         }
     }
 }

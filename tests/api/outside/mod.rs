@@ -2,6 +2,8 @@
 
 mod cursors;
 mod frames;
+mod manifests;
+mod uploads;
 
 use tokio::runtime::Runtime;
 
