@@ -254,7 +254,11 @@ impl Blobs {
     pub async fn read(&self, hash: &str, from: u64, len: u64) -> Result<Bytestream, FileError> {
         match &self.home {
             Home::Directory(dir) => {
-                let mut file = tokio::fs::File::open(path_of(dir, hash)).await?;
+                let opened = tokio::fs::File::open(path_of(dir, hash)).await;
+                let mut file = opened.map_err(|e| match e.kind() {
+                    io::ErrorKind::NotFound => FileError::NotFound,
+                    _ => e.into(),
+                })?;
                 file.seek(io::SeekFrom::Start(from)).await?;
                 Ok(ReaderStream::with_capacity(file.take(len), READ_BYTES).boxed())
             }

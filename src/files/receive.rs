@@ -23,6 +23,22 @@ const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// More than any `client_id` has.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
+/// How much of an upload is taken, and how long the next of it is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub bytes_max: u64,
+    idle_max: Duration,
+}
+
+impl Bounds {
+    pub fn of_bytes(bytes_max: u64) -> Self {
+        Self {
+            bytes_max,
+            idle_max: IDLE_MAX,
+        }
+    }
+}
+
 /// An upload that has come in whole.
 pub struct Received {
     pub whole: Whole,
@@ -70,11 +86,16 @@ where
     }
 }
 
-async fn in_time<T>(step: impl Future<Output = Result<T, multer::Error>>) -> Result<T, FileError> {
-    match tokio::time::timeout(IDLE_MAX, step).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(e)) => Err(FileError::Multipart(e.to_string())),
-        Err(_) => Err(FileError::TooSlow),
+impl Bounds {
+    async fn in_time<T>(
+        self,
+        step: impl Future<Output = Result<T, multer::Error>>,
+    ) -> Result<T, FileError> {
+        match tokio::time::timeout(self.idle_max, step).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(e)) => Err(FileError::Multipart(e.to_string())),
+            Err(_) => Err(FileError::TooSlow),
+        }
     }
 }
 
@@ -86,7 +107,7 @@ pub async fn receive<S, E>(
     blobs: &Blobs,
     content_type: Option<&str>,
     body: S,
-    bytes_max: u64,
+    bounds: Bounds,
 ) -> Result<Received, FileError>
 where
     S: Stream<Item = Result<Bytes, E>> + Send + Unpin,
@@ -103,17 +124,17 @@ where
     };
     let mut parts = Multipart::new(paced, boundary);
     let (mut file, mut client_id): (Option<(Whole, String)>, Option<String>) = (None, None);
-    while let Some(mut part) = in_time(parts.next_field()).await? {
+    while let Some(mut part) = bounds.in_time(parts.next_field()).await? {
         match part.name() {
             Some("file") if file.is_none() => {
                 let given = file_name(&part);
                 file = Some((
-                    store(blobs, &mut part, &room, bytes_max).await?,
+                    store(blobs, &mut part, &room, bounds).await?,
                     clean_name(&given),
                 ));
             }
             Some("client_id") if client_id.is_none() => {
-                client_id = Some(read_text(&mut part, &room).await?);
+                client_id = Some(read_text(&mut part, &room, bounds).await?);
             }
             name => {
                 let name: String = name.unwrap_or_default().chars().take(40).collect();
@@ -137,12 +158,12 @@ async fn store(
     blobs: &Blobs,
     part: &mut Field<'_>,
     room: &AtomicI64,
-    bytes_max: u64,
+    bounds: Bounds,
 ) -> Result<Whole, FileError> {
     let mut incoming = blobs.begin().await?;
-    while let Some(bytes) = in_time(part.chunk()).await? {
-        if incoming.size_bytes() + bytes.len() as u64 > bytes_max {
-            return Err(FileError::TooLarge(bytes_max));
+    while let Some(bytes) = bounds.in_time(part.chunk()).await? {
+        if incoming.size_bytes() + bytes.len() as u64 > bounds.bytes_max {
+            return Err(FileError::TooLarge(bounds.bytes_max));
         }
         incoming.write(&bytes).await?;
         taken(room, bytes.len());
@@ -157,9 +178,13 @@ fn taken(room: &AtomicI64, len: usize) {
     room.fetch_add(i64::try_from(len).unwrap_or(0), Ordering::Relaxed);
 }
 
-async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, FileError> {
+async fn read_text(
+    part: &mut Field<'_>,
+    room: &AtomicI64,
+    bounds: Bounds,
+) -> Result<String, FileError> {
     let mut all = Vec::new();
-    while let Some(bytes) = in_time(part.chunk()).await? {
+    while let Some(bytes) = bounds.in_time(part.chunk()).await? {
         taken(room, bytes.len());
         all.extend_from_slice(&bytes);
         if all.len() > CLIENT_ID_BYTES_MAX {
@@ -210,7 +235,42 @@ fn extended_name(header: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use futures::{StreamExt, stream};
+    use tokio_util::task::TaskTracker;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::db::{Db, Place};
+
+    #[tokio::test]
+    async fn an_upload_of_which_nothing_more_comes_is_given_up_and_leaves_nothing() {
+        let dir = std::env::temp_dir().join(format!("openvibe-upload-{}", Uuid::now_v7()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let place = Place::Sqlite(dir.join("x.db"));
+        let db = Db::open(&place, Arc::new(|_| {})).await.unwrap();
+        let blobs = Blobs::open(&db, &dir, TaskTracker::new()).unwrap();
+        let bounds = Bounds {
+            idle_max: Duration::from_millis(10),
+            ..Bounds::of_bytes(1000)
+        };
+        for sent in [
+            "",
+            "--b\r\ncontent-dispo",
+            "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nhalf",
+            "--b\r\ncontent-disposition: form-data; name=\"client_id\"\r\n\r\nhalf",
+            "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nwhole\r\n--b\r\n",
+        ] {
+            let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from(sent))]);
+            let body = body.chain(stream::pending());
+            let form = Some("multipart/form-data; boundary=b");
+            let outcome = receive(&blobs, form, body, bounds).await;
+            assert!(matches!(outcome, Err(FileError::TooSlow)), "{sent:?}");
+            let left = std::fs::read_dir(dir.join("blobs/tmp")).unwrap().count();
+            assert_eq!(left, 0, "{sent:?}");
+        }
+        drop((db, blobs));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn an_extended_name_is_decoded() {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tracing::Instrument;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Delivery, File, FileError, Kind, NewFile, Received, Stored};
+use super::{Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored};
 use crate::{
     auth::{Actor, Caller, Scope},
     chat::{ChatError, access, post},
@@ -64,8 +64,8 @@ async fn upload(
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     let body = request.into_body().into_data_stream();
-    let bytes_max = state.config.upload_bytes_max;
-    let received = super::receive(&state.blobs, content_type, body, bytes_max).await?;
+    let bounds = Bounds::of_bytes(state.config.upload_bytes_max);
+    let received = super::receive(&state.blobs, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
     // On its own, so that bytes and row come together also when the client goes away in the middle.

@@ -224,6 +224,15 @@ pub async fn lend_avatar(c: &mut Conn, actor: &Actor, id: FileId) -> Result<(), 
     }
 }
 
+/// A picture that is none any more is an upload in no message.
+pub(super) async fn release_avatar(c: &mut Conn, id: FileId) -> Result<(), DbError> {
+    c.q("update files set is_avatar = FALSE where id = $1")
+        .bind(id)
+        .run()
+        .await?;
+    Ok(())
+}
+
 /// Removes the files of a message that is being deleted; their bytes go with the next tidy round.
 pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
     c.q("delete from client_ids where exists (select 1 from files f where f.message_id = $1 and f.workspace_id = client_ids.workspace_id \

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::{Blobs, FileError, rows};
 use crate::{
-    db::{Conn, Db, now},
+    db::{Conn, Db, DbError, now},
     ids::{FileId, WorkspaceId},
+    time::Timestamp,
 };
 
 /// Rows and blobs removed in one round, so that a round ends.
@@ -20,7 +23,7 @@ pub enum Tidying {
     Whole,
 }
 
-/// Removes uploads that are in no message since `orphan_after`, then the bytes that nothing refers to.
+/// Removes uploads that are in no message since `orphan_after` and the picture of no agent, then the bytes that nothing refers to.
 ///
 /// # Errors
 /// `Io`, `Db`.
@@ -31,6 +34,7 @@ pub async fn tidy(
     how: Tidying,
 ) -> Result<(), FileError> {
     let before = now() - orphan_after;
+    release_pictures(db, before).await?;
     let orphans: Vec<(FileId, WorkspaceId)> = db
         .read()
         .await?
@@ -55,4 +59,49 @@ pub async fn tidy(
         blobs.measure(db).await?;
     }
     Ok(())
+}
+
+/// Pictures that no version of an agent names any more are uploads like others. As long as one names it, an agent can be rolled
+/// back to that.
+async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
+    let mut after = FileId(Uuid::nil());
+    loop {
+        let pictures: Vec<(FileId, WorkspaceId)> = db
+            .read()
+            .await?
+            .q("select id, workspace_id from files where is_avatar = TRUE and created_at < $1 and id > $2 order by id limit $3")
+            .bind(before)
+            .bind(after)
+            .bind(AT_ONCE)
+            .all()
+            .await?;
+        let Some((last, _)) = pictures.last() else {
+            return Ok(());
+        };
+        after = *last;
+        for (id, workspace) in pictures {
+            if !is_named(&mut db.read().await?, id, workspace).await? {
+                db.write(workspace.0, async move |c: &mut Conn| {
+                    // It may have been given to an agent since.
+                    if is_named(c, id, workspace).await? {
+                        return Ok(());
+                    }
+                    rows::release_avatar(c, id).await
+                })
+                .await?;
+            }
+        }
+    }
+}
+
+/// Whether a version of an agent has this picture, itself or from a base.
+async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
+    let found: Option<(i64,)> = c
+        .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \
+            and (CAST(v.profile AS TEXT) like $2 or CAST(v.resolved AS TEXT) like $2) limit 1")
+        .bind(workspace)
+        .bind(format!("%{id}%"))
+        .opt()
+        .await?;
+    Ok(found.is_some())
 }

@@ -616,6 +616,48 @@ async fn an_upload_that_nobody_uses_goes_and_one_in_a_message_stays() {
 }
 
 #[tokio::test]
+async fn a_picture_stays_as_long_as_a_version_of_an_agent_has_it() {
+    let t = tidy_team().await;
+    let (face, other) = (
+        t.ada.upload("face.png", PNG).await,
+        t.ada.upload("other.png", &[PNG, b"other"].concat()).await,
+    );
+    let with = |file: &Value| json!({"avatar": {"file_id": id(file)}});
+    let agent = id(&t.ada.make_agent("scout").await);
+    let path = format!("/v1/agents/{agent}");
+    t.ada.patch(&path, with(&face)).await.is(200);
+    t.ada.patch(&path, with(&other)).await.is(200);
+    t.ada.upload("loose.txt", b"loose").await;
+    until_stored(&t.app.place, 2).await;
+    // One may go back to the version that had it.
+    assert_eq!(t.bo.get(&text(&face, "/url")).await.status, 200);
+    t.ada.delete(&path).await.is(200);
+    t.ada.upload("loose.txt", b"loose again").await;
+    until_stored(&t.app.place, 2).await;
+    t.ada
+        .delete(&format!("{path}?permanent=true"))
+        .await
+        .is(200);
+    until_stored(&t.app.place, 0).await;
+    t.bo.get(&text(&face, "/url")).await.refused(404);
+}
+
+#[tokio::test]
+async fn a_file_whose_bytes_are_lost_does_not_exist() {
+    let t = team().await;
+    if t.app.place.postgres.is_some() {
+        // There the bytes are rows that others refer to.
+        return;
+    }
+    let file = t.ada.upload("a.txt", b"a").await;
+    let hash = stored(&t.app.place).await.remove(0);
+    let path = t.app.place.dir.join("data/blobs").join(&hash[..2]);
+    std::fs::remove_file(path.join(&hash)).unwrap();
+    let code = t.ada.get(&text(&file, "/url")).await.refused(404);
+    assert_eq!(code, "file_not_found");
+}
+
+#[tokio::test]
 async fn one_can_delete_an_upload_before_it_is_used() {
     let t = tidy_team().await;
     let file = t.ada.upload("a.txt", b"a").await;
