@@ -30,7 +30,7 @@ build: node ## Leave target/release/openvibe with the client inside
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients ## Every check and every suite; installs what they need
+test: check test-rust test-web test-clients test-fuzz ## Every check and every suite; installs what they need
 
 .PHONY: check
 check: node packages ## Formats, lints, types, docs; no suite
@@ -63,10 +63,11 @@ test-clients: node test-tools ## The official OpenAI libraries for Python and No
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
 
+# The same seed each time, so that a failure is one of the change; other seeds and more cases are for runs by hand.
 .PHONY: test-fuzz
 test-fuzz: node test-tools ## The API document against the server, with made-up requests; `make test-fuzz SEED=7 CASES=50`
 	$(CLEAN) cargo test --no-run
-	$(CLEAN) $(if $(SEED),SEED=$(SEED)) $(if $(CASES),CASES=$(CASES)) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
+	$(CLEAN) SEED=$(or $(SEED),1) CASES=$(or $(CASES),3) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
 # A short round of the same is part of `make test`. Without SEED every run is another one.
 .PHONY: chaos

@@ -1,0 +1,125 @@
+"""Which request uses something up, or can be made only once, and what is made anew for each of them.
+
+For every operation named here: values for its path, `body` for fields that still are those of the document's example, `whole` in
+place of the example itself, and `headers`. `t` makes things (things.py).
+"""
+
+
+def _erased(t):
+    gone = t.colleague()
+    return {"user_id": gone["id"], "body": {"handle": gone["handle"]}}
+
+
+def _outsider(t):
+    """A channel that one is not in, though one may join it."""
+    channel = t.colleague()["acts"].channel()
+    return {"id": channel}
+
+
+def _member(t):
+    channel, user = t.channel(), t.colleague()["id"]
+    t.post(f"/v1/channels/{channel}/members", {"user_id": user})
+    return {"id": channel, "user_id": user}
+
+
+def _dive(t):
+    started = t.start()
+    return {"id": started["thread"]["id"], "body": {"message_id": started["message"]["id"], "client_id": t.word("c")}}
+
+
+def _replaced(t):
+    return {"id": t.agent(), "body": {"name": t.word("helper")}}
+
+
+def _reacted(t):
+    message = t.message()
+    t.call("PUT", f"/v1/messages/{message}/reactions/%F0%9F%91%8D", {})
+    return {"id": message, "emoji": "👍"}
+
+
+def _closed(t):
+    return {"id": t.resolved()["fork"]["id"]}
+
+
+def _of(kind):
+    return lambda t: {"id": getattr(t, kind)()}
+
+
+def _named(kind):
+    return lambda t: {"body": {"name": t.word(kind)}}
+
+
+def _method(t):
+    """One method of the RPC after the other."""
+    agent = t.agent()
+    methods = [
+        ("agents.list", {}), ("agents.get", {"agent_id": agent}), ("agents.create", {"id": t.word("helper")}),
+        ("agents.update", {"agent_id": agent, "label": "Renamed"}), ("agents.delete", {"agent_id": agent}),
+        ("agents.set_default", {"agent_id": agent}), ("agents.files.list", {"agent_id": agent}),
+        ("agents.files.get", {"agent_id": agent, "path": "SOUL.md"}),
+        ("agents.files.set", {"agent_id": agent, "path": "NOTES.md", "content": "x"}), ("agent.identity.get", {}),
+        ("agent.identity.update", {"identity": t.word("Calm")}), ("agent.identity.update_soul", {"soul": t.word("Calm")}),
+        ("agent.toggleActive", {"agent_id": agent}),
+    ]
+    method, body = methods[next(t.count) % len(methods)]
+    return {"method": method, "whole": body}
+
+
+def _once(t):
+    return {"body": {"client_id": t.word("c")}}
+
+
+def _signed_up(t):
+    return {"body": {"email": f"{t.word('new')}@example.org"}}
+
+
+FRESH = {
+    "POST /v1/auth/signup": _signed_up,
+    "DELETE /v1/auth/sessions/{id}": _of("ended_session"),
+    "POST /v1/workspaces": lambda t: {"body": {"slug": t.word("works")}},
+    "DELETE /v1/workspaces/{id}/files/{path}": lambda t: {"id": t.workspace, "path": t.shared_file()},
+    "PATCH /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
+    "DELETE /v1/members/{user_id}": lambda t: {"user_id": t.colleague()["id"]},
+    "POST /v1/members/{user_id}/erase": _erased,
+    "DELETE /v1/invites/{id}": lambda t: {"id": t.invite()["id"]},
+    "POST /v1/invites/{id}/accept": lambda t: {"id": t.newcomer().begin().invite()["token"]},
+    "DELETE /v1/api-keys/{id}": _of("key"),
+    "POST /v1/channels": _named("plan"),
+    "PATCH /v1/channels/{id}": _of("channel"),
+    "POST /v1/channels/{id}/archive": _of("channel"),
+    "POST /v1/channels/{id}/unarchive": _of("archived"),
+    "POST /v1/channels/{id}/join": _outsider,
+    "POST /v1/channels/{id}/leave": lambda t: {"id": _member(t)["id"]},
+    "POST /v1/channels/{id}/members": lambda t: {"id": t.channel(), "body": {"user_id": t.colleague()["id"]}},
+    "DELETE /v1/channels/{id}/members/{user_id}": _member,
+    "POST /v1/channels/{id}/threads": _once,
+    "PATCH /v1/threads/{id}": _of("thread"),
+    "POST /v1/threads/{id}/messages": _once,
+    "PATCH /v1/messages/{id}": _of("message"),
+    "DELETE /v1/messages/{id}": _of("message"),
+    "DELETE /v1/messages/{id}/reactions/{emoji}": _reacted,
+    "POST /v1/threads/{id}/forks": _dive,
+    "PATCH /v1/forks/{id}": _of("fork"),
+    "POST /v1/forks/{id}/messages": lambda t: {"id": t.fork(), "body": {"client_id": t.word("c")}},
+    "POST /v1/forks/{id}/abandon": _of("fork"),
+    "POST /v1/forks/{id}/reopen": _closed,
+    "POST /v1/forks/{id}/resolve": _of("fork"),
+    "PATCH /v1/forks/{id}/resolution": lambda t: {"id": t.fork(), "headers": {"If-Match": "0"}},
+    "POST /v1/forks/{id}/publish": _of("fork"),
+    "POST /v1/tasks/{id}/retry": _of("ended_task"),
+    "POST /v1/agents": _named("helper"),
+    "POST /v1/agents/import": lambda t: {"body": {"agent": {"name": t.word("helper"), "instructions": "You help."}}},
+    "PUT /v1/agents/{id}": _replaced,
+    "PATCH /v1/agents/{id}": _of("agent"),
+    "DELETE /v1/agents/{id}": _of("agent"),
+    "POST /v1/agents/{id}/default": _of("agent"),
+    "POST /v1/agents/{id}/duplicate": lambda t: {"id": t.agent(), "body": {"name": t.word("copy")}},
+    "POST /v1/agents/{id}/rollback": _of("agent"),
+    "DELETE /v1/agents/{id}/files/{path}": lambda t: {"id": t.agent(), "path": "NOTES.md"},
+    "POST /v1/rpc/{method}": _method,
+    "POST /v1/sandbox-policies": _named("box"),
+    "PUT /v1/sandbox-policies/{id}": lambda t: {"id": t.sandbox(), "body": {"name": t.word("box")}},
+    "DELETE /v1/sandbox-policies/{id}": _of("sandbox"),
+    "DELETE /v1/responses/{id}": _of("response"),
+    "DELETE /v1/files/{id}": _of("file"),
+}

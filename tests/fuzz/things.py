@@ -1,0 +1,247 @@
+"""Makes things of every kind through the API: what a run begins with, and what a single request needs for itself.
+
+The second is for requests that use something up (who deletes a message needs one that is still there). In their place a path has
+a name that nothing has, `UNUSED`; the hook puts a thing that was just made there.
+"""
+
+import itertools
+import json
+import urllib.error
+import urllib.request
+
+PASSWORD = "correct horse battery"  # that of the document's examples
+EACH = 3  # things of every kind that a run begins with
+PREFIXES = {
+    "workspace": "ws", "user": "user", "session": "sess", "key": "key", "invite": "inv", "channel": "chan", "thread": "thread",
+    "message": "msg", "fork": "fork", "item": "item", "task": "task", "agent": "agent", "sandbox": "sbx", "file": "file",
+    "response": "resp", "audit": "audit",
+}
+# Ids that are never given out: the largest of each kind.
+UNUSED = {kind: f"{prefix}_7{'z' * 25}" for kind, prefix in PREFIXES.items()}
+UNUSED |= {"path": "UNUSED.md", "token": "UNUSED", "method": "UNUSED"}
+RESULT = {"headline": "Monday", "action_items": [{"text": "Book the room"}]}
+
+
+class Refused(Exception):
+    pass
+
+
+class Things:
+    """Acts as one person, who is an admin of a workspace of their own."""
+
+    def __init__(self, base, name):
+        self.base = base
+        self.name = name
+        self.count = itertools.count(1)
+        self.headers = {"Origin": base, "Content-Type": "application/json"}
+        self.workspace = self.me = None
+
+    def call(self, method, path, body=None, **headers):
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {**self.headers, **headers}, method=method)
+        try:
+            with urllib.request.urlopen(request) as answer:
+                cookie = answer.headers.get("Set-Cookie")
+                text = answer.read()
+        except urllib.error.HTTPError as e:
+            raise Refused(f"{method} {path}: {e.code} {e.read().decode()}") from None
+        if cookie and path.startswith("/v1/auth/"):
+            self.headers["Cookie"] = cookie.split(";")[0]
+        return json.loads(text) if text else None
+
+    def post(self, path, body=None, **headers):
+        return self.call("POST", path, body or {}, **headers)
+
+    def get(self, path):
+        return self.call("GET", path)
+
+    def word(self, kind):
+        """A name that nothing has yet."""
+        return f"{kind}-{self.name}-{next(self.count)}"
+
+    def sign_up(self, invite=None):
+        name = self.word("person")
+        form = {"email": f"{name}@example.org", "password": PASSWORD, "name": name.title()}
+        self.me = self.post("/v1/auth/signup", form | ({"invite": invite} if invite else {}))["user"]
+        return self
+
+    def log_in(self, email):
+        self.headers.pop("Cookie", None)
+        self.me = self.post("/v1/auth/login", {"email": email, "password": PASSWORD})["user"]
+        return self
+
+    def begin(self, workspace=None):
+        """In this workspace from now on; in a new one without."""
+        self.workspace = workspace or self.post("/v1/workspaces", {"name": self.word("works")})["id"]
+        self.headers["X-Workspace-Id"] = self.workspace
+        return self
+
+    def newcomer(self):
+        """Somebody else, in no workspace yet."""
+        return Things(self.base, self.word("by")).sign_up()
+
+    def colleague(self):
+        """Somebody else of this workspace."""
+        other = Things(self.base, self.word("by")).sign_up(self.invite()["token"]).begin(self.workspace)
+        handle = self.word("handle")
+        self.call("PATCH", f"/v1/members/{other.me['id']}", {"handle": handle})
+        return {"id": other.me["id"], "handle": handle, "acts": other}
+
+    def session(self):
+        """Another session of the same person: its cookie."""
+        other = Things(self.base, self.word("by"))
+        other.log_in(self.me["email"])
+        return other.headers["Cookie"]
+
+    def current_session(self):
+        return next(s["id"] for s in self.get("/v1/auth/sessions?limit=100")["data"] if s["current"])
+
+    def ended_session(self):
+        """A session that may be ended: its id."""
+        before = {session["id"] for session in self.get("/v1/auth/sessions?limit=100")["data"]}
+        self.session()
+        return next(s["id"] for s in self.get("/v1/auth/sessions?limit=100")["data"] if s["id"] not in before)
+
+    def invite(self):
+        return self.post("/v1/invites", {})
+
+    def key(self):
+        return self.post("/v1/api-keys", {"name": self.word("key"), "scopes": ["chat:read"]})["id"]
+
+    def channel(self, private=False):
+        return self.post("/v1/channels", {"name": self.word("room"), "private": private})["id"]
+
+    def archived(self):
+        channel = self.channel()
+        self.post(f"/v1/channels/{channel}/archive")
+        return channel
+
+    def start(self, content="Friday or Monday?", channel=None):
+        return self.post(f"/v1/channels/{channel or self.channel()}/threads", {"content": content})
+
+    def thread(self):
+        return self.start()["thread"]["id"]
+
+    def message(self):
+        return self.start()["message"]["id"]
+
+    def fork(self):
+        started = self.start()
+        form = {"message_id": started["message"]["id"], "agent_id": None}
+        fork = self.post(f"/v1/threads/{started['thread']['id']}/forks", form)["fork"]["id"]
+        self.post(f"/v1/forks/{fork}/messages", {"content": "Monday suits everybody."})
+        return fork
+
+    def draft(self):
+        fork = self.fork()
+        self.call("PATCH", f"/v1/forks/{fork}/resolution", RESULT, **{"If-Match": "0"})
+        return fork
+
+    def resolved(self):
+        fork = self.fork()
+        return self.post(f"/v1/forks/{fork}/publish", {"resolution": RESULT})
+
+    def ended_task(self):
+        """A task that may be asked for again: it was cancelled before it ran."""
+        agent = self.word("asked")
+        self.post("/v1/agents", {"name": agent, "instructions": "You answer."})
+        thread = self.thread()
+        for _ in range(50):
+            # One after another for an agent and a place: the last of them waits.
+            asked = [self.post(f"/v1/threads/{thread}/messages", {"content": f"@{agent} why?"}) for _ in range(4)]
+            task = asked[-1]["tasks"][0]["id"]
+            if self.post(f"/v1/tasks/{task}/cancel")["status"] == "cancelled":
+                return task
+        raise Refused("no task could be cancelled in time")
+
+    def agent(self):
+        """An agent with two versions and a file."""
+        agent = self.post("/v1/agents", {"name": self.word("helper"), "instructions": "You help."})["id"]
+        self.call("PATCH", f"/v1/agents/{agent}", {"description": "Helps"})
+        self.call("PUT", f"/v1/agents/{agent}/files/NOTES.md", {"content": "x"})
+        return agent
+
+    def shared_file(self):
+        self.call("PUT", f"/v1/workspaces/{self.workspace}/files/AGENTS.md", {"content": self.word("rule")})
+        return "AGENTS.md"
+
+    def sandbox(self):
+        box = {
+            "name": self.word("box"), "image": "python:3.13-slim", "cpu_max": 1.0, "memory_mb_max": 256,
+            "network": "none", "allowed_hosts": [], "timeout_s_max": 30, "filesystem": "read_only",
+        }
+        return self.post("/v1/sandbox-policies", box)["id"]
+
+    def response(self):
+        return self.post("/v1/responses", {"input": "Hello", "store": True})["id"]
+
+    def file(self):
+        """An upload that is in no message."""
+        parts = (
+            '--b\r\nContent-Disposition: form-data; name="file"; filename="plan.txt"\r\n\r\n'
+            f"{self.word('Monday')}\r\n--b--\r\n"
+        )
+        kind = {"Content-Type": "multipart/form-data; boundary=b"}
+        return self.call("POST", "/v1/files", parts.encode(), **kind)["id"]
+
+    def attached(self):
+        file = self.file()
+        self.post(f"/v1/threads/{self.thread()}/messages", {"content": "", "attachments": [file]})
+        return file
+
+
+def fill(things):
+    """Things of every kind in one workspace: their ids by kind."""
+    ids = {}
+
+    def keep(kind, *values):
+        ids.setdefault(kind, []).extend(values)
+
+    keep("workspace", things.workspace)
+    keep("user", things.me["id"], things.colleague()["id"], things.colleague()["id"])
+    agents = things.get("/v1/agents")["data"]
+    keep("agent", *[agent["id"] for agent in agents], "main")
+    for n in range(EACH):
+        channel = things.channel(private=n == 1)
+        keep("channel", channel)
+        started = things.start(f"Friday or Monday? **{n}** @vibe", channel)
+        keep("thread", started["thread"]["id"])
+        keep("message", started["message"]["id"])
+        keep("task", started["tasks"][0]["id"])
+        fork = things.draft()
+        keep("fork", fork)
+        keep("message", things.post(f"/v1/forks/{fork}/messages", {"content": "Tuesday, `then`"})["message"]["id"])
+        done = things.resolved()
+        keep("item", done["resolution"]["action_items"][0]["id"])
+        keep("fork", done["fork"]["id"])
+        keep("message", done["message"]["id"])
+        keep("agent", things.agent())
+        keep("sandbox", things.sandbox())
+        invite = things.invite()
+        keep("invite", invite["id"])
+        keep("token", invite["token"])
+        keep("key", things.key())
+        keep("session", things.ended_session())
+        keep("response", things.response())
+        keep("file", things.file(), things.attached())
+    keep("task", things.ended_task())
+    keep("task", *[task["id"] for task in things.get("/v1/tasks?limit=100")["data"]][:10])
+    entries = things.get("/v1/audit-log")["data"]
+    keep("audit", *[entry["id"] for entry in entries[:3]])
+    keep("action", *{entry["action"] for entry in entries})
+    things.shared_file()
+    keep("path", "SOUL.md", "NOTES.md", "AGENTS.md", "memory/2026-11-20.md")
+    keep("emoji", "👍", "👩‍👩‍👧")
+    keep("version", 1, 2)
+    keep("method", *["agents.list", "agents.get", "agents.update", "agents.files.set", "agent.identity.get"])
+    keep("model", "agent:vibe", "builtin")
+    keep("month", "2026-01", "2026-11", "2027-01")
+    keep("words", "Monday", "from:me Monday", '"Friday or"', "has:file", "before:2030-01-01 suits", "Mon -Friday")
+    keep("moment", "2026-11-20", "2020-01-01T00:00:00Z", ids["message"][0])
+    lists = [f"/v1/channels/{ids['channel'][0]}/threads", "/v1/search?q=Monday", "/v1/decisions?", "/v1/agents/main/versions"]
+    things.start("And then?", ids["channel"][0])
+    for path in lists:
+        page = things.get(path + ("&" if "?" in path else "?") + "limit=1")
+        if page.get("next_cursor"):
+            keep("cursor", page["next_cursor"])
+    return ids
