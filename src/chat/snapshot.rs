@@ -38,6 +38,13 @@ pub struct Presence {
     pub status: &'static str,
 }
 
+/// What this server takes.
+#[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
+pub struct Limits {
+    /// Of one upload.
+    pub upload_bytes_max: u64,
+}
+
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Snapshot {
     /// Changes when a backup is restored: numbers of another epoch mean nothing.
@@ -54,6 +61,7 @@ pub struct Snapshot {
     pub open_forks: Vec<Fork>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
+    pub limits: Limits,
 }
 
 /// `c` is a snapshot of the database.
@@ -65,6 +73,7 @@ pub async fn load(
     actor: &Actor,
     epoch: String,
     online: Vec<UserId>,
+    limits: Limits,
 ) -> Result<Snapshot, ChatError> {
     actor.require(Scope::ChatRead)?;
     let (seq, _) = log::head(c, actor.workspace).await?;
@@ -106,5 +115,6 @@ pub async fn load(
                 status: "online",
             })
             .collect(),
+        limits,
     })
 }

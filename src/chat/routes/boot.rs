@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     auth::{Actor, Scope},
-    chat::snapshot::{self, Snapshot},
+    chat::snapshot::{self, Limits, Snapshot},
     http::{ApiError, State, extract::Query, page::parse_limit},
     realtime::log,
 };
@@ -25,9 +25,12 @@ async fn get_snapshot(
     actor: Actor,
 ) -> Result<Json<Snapshot>, ApiError> {
     let online = state.hub.online(actor.workspace);
+    let limits = Limits {
+        upload_bytes_max: state.config.upload_bytes_max,
+    };
     let mut c = state.db.snapshot().await?;
     Ok(Json(
-        snapshot::load(&mut c, &actor, state.epoch.clone(), online).await?,
+        snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?,
     ))
 }
 

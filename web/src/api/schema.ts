@@ -2724,6 +2724,14 @@ export interface components {
             /** @description The newest of them, at most 50. */
             message_ids: components["schemas"]["MessageId"][];
         };
+        /** @description What this server takes. */
+        Limits: {
+            /**
+             * Format: int64
+             * @description Of one upload.
+             */
+            upload_bytes_max: number;
+        };
         /** @description A page of a list. */
         List_ActionItem: {
             /**
@@ -4081,6 +4089,7 @@ export interface components {
             open_forks: components["schemas"]["Fork"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
+            limits: components["schemas"]["Limits"];
         };
         /** @description A statement and the messages that it rests on. */
         SourcedText: {
@@ -11202,6 +11211,9 @@ export interface operations {
                      *         }
                      *       ],
                      *       "epoch": "01k5t3h8xz",
+                     *       "limits": {
+                     *         "upload_bytes_max": 0
+                     *       },
                      *       "me": {
                      *         "email": "ada@example.org",
                      *         "handle": "ada",

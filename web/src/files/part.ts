@@ -10,6 +10,9 @@ export function uploadsOf(ws: WorkspaceState, ui: Pick<Ui, 'show'>): Uploads {
     outbox: ws.outbox,
     channels: ws.channels,
     files: ws.api.part(FilesApi),
+    get fileBytesMax() {
+      return ws.fileBytesMax;
+    },
     upload: (sent) => upload(ws.id, sent),
     tell: (text) => ui.show(text),
   }));

@@ -10,7 +10,6 @@ import { placeKey } from './place';
 import { sizeText } from './words';
 
 export const FILES_MAX = 10;
-export const FILE_BYTES_MAX = 25 * 1024 * 1024;
 const AT_ONCE = 3;
 const RETRY_MS = 3000;
 
@@ -24,6 +23,8 @@ export interface UploadsHome {
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
   channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
   files: Pick<FilesApi, 'metadata' | 'remove'>;
+  /** Of one file, as the server takes them. */
+  readonly fileBytesMax: number;
   upload(sent: Sent): Promise<Attachment>;
   /** A line for something that has no place of its own. */
   tell(text: string): void;
@@ -128,11 +129,11 @@ export class Uploads {
   add(place: string, files: readonly File[]): void {
     this.restore(place);
     const refused: string[] = [];
+    const max = this.#home.fileBytesMax;
     const fits = files.filter((f) => {
-      if (f.size > FILE_BYTES_MAX)
-        refused.push(`${f.name} has ${sizeText(f.size)}; a file may have ${sizeText(FILE_BYTES_MAX)}.`);
+      if (f.size > max) refused.push(`${f.name} has ${sizeText(f.size)}; a file may have ${sizeText(max)}.`);
       else if (!f.size) refused.push(`${f.name} is empty.`);
-      return f.size > 0 && f.size <= FILE_BYTES_MAX;
+      return f.size > 0 && f.size <= max;
     });
     const room = FILES_MAX - this.in(place).length;
     const over = fits.slice(Math.max(room, 0));

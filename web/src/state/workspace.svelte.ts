@@ -54,6 +54,8 @@ export class WorkspaceState {
   status = $state<Loading>('loading');
   problem = $state('');
   workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
+  /** Of one upload, as this server is set. */
+  fileBytesMax = 0;
   readonly people = new People();
   readonly channels = new Channels(this.people);
   readonly threads = new Threads();
@@ -144,6 +146,7 @@ export class WorkspaceState {
   async #load(): Promise<Snapshot> {
     const s = await this.api.snapshot();
     this.workspace = s.workspace;
+    this.fileBytesMax = s.limits.upload_bytes_max;
     this.people.load(s);
     this.channels.load(s.channels, s.seq);
     this.forks.load(s.open_forks);

@@ -169,6 +169,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     open_forks: [],
     active_tasks: [],
     presence: [],
+    limits: { upload_bytes_max: 25 * 1024 * 1024 },
     ...x,
   };
 }
