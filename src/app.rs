@@ -326,15 +326,24 @@ impl App {
         );
         // Not on the tracker: the end of a request may start work there.
         let mut serving = std::pin::pin!(serving);
-        tokio::select! {
-            () = &mut serving => {}
-            () = shutdown.cancelled() => {}
-            () = stop => tracing::info!("stopping"),
-        }
+        let has_ended = tokio::select! {
+            // When the database was taken and nobody is connected.
+            () = &mut serving => true,
+            () = shutdown.cancelled() => false,
+            () = stop => {
+                tracing::info!("stopping");
+                false
+            }
+        };
         shutdown.cancel();
         state.hub.close_where(Close::GoingAway, |_| true);
         tracker.close();
         let drained = tokio::time::timeout(SHUTDOWN_WITHIN, async {
+            let serving = async {
+                if !has_ended {
+                    serving.await;
+                }
+            };
             tokio::join!(serving, tracker.wait());
         });
         if drained.await.is_err() {
