@@ -5,7 +5,8 @@ import type { Loading } from './window.svelte';
 
 export interface ChannelHome {
   readonly api: Api;
-  learnThread(thread: Thread): void;
+  readonly threads: { readonly moment: number };
+  learnThread(thread: Thread, moment: number): void;
   learnTasks(tasks: Task[]): void;
 }
 
@@ -36,9 +37,10 @@ export class ChannelState {
   async #page(cursor: string | undefined): Promise<void> {
     this.busy = true;
     try {
+      const { moment } = this.#home.threads;
       const page = await this.#home.api.threads(this.id, cursor);
       for (const t of page.data) {
-        this.#home.learnThread(t);
+        this.#home.learnThread(t, moment);
         this.#home.learnTasks(t.active_tasks ?? []);
       }
       this.#cursor = page.next_cursor ?? undefined;

@@ -21,9 +21,10 @@ export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Conte
     ui.show('You are offline. Who answers here can be changed when you are back.');
     return false;
   }
+  const { moment } = ws.threads;
   try {
     if (spot.fork) await ws.dives.patch(spot.fork, change);
-    else ws.threads.put(await ws.api.patchThread(spot.thread, change));
+    else ws.threads.learn(await ws.api.patchThread(spot.thread, change), moment);
     return true;
   } catch (e) {
     ui.show(say(e));

@@ -61,8 +61,9 @@ export class Reads {
   async #learn(thread: string): Promise<void> {
     this.#recount();
     if (!this.#threads.map.has(thread)) return;
+    const { moment } = this.#threads;
     try {
-      this.#threads.put(await this.#api.thread(thread));
+      this.#threads.learn(await this.#api.thread(thread), moment);
     } catch {
       // The list says it when it is read again.
     }

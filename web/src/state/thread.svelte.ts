@@ -4,7 +4,8 @@ import { counts, insert } from '../lib/messages';
 import { MessageWindow, type Opened, type WindowHome } from './window.svelte';
 
 export interface ThreadHome extends WindowHome {
-  learnThread(thread: Thread): void;
+  readonly threads: { readonly moment: number };
+  learnThread(thread: Thread, moment: number): void;
   readTo(thread: string, seq: number): Promise<void>;
 }
 
@@ -34,8 +35,9 @@ export class ThreadState extends MessageWindow {
   }
 
   protected override async open(around: string | null): Promise<Opened> {
+    const { moment } = this.#home.threads;
     const [thread, page] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(around)]);
-    this.#home.learnThread(thread);
+    this.#home.learnThread(thread, moment);
     this.#home.learnTasks(thread.active_tasks ?? []);
     this.#readSeq = thread.read_seq ?? 0;
     return {

@@ -7,12 +7,32 @@ const KEEP = 400;
 /** What is known of threads: those listed, opened, or heard of while here. Not their messages. */
 export class Threads {
   readonly map = new SvelteMap<string, Thread>();
+  /** Counts what events said, so that an answer asked for before them can be told from one after. */
+  #clock = 0;
+  #heard = new Map<string, number>();
 
   clear(): void {
     this.map.clear();
+    this.#heard.clear();
   }
-  /** From the server with everything that is mine, or from an event without it. */
+  /** Take it before asking, hand it in with the answer. */
+  get moment(): number {
+    return this.#clock;
+  }
+  /** From an answer, with everything that is mine. What events said since it was asked for is newer. */
+  learn(thread: Thread, moment: number): void {
+    const old = this.map.get(thread.id);
+    if (!old || (this.#heard.get(thread.id) ?? 0) <= moment) return this.#merge(thread);
+    if (thread.last_seq < old.last_seq) return;
+    const { unread_count, mention_count, active_tasks, root_message, last_message } = thread;
+    this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message });
+  }
+  /** From an event, without what is mine: the truth of its time. */
   put(thread: Thread): void {
+    this.#heard.set(thread.id, ++this.#clock);
+    this.#merge(thread);
+  }
+  #merge(thread: Thread): void {
     const old = this.map.get(thread.id);
     const own = {
       unread_count: 0,

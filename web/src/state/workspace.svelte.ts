@@ -261,8 +261,8 @@ export class WorkspaceState {
   partnerIn(thread: string): string | null {
     return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
   }
-  learnThread(thread: Thread): void {
-    this.threads.put(thread);
+  learnThread(thread: Thread, moment = this.threads.moment): void {
+    this.threads.learn(thread, moment);
   }
   learnTasks(tasks: Task[]): void {
     for (const t of tasks) this.tasks.learn(t);
@@ -417,7 +417,7 @@ export class WorkspaceState {
     const { thread, message, tasks } = await this.api.startThread(item.channel_id, start);
     this.learnTasks(tasks);
     if (!this.threads.map.has(thread.id))
-      this.threads.put({ ...thread, root_message: message, last_message: message });
+      this.learnThread({ ...thread, root_message: message, last_message: message });
     this.thread(thread.id).seed(message);
     return thread.id;
   }

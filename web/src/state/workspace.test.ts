@@ -71,6 +71,16 @@ test('marked unread, it stays unread until the thread is left', async () => {
   await t.seen(6);
   expect(backend.calls).toEqual(['PUT /v1/threads/thread_1/read']);
 });
+test('what events say of a thread while it is loaded wins over the answer; what only the answer says is taken', async () => {
+  const loading = ws.thread('thread_1').load();
+  const asked = { ...backend.threads.get('thread_1')! };
+  backend.threads.set('thread_1', { ...asked, status: 'open', unread_count: 3 });
+  event('thread.updated', { thread: { ...asked, status: 'archived' } });
+  await loading;
+  expect(ws.threads.map.get('thread_1')).toMatchObject({ status: 'archived', unread_count: 3 });
+  await ws.thread('thread_1').reload();
+  expect(ws.threads.map.get('thread_1')).toMatchObject({ status: 'open' });
+});
 test('events that come while a page is loaded win over the page', async () => {
   const old = message({ seq: 5, content: 'before' });
   backend.messages = [old];
