@@ -126,7 +126,7 @@ async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> any
         for (thread, found) in threads.iter().zip(found.iter_mut()) {
             let mut c = db.snapshot().await?;
             let id: Option<TaskId> = c
-                .q("select max(id) from tasks where thread_id = $1")
+                .q("select id from tasks where thread_id = $1 order by id desc limit 1")
                 .bind(thread.parse::<ThreadId>()?)
                 .value()
                 .await?;
