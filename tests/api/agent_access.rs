@@ -807,7 +807,7 @@ async fn who_loses_sight_of_an_agent_is_told_that_it_is_archived_and_nothing_new
     let mut bo = t.bo.socket().await;
     let mut ada = t.ada.socket().await;
     let secret =
-        json!({"instructions": "A secret since.", "access_control": only(&["role:admin"])});
+        json!({"instructions": "A confidential note.", "access_control": only(&["role:admin"])});
     t.ada.patch(&path(&agent), secret).await.is(200);
     t.ada
         .patch(&path(&agent), json!({"description": "Quiet"}))
@@ -824,7 +824,10 @@ async fn who_loses_sight_of_an_agent_is_told_that_it_is_archived_and_nothing_new
         agent_events(&heard),
         [("agent.archived".to_owned(), "sage".to_owned())]
     );
-    assert!(!json!(heard).to_string().contains("secret"), "{heard:?}");
+    assert!(
+        !json!(heard).to_string().contains("confidential"),
+        "{heard:?}"
+    );
     let last = heard
         .iter()
         .find(|e| e["type"] == "agent.archived")
@@ -845,7 +848,10 @@ async fn who_loses_sight_of_an_agent_is_told_that_it_is_archived_and_nothing_new
         .await
         .is(200);
     let back = bo.of("agent.updated").await;
-    assert_eq!(back["data"]["agent"]["instructions"], "A secret since.");
+    assert_eq!(
+        back["data"]["agent"]["instructions"],
+        "A confidential note."
+    );
     assert_eq!(back["data"]["agent"]["status"], "active");
 }
 
@@ -882,15 +888,15 @@ async fn a_bound_thread_asks_its_agent_only_for_who_may_use_it() {
 async fn the_instructions_of_an_agent_that_one_may_not_see_are_not_told_by_its_tasks() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
-    let private = json!({"instructions": "You are Sage with a secret.", "access_control": only(&["role:admin"])});
+    let private = json!({"instructions": "You are Sage with a confidential note.", "access_control": only(&["role:admin"])});
     t.ada.patch(&path(&agent), private).await.is(200);
     let started = t.ada.start(&t.general, "@sage hi").await;
     let task = text(&started, "/tasks/0/id");
     t.ada.completed(&task).await;
     let context = t.bo.get(&format!("/v1/tasks/{task}/context")).await;
-    assert!(!context.text.contains("secret"), "{}", context.text);
+    assert!(!context.text.contains("confidential"), "{}", context.text);
     let own = t.ada.task_context(&task).await;
-    assert!(own.to_string().contains("secret"), "{own}");
+    assert!(own.to_string().contains("confidential"), "{own}");
 }
 
 #[tokio::test]

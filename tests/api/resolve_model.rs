@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Answer, Dive, Gate, ModelsFile, Request, Team, drafting, id, list, number, soon, team,
-    team_with, text, units, unknown_id,
+    team_with, text, texts_of, units, unknown_id,
 };
 
 /// A dive in which Ada and Bo settled something; its messages are m1 (the forked one), m2 and m3 to the model.
@@ -505,7 +505,12 @@ async fn links_that_nobody_posted_do_not_reach_a_draft() {
         json!("Agreed ![x](https://evil.example/p.png) on Monday, see https://ours.example/plan.");
     answer["action_items"] = json!([]);
     let (draft, _, _) = draft_of(&t, &dive, vec![drafting(&answer); 2]).await;
-    assert!(!draft.to_string().contains("evil.example"), "{draft}");
+    assert!(
+        texts_of(&draft)
+            .iter()
+            .all(|text| !text.contains("evil.example")),
+        "{draft}"
+    );
 }
 
 #[tokio::test]
@@ -545,7 +550,10 @@ async fn a_value_that_was_corrected_does_not_come_back() {
         "action_items": [], "open_questions": [], "deferred_items": []});
     let (draft, _, asked) = draft_of(&t, &dive, vec![drafting(&answer); 2]).await;
     assert_eq!(asked.len(), 2, "the model may put it right");
-    assert!(!draft.to_string().contains("4000"), "{draft}");
+    assert!(
+        texts_of(&draft).iter().all(|text| !text.contains("4000")),
+        "{draft}"
+    );
 }
 
 #[tokio::test]

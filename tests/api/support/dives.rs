@@ -163,3 +163,21 @@ impl Person {
         self.act(&format!("/v1/forks/{fork}/abandon")).await.is(200)["fork"].clone()
     }
 }
+
+/// Every text of a resolution that its readers see, without IDs and times, in which any word can occur by chance.
+pub fn texts_of(resolution: &Value) -> Vec<String> {
+    let mut texts = vec![
+        text(resolution, "/headline"),
+        text(resolution, "/conclusion"),
+    ];
+    for field in [
+        "key_points",
+        "action_items",
+        "open_questions",
+        "deferred_items",
+    ] {
+        let points = list(resolution, &format!("/{field}"));
+        texts.extend(points.iter().map(|point| text(point, "/text")));
+    }
+    texts
+}

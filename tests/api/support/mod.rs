@@ -18,7 +18,7 @@ pub use app::{Team, TestApp, team, team_with};
 pub use cluster::Cluster;
 pub use database::Place;
 pub use disk::Disk;
-pub use dives::{Dive, ROOT, drafting};
+pub use dives::{Dive, ROOT, drafting, texts_of};
 pub use model_server::{Answer, Gate, ModelServer, Request};
 pub use models_file::ModelsFile;
 pub use person::{MULTIPART, PASSWORD, Person, Reply, multipart, sign_up, visitor};
