@@ -15,6 +15,7 @@ mod agent_transfer;
 mod agent_versions;
 mod agents;
 mod audit;
+mod availability;
 mod backup;
 mod bad_input;
 mod cancel_retry;

@@ -234,6 +234,20 @@ impl Person {
         }
     }
 
+    /// The same person at another address of this machine (127.0.0.0/8), with a new connection for each request.
+    pub fn at_address(&self, address: std::net::IpAddr) -> Self {
+        LazyLock::force(&HTTP);
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .local_address(address)
+            .pool_max_idle_per_host(0)
+            .build();
+        Self {
+            http: http.unwrap(),
+            ..self.clone()
+        }
+    }
+
     /// The same person without what proves it.
     pub fn signed_out(&self) -> Self {
         Self {

@@ -1,0 +1,172 @@
+//! Attacks on availability: each test puts one workspace, address, or connection at its worst while a [`Bystander`] in
+//! another workspace keeps working.
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    sync::watch,
+    task::{JoinError, JoinSet},
+};
+
+use crate::support::{Person, id, list, sign_up, within};
+
+/// Address of every bystander; what is counted for an attacker's address does not count for theirs.
+const BYSTANDER_ADDRESS: [u8; 4] = [127, 0, 77, 1];
+/// Longest time that one request of a bystander may take. Generous: the machine runs other tests at the same time.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+/// Time from one round of requests to the next.
+const ROUND_EVERY: Duration = Duration::from_millis(100);
+
+/// The only member of a workspace of their own, who posts and reads in rounds until stopped. Every request opens a new
+/// connection and has to succeed within [`REQUEST_DEADLINE`].
+pub struct Bystander {
+    stopping: Arc<AtomicBool>,
+    rounds: watch::Receiver<usize>,
+    running: JoinSet<Report>,
+}
+
+/// What a [`Bystander`] saw.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub rounds: usize,
+    /// Longest time of one request.
+    pub slowest: Duration,
+}
+
+impl Bystander {
+    /// Signs up, which needs `SIGNUP=open` unless this is the first account, and starts the rounds.
+    pub async fn start(base: &str) -> Self {
+        let mut person = sign_up(base, "Bystander", None).await;
+        let workspace = person
+            .post("/v1/workspaces", json!({"name": "Bystanders"}))
+            .await
+            .is(201);
+        person.enter(&id(&workspace)).await;
+        let general = id(&person.channel("general").await);
+        let thread = person.thread(&general, "Work as usual").await;
+        let person = person.at_address(BYSTANDER_ADDRESS.into());
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (finished, rounds) = watch::channel(0);
+        let mut running = JoinSet::new();
+        {
+            let stopping = Arc::clone(&stopping);
+            running.spawn(async move {
+                let mut report = Report::default();
+                let mut pace = tokio::time::interval(ROUND_EVERY);
+                while !stopping.load(Ordering::Relaxed) {
+                    pace.tick().await;
+                    work(&person, &thread, &mut report).await;
+                    report.rounds += 1;
+                    finished.send_replace(report.rounds);
+                }
+                report
+            });
+        }
+        Self {
+            stopping,
+            rounds,
+            running,
+        }
+    }
+
+    /// Waits until this many more rounds have begun and succeeded. Fails with the request that failed.
+    pub async fn rounds(&mut self, more: usize) {
+        // The current round may have begun earlier.
+        let target = *self.rounds.borrow() + more + 1;
+        let reached = within(
+            "the bystander's rounds",
+            self.rounds.wait_for(|done| *done >= target),
+        );
+        if reached.await.is_err() {
+            let ended = self.running.join_next().await;
+            served(ended.expect("the rounds"));
+            unreachable!("only a failure ends the rounds");
+        }
+    }
+
+    /// Ends after the current round. Fails with the request that failed.
+    pub async fn stop(mut self) -> Report {
+        self.stopping.store(true, Ordering::Relaxed);
+        let ended = within("the bystander to stop", self.running.join_next()).await;
+        served(ended.expect("the rounds"))
+    }
+}
+
+fn served(ended: Result<Report, JoinError>) -> Report {
+    ended.unwrap_or_else(|e| panic!("the bystander was not served: {e}"))
+}
+
+/// One round: a post, the page that contains it, and `/healthz`.
+async fn work(person: &Person, thread: &str, report: &mut Report) {
+    let path = format!("/v1/threads/{thread}/messages");
+    let content = format!("round {}", report.rounds);
+    let body = json!({"content": content}).to_string().into_bytes();
+    let posted = timed(person, Method::POST, &path, Some(body), report).await;
+    assert_eq!(posted.status, 201, "{}", posted.text);
+    let page = timed(person, Method::GET, &path, None, report)
+        .await
+        .is(200);
+    let newest = list(&page, "/data").pop().expect("a message");
+    assert_eq!(newest["content"], content.as_str());
+    let health = timed(person, Method::GET, "/healthz", None, report).await;
+    assert_eq!(health.status, 200, "{}", health.text);
+}
+
+async fn timed(
+    person: &Person,
+    method: Method,
+    path: &str,
+    body: Option<Vec<u8>>,
+    report: &mut Report,
+) -> crate::support::Reply {
+    let began = Instant::now();
+    let what = format!("{method} {path} after {} rounds", report.rounds);
+    let answered =
+        tokio::time::timeout(REQUEST_DEADLINE, person.send(method, path, &[], body)).await;
+    report.slowest = report.slowest.max(began.elapsed());
+    answered.unwrap_or_else(|_| panic!("{what} took longer than {REQUEST_DEADLINE:?}"))
+}
+
+/// A connection from an address in 127.0.0.0/8. `receive_bytes` is the size of the client's receive buffer, which bounds
+/// what the server can write while the client reads nothing.
+pub async fn connect_from(
+    base: &str,
+    address: impl Into<IpAddr>,
+    receive_bytes: Option<u32>,
+) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    if let Some(bytes) = receive_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind((address.into(), 0).into())?;
+    let server = base.trim_start_matches("http://").parse().unwrap();
+    within("a connection", socket.connect(server)).await
+}
+
+mod bystander {
+    use super::*;
+    use crate::support::TestApp;
+
+    #[tokio::test]
+    async fn a_bystander_is_served_while_nothing_happens() {
+        let app = TestApp::start().await;
+        let mut bystander = Bystander::start(&app.base).await;
+        bystander.rounds(2).await;
+        let report = bystander.stop().await;
+        assert!(report.rounds >= 3, "{report:?}");
+        assert!(report.slowest > Duration::ZERO, "{report:?}");
+        let connected = connect_from(&app.base, [127, 0, 0, 2], Some(4096)).await;
+        let own = connected.unwrap().local_addr().unwrap();
+        assert_eq!(own.ip(), IpAddr::from([127, 0, 0, 2]));
+    }
+}
