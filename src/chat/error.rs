@@ -46,6 +46,8 @@ pub enum ChatError {
     NotEditable,
     #[error("people of a direct channel stay as they are: start another one")]
     DirectIsFixed,
+    #[error("{0} has left this workspace and can't read messages here.")]
+    MemberLeft(String),
     #[error("member {0} is not in this workspace")]
     NoSuchMember(String),
     #[error("agent {0} does not exist in this workspace")]

@@ -95,6 +95,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261120192000_create_erasures.sql"
         )),
     ),
+    (
+        20_261_121_024_500,
+        "create_direct_members",
+        Text::Common(include_str!(
+            "../../migrations/20261121024500_create_direct_members.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

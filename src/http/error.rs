@@ -592,6 +592,7 @@ impl From<ChatError> for ApiError {
             }
             E::MessageDeleted | E::TriggerDeleted => make(StatusCode::CONFLICT, "message_deleted"),
             E::NotEditable => make(StatusCode::CONFLICT, "not_editable"),
+            E::MemberLeft(_) => make(StatusCode::CONFLICT, "member_left"),
             E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
             E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
             E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),

@@ -698,6 +698,7 @@ async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
     for sql in [
         "delete from message_mentions where target_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from reads where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
+        "delete from direct_members where user_id = $2 and channel_id in (select id from channels where workspace_id = $1)",
         "delete from responses where workspace_id = $1 and user_id = $2",
         "delete from client_ids where workspace_id = $1 and user_id = $2",
         "delete from invites where workspace_id = $1 and (created_by = $2 or email = (select email from users where id = $2))",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Person, id, list, team, text, unknown_id};
+use crate::support::{Person, Team, id, list, team, text, unknown_id};
 
 async fn names(person: &Person) -> Vec<String> {
     let all = person.get("/v1/channels?limit=100").await.ok();
@@ -489,4 +489,75 @@ async fn who_left_a_private_channel_is_outside() {
     assert_eq!(names(&t.bo).await, ["general", "random"]);
     let found: Value = t.ada.get(&format!("/v1/channels/{channel}")).await.ok();
     assert_eq!(found["name"], "board");
+}
+
+/// The direct channel with these people or this agent.
+async fn direct(person: &Person, form: Value) -> String {
+    let opened = person.post("/v1/direct", form).await;
+    assert!(matches!(opened.status, 200 | 201), "{}", opened.text);
+    id(&opened.json())
+}
+
+/// Bo leaves Ada's workspace and accepts a new invite to it when the returned path is requested.
+async fn dismissed(t: &Team) -> String {
+    let members = format!("/v1/members/{}", t.bo.id);
+    t.ada.delete(&members).await.is(204);
+    let invite = t.ada.post("/v1/invites", json!({})).await.is(201);
+    format!("/v1/invites/{}/accept", text(&invite, "/token"))
+}
+
+#[tokio::test]
+async fn nothing_can_be_posted_where_the_only_reader_has_left() {
+    let t = team().await;
+    let direct = direct(&t.ada, json!({"member_ids": [t.bo.id]})).await;
+    let thread = t.ada.thread(&direct, "Lunch?").await;
+    let accept = dismissed(&t).await;
+    for path in [
+        format!("/v1/channels/{direct}/threads"),
+        format!("/v1/threads/{thread}/messages"),
+    ] {
+        let refused = t
+            .ada
+            .post(&path, json!({"content": "Are you there?"}))
+            .await;
+        let error = refused.is(409);
+        assert_eq!(error["error"]["code"], "member_left");
+        assert_eq!(
+            error["error"]["message"],
+            "Bo has left this workspace and can't read messages here."
+        );
+    }
+    t.bo.act(&accept).await.ok();
+    t.ada.say(&thread, "Welcome back").await;
+    assert_eq!(t.bo.contents(&thread).await, ["Lunch?", "Welcome back"]);
+}
+
+#[tokio::test]
+async fn direct_channels_come_back_with_their_people() {
+    let t = team().await;
+    let with_ada = direct(&t.ada, json!({"member_ids": [t.bo.id]})).await;
+    let agent = id(&t.ada.agent("vibe").await);
+    let with_agent = direct(&t.bo, json!({"agent_id": agent})).await;
+    t.ada.thread(&with_ada, "Lunch?").await;
+    let mut ada = t.ada.socket().await;
+    let accept = dismissed(&t).await;
+    t.bo.get(&format!("/v1/channels/{with_ada}"))
+        .await
+        .refused(404);
+    t.bo.act(&accept).await.ok();
+    let added = ada.of("channel.member_added").await;
+    assert_eq!(
+        (&added["channel_id"], &added["data"]["user_id"]),
+        (&json!(with_ada), &json!(t.bo.id))
+    );
+    for channel in [&with_ada, &with_agent] {
+        let found = t.bo.get(&format!("/v1/channels/{channel}")).await.ok();
+        assert_eq!(found["is_member"], true, "{found}");
+    }
+    assert_eq!(
+        direct(&t.bo, json!({"member_ids": [t.ada.id]})).await,
+        with_ada
+    );
+    t.bo.thread(&with_ada, "Yes, at noon").await;
+    t.bo.thread(&with_agent, "A note for you").await;
 }

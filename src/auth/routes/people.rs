@@ -9,10 +9,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, actor_at};
 use crate::auth::{
-    Actor, AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, audit, invites,
-    members, users, workspaces,
+    Actor, AuditEntry, Caller, Invite, Member, Role, Scope, Workspace, audit, invites, members,
+    users, workspaces,
 };
 use crate::{
+    chat::{ChatError, channels},
     db::Conn,
     http::{
         ApiError, State,
@@ -279,7 +280,8 @@ async fn accept_invite(
                 workspaces::check_room(c, caller.user, max).await?;
             }
             let (id, member) = invites::accept(c, &invite, caller.user, &caller.name).await?;
-            Ok::<_, AuthError>(Accepted {
+            channels::restore_direct_channels(c, id, caller.user).await?;
+            Ok::<_, ChatError>(Accepted {
                 workspace: workspaces::get_workspace(c, id).await?,
                 member,
             })

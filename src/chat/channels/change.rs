@@ -1,8 +1,10 @@
 //! Making and changing channels.
 
 use super::{
-    Channel, DIRECT_MEMBERS_MAX, MyChannel, direct_key, get_channel, get_mine,
-    members::insert_member,
+    Channel, DIRECT_MEMBERS_MAX, MyChannel,
+    direct::insert_direct_member,
+    direct_key, get_channel, get_mine,
+    members::{insert_member, join},
 };
 use crate::chat::{ChatError, access, event::ChannelData};
 use crate::{
@@ -53,6 +55,9 @@ pub(in crate::chat) async fn insert(
     }
     for user in &new.members {
         insert_member(c, new.workspace, id, *user).await?;
+        if new.kind == "direct" {
+            insert_direct_member(c, id, *user).await?;
+        }
     }
     Ok(Some(id))
 }
@@ -152,6 +157,10 @@ pub async fn open_direct(
         .opt()
         .await?;
     if let Some((id,)) = existing {
+        // Somebody may have left the workspace and returned.
+        for user in members {
+            join(c, actor.workspace, id, user).await?;
+        }
         return Ok((get_mine(c, actor.user, id).await?, false));
     }
     let new = NewChannel {

@@ -12,10 +12,13 @@ use crate::{
 };
 
 mod change;
+mod direct;
 mod members;
 
 pub(in crate::chat) use change::insert;
 pub use change::{NewChannel, create, open_direct, set_archived, update};
+pub(in crate::chat) use direct::check_has_reader;
+pub use direct::restore_direct_channels;
 pub use members::{add_member, join, join_self, leave, list_members, remove_member};
 
 pub const NAME_CHARS_MAX: usize = 80;

@@ -381,6 +381,7 @@ pub async fn post_message(
         return stored(c, known, false).await;
     }
     let access = access.writing()?;
+    channels::check_has_reader(c, &access.place).await?;
     if let Some(parent) = parent {
         parent_in(c, caller, &access, parent).await?;
     }

@@ -119,6 +119,7 @@ pub async fn start_thread(
         return stored(c, known, true).await;
     }
     let place = place.writing()?;
+    channels::check_has_reader(c, &place).await?;
     if !place.joined {
         channels::join(c, place.actor.workspace, channel, caller.user).await?;
     }

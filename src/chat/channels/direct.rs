@@ -1,0 +1,83 @@
+//! Direct channels: their people never change, also while one of them is not in the workspace.
+
+use super::{get_channel, members::join};
+use crate::{
+    chat::{ChatError, access::ChannelAccess},
+    db::Conn,
+    ids::{ChannelId, UserId, WorkspaceId},
+};
+
+/// Records a person of a direct channel.
+pub(super) async fn insert_direct_member(
+    c: &mut Conn,
+    channel: ChannelId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    c.q("insert into direct_members (user_id, channel_id) values ($1, $2) on conflict do nothing")
+        .bind(user)
+        .bind(channel)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Gives a person who returned to a workspace their direct channels back. Appends `channel.member_added` for each.
+pub async fn restore_direct_channels(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+) -> Result<(), ChatError> {
+    let channels: Vec<(ChannelId,)> = c
+        .q("select dm.channel_id from direct_members dm join channels ch on ch.id = dm.channel_id \
+            where dm.user_id = $1 and ch.workspace_id = $2 \
+            and not exists (select 1 from channel_members cm where cm.channel_id = dm.channel_id and cm.user_id = $1) \
+            order by dm.channel_id")
+        .bind(user)
+        .bind(workspace)
+        .all()
+        .await?;
+    for (channel,) in channels {
+        join(c, workspace, channel, user).await?;
+    }
+    Ok(())
+}
+
+/// Checks that somebody else can read what is posted in a direct channel. Other channels, notes to oneself, and
+/// channels with an agent pass.
+///
+/// # Errors
+/// `MemberLeft` if everybody else has left the workspace.
+pub(in crate::chat) async fn check_has_reader(
+    c: &mut Conn,
+    place: &ChannelAccess,
+) -> Result<(), ChatError> {
+    if place.kind != "direct" {
+        return Ok(());
+    }
+    let reader: Option<(UserId,)> = c
+        .q("select user_id from channel_members where channel_id = $1 and user_id <> $2 limit 1")
+        .bind(place.channel)
+        .bind(place.actor.user)
+        .opt()
+        .await?;
+    if reader.is_some() {
+        return Ok(());
+    }
+    let channel = get_channel(c, place.channel).await?;
+    let mut others = channel.member_ids.unwrap_or_default();
+    others.retain(|user| *user != place.actor.user);
+    if others.is_empty() || channel.agent_id.is_some() {
+        return Ok(());
+    }
+    let name: Option<String> = match others[..] {
+        [other] => c
+            .q("select name from users where id = $1")
+            .bind(other)
+            .opt::<(String,)>()
+            .await?
+            .map(|row| row.0),
+        _ => None,
+    };
+    let name = name.unwrap_or_else(|| "Everybody else".to_owned());
+    Err(ChatError::MemberLeft(name))
+}
