@@ -11,7 +11,7 @@ use super::{ChatError, access};
 use crate::{
     auth::Caller,
     db::{Conn, DbError},
-    ids::{ChannelId, ThreadId, UserId, WorkspaceId},
+    ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::log,
 };
 
@@ -154,6 +154,36 @@ pub async fn of_threads(
         found.entry(thread).or_default().0.mention_count = n;
     }
     Ok(found)
+}
+
+/// The oldest unread message of a thread; `None` if nothing is unread or the person is not in the channel.
+pub async fn first_unread(
+    c: &mut Conn,
+    user: UserId,
+    thread: ThreadId,
+) -> Result<Option<MessageId>, DbError> {
+    let mark: Option<(i64, i64)> = c
+        .q(
+            "select coalesce(r.seq, cm.read_seq), cm.joined_seq from threads t \
+            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
+            left join reads r on r.thread_id = t.id and r.user_id = $1 where t.id = $2",
+        )
+        .bind(user)
+        .bind(thread)
+        .opt()
+        .await?;
+    let Some((read, joined)) = mark else {
+        return Ok(None);
+    };
+    let first: Option<(MessageId,)> = c
+        .q("select m.id from messages m where m.thread_id = $1 and m.fork_id is null and m.seq > $2 \
+            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $3 order by m.seq limit 1")
+        .bind(thread)
+        .bind(read.max(joined))
+        .bind(user)
+        .opt()
+        .await?;
+    Ok(first.map(|(id,)| id))
 }
 
 /// Sets how far the person has read a thread; it may also move back. A mark past the newest event counts as the newest.

@@ -77,6 +77,15 @@ pub struct MyThread {
     pub read_seq: i64,
 }
 
+/// `MyThread` with what a client needs to open it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct OpenedThread {
+    #[serde(flatten)]
+    pub thread: MyThread,
+    /// The oldest unread message; null if nothing is unread.
+    pub first_unread_id: Option<MessageId>,
+}
+
 #[derive(sqlx::FromRow)]
 struct Row {
     id: ThreadId,
@@ -351,6 +360,23 @@ pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyT
     let thread = get_thread(c, id).await?;
     let mut found = with_details(c, caller.user, access.place.channel, vec![thread]).await?;
     found.pop().ok_or(ChatError::ThreadNotFound)
+}
+
+/// A thread as the person sees it, with the oldest unread message.
+///
+/// # Errors
+/// As `get_mine`.
+pub async fn open_mine(
+    c: &mut Conn,
+    caller: &Caller,
+    id: ThreadId,
+) -> Result<OpenedThread, ChatError> {
+    let thread = get_mine(c, caller, id).await?;
+    let first_unread_id = reads::first_unread(c, caller.user, id).await?;
+    Ok(OpenedThread {
+        thread,
+        first_unread_id,
+    })
 }
 
 /// Takes a person out of a thread: the name among its participants, and the title if they began it. Appends `thread.updated`.

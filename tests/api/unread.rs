@@ -267,3 +267,38 @@ async fn a_mark_that_is_no_number_or_negative_is_refused() {
         t.bo.put(&path, bad).await.refused(400);
     }
 }
+
+#[tokio::test]
+async fn a_thread_names_its_first_unread_message() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "One").await;
+    let thread = text(&started, "/thread/id");
+    let two = t.ada.say(&thread, "Two").await;
+    t.bo.say(&thread, "Mine").await;
+    let four = t.ada.say(&thread, "Four @bo").await;
+    let five = t.ada.say(&thread, "Five").await;
+    let first = async |person: &Person| -> Value {
+        let opened = person.get(&format!("/v1/threads/{thread}")).await.ok();
+        opened["first_unread_id"].clone()
+    };
+    let read = async |message: &Value| {
+        let seq = number(message, "/message/seq");
+        t.bo.put(&format!("/v1/threads/{thread}/read"), json!({"seq": seq}))
+            .await
+            .is(200);
+    };
+    assert_eq!(first(&t.bo).await, started["message"]["id"]);
+    read(&two).await;
+    assert_eq!(
+        first(&t.bo).await,
+        four["message"]["id"],
+        "own messages are not unread"
+    );
+    let gone = text(&four, "/message/id");
+    t.ada.delete(&format!("/v1/messages/{gone}")).await.is(200);
+    assert_eq!(first(&t.bo).await, five["message"]["id"]);
+    read(&five).await;
+    assert_eq!(first(&t.bo).await, Value::Null);
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    assert_eq!(first(&cy).await, Value::Null, "posted before joining");
+}

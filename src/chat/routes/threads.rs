@@ -14,7 +14,7 @@ use crate::{
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
         thread_change::{self, ThreadPatch},
-        threads::{self, MyThread},
+        threads::{self, MyThread, OpenedThread},
     },
     db::Conn,
     http::{
@@ -136,14 +136,14 @@ async fn start_thread(
 }
 
 /// A thread
-#[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), responses((status = 200, body = MyThread)))]
+#[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), responses((status = 200, body = OpenedThread)))]
 async fn get_thread(
     axum::extract::State(state): St,
     caller: Caller,
     Path(id): Path<ThreadId>,
-) -> Result<Json<MyThread>, ApiError> {
+) -> Result<Json<OpenedThread>, ApiError> {
     Ok(Json(
-        threads::get_mine(&mut state.db.snapshot().await?, &caller, id).await?,
+        threads::open_mine(&mut state.db.snapshot().await?, &caller, id).await?,
     ))
 }
 
