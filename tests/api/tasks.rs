@@ -694,3 +694,51 @@ async fn without_a_model_the_built_in_responder_answers_and_says_what_it_is() {
     );
     assert!(t.model().requests().is_empty());
 }
+
+#[tokio::test]
+async fn the_newest_tasks_of_an_agent_come_first_page_by_page() {
+    let t = team().await;
+    t.model()
+        .script("vibe", (0..5).map(|n| Answer::text(&format!("Reply {n}."))));
+    t.model().script("coder", [Answer::text("Other.")]);
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let mut tasks = Vec::new();
+    for n in 0..5 {
+        let task = t.ada.ask(&thread, &format!("@vibe {n}")).await;
+        t.ada.completed(&task).await;
+        tasks.push(task);
+    }
+    let other = t.ada.ask(&thread, "@coder and you").await;
+    t.ada.completed(&other).await;
+    let vibe = id(&t.ada.agent("vibe").await);
+    for filter in [
+        format!("agent_id={vibe}"),
+        format!("agent_id={vibe}&thread_id={thread}"),
+    ] {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/tasks?order=newest&{filter}&limit=2&cursor={cursor}");
+            let page = t.ada.get(&path).await.ok();
+            seen.extend(list(&page, "/data").iter().map(id));
+            assert_eq!(page["has_more"], page["next_cursor"].is_string());
+            match page["next_cursor"].as_str() {
+                Some(next) => next.clone_into(&mut cursor),
+                None => break,
+            }
+        }
+        let expected: Vec<String> = tasks.iter().rev().cloned().collect();
+        assert_eq!(seen, expected, "{filter}");
+    }
+    let newest = t.ada.get("/v1/tasks?order=newest&limit=1").await.ok();
+    assert_eq!(newest["data"][0]["id"], other.as_str());
+    let cursor = text(&newest, "/next_cursor");
+    for (query, code) in [
+        ("order=best".to_owned(), "invalid_order"),
+        ("order=newest&cursor=x".to_owned(), "invalid_cursor"),
+        (format!("order=newest&before={other}"), "invalid_cursor"),
+        (format!("cursor={cursor}"), "invalid_cursor"),
+    ] {
+        let reply = t.ada.get(&format!("/v1/tasks?{query}")).await;
+        assert_eq!(reply.refused(400), code, "{query}");
+    }
+}

@@ -12,11 +12,12 @@ use crate::{
         post::{self},
         remove,
     },
+    cursor,
     db::Conn,
     http::{
         ApiError, State,
         extract::{Path, Query},
-        page::{List, PageQuery, parse_id},
+        page::{List, Page, PageQuery, parse_id},
     },
     ids::{AgentId, TaskId, ThreadId},
     tasks::{Task, queue},
@@ -43,9 +44,90 @@ struct TasksQuery {
     status: Option<String>,
     thread_id: Option<String>,
     agent_id: Option<String>,
+    /// `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`.
+    #[param(inline, value_type = Option<TaskOrder>)]
+    order: Option<String>,
+    /// `next_cursor` of the previous page, with `order=newest`.
+    cursor: Option<String>,
 }
 
-/// Tasks in places that one may see, and one's own of `/v1/responses`, oldest first
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "for the document only")]
+enum TaskOrder {
+    Oldest,
+    Newest,
+}
+
+/// The list that a cursor of newest tasks belongs to.
+const CURSOR: &str = "tasks";
+
+/// A cursor holds 63-bit numbers, so the lower half of the ID is split.
+fn cursor_at(task: TaskId) -> String {
+    let (high, low) = task.0.as_u64_pair();
+    let number = |part: u64| i64::try_from(part).unwrap_or_default();
+    cursor::write(
+        CURSOR,
+        &[number(high), number(low >> 32), number(low & 0xffff_ffff)],
+    )
+}
+
+/// # Errors
+/// 400 for a cursor of another list.
+fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
+    let parts = cursor::read::<3>(CURSOR, text).and_then(|[high, upper, lower]| {
+        let (upper, lower) = (u32::try_from(upper).ok()?, u32::try_from(lower).ok()?);
+        let low = (u64::from(upper) << 32) | u64::from(lower);
+        Some(TaskId(uuid::Uuid::from_u64_pair(
+            u64::try_from(high).ok()?,
+            low,
+        )))
+    });
+    parts.ok_or_else(|| {
+        let text = "the cursor does not belong to a list of the newest tasks".to_owned();
+        ApiError::invalid("invalid_cursor", text, "cursor")
+    })
+}
+
+impl TasksQuery {
+    /// # Errors
+    /// 400 for an unknown order, and for page parameters of the other order.
+    fn range(&self, page: &Page<TaskId>) -> Result<queue::Range, ApiError> {
+        let cursor = self.cursor.as_deref().filter(|text| !text.is_empty());
+        match self.order.as_deref().unwrap_or_default() {
+            "" | "oldest" => {
+                if cursor.is_some() {
+                    let text = "cursor needs order=newest: use after and before".to_owned();
+                    return Err(ApiError::invalid("invalid_cursor", text, "cursor"));
+                }
+                Ok(match page.before {
+                    Some(before) => queue::Range::Newest {
+                        before: Some(before),
+                    },
+                    None => queue::Range::Oldest { after: page.after },
+                })
+            }
+            "newest" => {
+                if page.after.is_some() || page.before.is_some() {
+                    let text = "order=newest is paged by cursor, not by after and before";
+                    return Err(ApiError::invalid(
+                        "invalid_cursor",
+                        text.to_owned(),
+                        "order",
+                    ));
+                }
+                let before = cursor.map(parse_cursor).transpose()?;
+                Ok(queue::Range::Newest { before })
+            }
+            other => {
+                let text = format!("order is oldest or newest, not `{other}`");
+                Err(ApiError::invalid("invalid_order", text, "order"))
+            }
+        }
+    }
+}
+
+/// Tasks in places that one may see, and one's own of `/v1/responses`
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TasksQuery), responses((status = 200, body = List<Task>)))]
 async fn list_tasks(
     axum::extract::State(state): St,
@@ -55,11 +137,13 @@ async fn list_tasks(
 ) -> Result<Json<List<Task>>, ApiError> {
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {
-        limit: query.limit,
-        after: query.after,
-        before: query.before,
+        limit: query.limit.clone(),
+        after: query.after.clone(),
+        before: query.before.clone(),
     }
     .parse::<TaskId>(20)?;
+    let range = query.range(&page)?;
+    let is_newest = query.order.as_deref() == Some("newest");
     let status = query.status.filter(|s| !s.is_empty());
     if let Some(status) = &status
         && !["queued", "running", "completed", "failed", "cancelled"].contains(&status.as_str())
@@ -85,7 +169,7 @@ async fn list_tasks(
         thread,
         agent,
     };
-    let rows = queue::list(
+    let mut rows = queue::list(
         &mut c,
         actor.workspace,
         queue::Reader {
@@ -93,16 +177,20 @@ async fn list_tasks(
             is_admin: actor.role == Role::Admin,
         },
         &filter,
-        (page.after, page.before),
+        range,
         page.limit + 1,
     )
     .await?;
-    Ok(Json(List::new(
-        rows,
-        page.limit,
-        page.before.is_some(),
-        |task: &Task| task.id.to_string(),
-    )))
+    if page.before.is_some() {
+        rows.reverse();
+    }
+    let last = rows.get(usize::try_from(page.limit - 1).unwrap_or_default());
+    let cursor = last.map(|task| cursor_at(task.id));
+    let mut list = List::new(rows, page.limit, page.before.is_some(), |task: &Task| {
+        task.id.to_string()
+    });
+    list.next_cursor = cursor.filter(|_| is_newest && list.has_more);
+    Ok(Json(list))
 }
 
 /// A task that the person may see.

@@ -43,39 +43,58 @@ pub struct Reader {
     pub is_admin: bool,
 }
 
-/// Tasks in places that the reader may see, and those without a place that are the reader's, oldest first; the last ones
-/// before `before` when that is given.
+/// Rows between two tasks, in ascending or descending order.
+#[derive(Debug, Clone, Copy)]
+pub enum Range {
+    /// The first tasks after `after`, ascending.
+    Oldest { after: Option<TaskId> },
+    /// The last tasks before `before`, descending.
+    Newest { before: Option<TaskId> },
+}
+
+macro_rules! listed_sql {
+    ($index:literal, $order:literal) => {
+        task_sql!(
+            "select",
+            concat!(
+                "from tasks where workspace_id = $1 and id > $2 and id < $3 \
+                 and ($4 is null or status = $4) and ",
+                $index,
+                " and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
+                   or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
+                   or (channel_id is null and (requested_by = $7 or $9))) order by ",
+                $order,
+                " limit $8"
+            )
+        )
+    };
+}
+
+/// Conditions that the indexes of a thread, of an agent, and of the workspace can serve.
+macro_rules! listed_by {
+    ($filter:expr, $order:literal) => {
+        match ($filter.thread, $filter.agent) {
+            (Some(_), _) => listed_sql!("thread_id = $5 and (agent_id = $6 or $6 is null)", $order),
+            (None, Some(_)) => listed_sql!("$5 is null and agent_id = $6", $order),
+            (None, None) => listed_sql!("$5 is null and $6 is null", $order),
+        }
+    };
+}
+
+/// Tasks in places that the reader may see, and those without a place that are the reader's.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
     reader: Reader,
     filter: &Filter,
-    (after, before): (Option<TaskId>, Option<TaskId>),
+    range: Range,
     limit: i64,
 ) -> Result<Vec<Task>, DbError> {
-    let backwards = before.is_some();
-    let q = if backwards {
-        c.q(task_sql!(
-            "select",
-            "from tasks where workspace_id = $1 and id > $2 and id < $3 \
-             and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
-             and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
-               or (channel_id is null and (requested_by = $7 or $9))) \
-             order by id desc limit $8"
-        ))
-    } else {
-        c.q(task_sql!(
-            "select",
-            "from tasks where workspace_id = $1 and id > $2 and id < $3 \
-             and ($4 is null or status = $4) and (thread_id = $5 or $5 is null) and (agent_id = $6 or $6 is null) \
-             and (exists (select 1 from channels ch where ch.id = tasks.channel_id and (ch.kind = 'public' \
-               or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $7))) \
-               or (channel_id is null and (requested_by = $7 or $9))) \
-             order by id limit $8"
-        ))
+    let (sql, after, before) = match range {
+        Range::Oldest { after } => (listed_by!(filter, "id"), after, None),
+        Range::Newest { before } => (listed_by!(filter, "id desc"), None, before),
     };
-    let mut tasks: Vec<Task> = q
+    c.q(sql)
         .bind(workspace)
         .bind(after.unwrap_or(TaskId(Uuid::nil())))
         .bind(before.unwrap_or(TaskId(Uuid::max())))
@@ -86,11 +105,7 @@ pub async fn list(
         .bind(limit)
         .bind(reader.is_admin)
         .all()
-        .await?;
-    if backwards {
-        tasks.reverse();
-    }
-    Ok(tasks)
+        .await
 }
 
 /// Queued and running tasks that `user` may see, oldest first, at most 500.

@@ -85,7 +85,7 @@ impl Queue {
 pub struct Wake;
 
 macro_rules! task_sql {
-    ($head:literal, $tail:literal) => {
+    ($head:literal, $tail:expr) => {
         concat!(
             $head,
             " id, workspace_id, kind, status, agent_id, agent_version, channel_id, thread_id, fork_id, trigger_message_id, \
@@ -102,7 +102,7 @@ mod run;
 
 pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
 pub use find::{
-    Active, Filter, Reader, active, active_in_fork, active_in_threads, active_of_reply,
+    Active, Filter, Range, Reader, active, active_in_fork, active_in_threads, active_of_reply,
     active_of_trigger, count_active, find_task, left_behind, list, tasks_of_message,
 };
 pub use run::{
