@@ -102,6 +102,14 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121024500_create_direct_members.sql"
         )),
     ),
+    (
+        20_261_121_025_000,
+        "index_prefixes",
+        Text::PerEngine {
+            sqlite: include_str!("../../migrations/sqlite/20261121025000_index_prefixes.sql"),
+            postgres: include_str!("../../migrations/postgres/20261121025000_index_prefixes.sql"),
+        },
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -588,7 +588,8 @@ async fn bad_questions_are_refused() {
         ("q=plan&limit=0", "invalid_limit"),
         ("q=plan&limit=101", "invalid_limit"),
         ("q=plan&cursor=x", "invalid_cursor"),
-        ("q=plan&order=oldest", "invalid_query"),
+        ("q=plan&order=best", "invalid_query"),
+        ("q=plan&thread_id=general", "invalid_id"),
         ("q=plan&kind=notice", "invalid_query"),
         ("q=plan&has=nothing", "invalid_query"),
         ("q=plan&before=soon", "invalid_query"),
@@ -606,6 +607,7 @@ async fn bad_questions_are_refused() {
         format!("author_id={nobody}"),
         format!("author_id={}", nobody.replace("user", "agent")),
         format!("channel_id={}", nobody.replace("user", "chan")),
+        format!("thread_id={}", nobody.replace("user", "thread")),
         format!("before={}", nobody.replace("user", "msg")),
     ] {
         t.ada.get(&format!("/v1/search?{path}")).await.refused(404);
@@ -614,6 +616,74 @@ async fn bad_questions_are_refused() {
     assert_eq!(found(&t.ada, &many).await, Vec::<String>::new());
     let characters = "東".repeat(500);
     assert_eq!(found(&t.ada, &characters).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_search_in_one_thread_returns_its_messages_in_both_orders() {
+    let t = said(&["elsewhere a plan"]).await;
+    let thread = t.ada.thread(&t.general, "plan 0").await;
+    for n in 1..5 {
+        t.ada.say(&thread, &format!("plan {n}")).await;
+    }
+    let root = id(&t.ada.messages(&thread).await[0]);
+    let fork = t.ada.start_dive(&thread, &root, json!({})).await;
+    t.ada.say_in(&id(&fork), "a plan in a deep dive").await;
+    let in_order = async |order: &str| -> Vec<String> {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let parameters =
+                format!("q=plan&thread_id={thread}&order={order}&limit=2&cursor={cursor}");
+            let found = page(&t.bo, &parameters).await;
+            let hits = list(&found, "/data");
+            seen.extend(hits.iter().map(|hit| text(hit, "/content")));
+            match found["next_cursor"].as_str() {
+                Some(next) => next.clone_into(&mut cursor),
+                None => return seen,
+            }
+        }
+    };
+    let mut expected: Vec<String> = (0..5).map(|n| format!("plan {n}")).collect();
+    assert_eq!(in_order("oldest").await, expected);
+    expected.reverse();
+    assert_eq!(in_order("newest").await, expected);
+    let oldest = page(
+        &t.bo,
+        &format!("q=plan&thread_id={thread}&order=oldest&limit=2"),
+    )
+    .await;
+    let cursor = text(&oldest, "/next_cursor");
+    let other = format!("/v1/search?q=plan&order=newest&cursor={cursor}");
+    assert_eq!(t.bo.get(&other).await.refused(400), "invalid_cursor");
+}
+
+#[tokio::test]
+async fn nobody_finds_messages_of_a_private_channels_thread() {
+    let t = team().await;
+    let secret = t.ada.private_channel("secret", &[]).await;
+    let thread = t.ada.thread(&secret, "the plan").await;
+    t.bo.get(&format!("/v1/search?q=plan&thread_id={thread}"))
+        .await
+        .refused(404);
+}
+
+#[tokio::test]
+async fn beginnings_of_titles_find_threads() {
+    let t = team().await;
+    let path = format!("/v1/channels/{}/threads", t.general);
+    for (title, content) in [("Quarterly deployment", "One"), ("Lunch", "Two")] {
+        t.ada
+            .post(&path, json!({"title": title, "content": content}))
+            .await
+            .is(201);
+    }
+    for typed in ["de", "dep", "depl", "quarterly de", "Qu"] {
+        let found = page(&t.bo, &format!("kind=thread&q={}", escaped(typed))).await;
+        let titles: Vec<Value> = list(&found, "/data")
+            .iter()
+            .map(|hit| hit["thread_title"].clone())
+            .collect();
+        assert_eq!(titles, ["Quarterly deployment"], "{typed}");
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::{
         extract::Query,
         page::{parse_id, parse_limit},
     },
-    ids::ChannelId,
+    ids::{ChannelId, ThreadId},
 };
 
 const HITS_PAGE: i64 = 20;
@@ -36,6 +36,8 @@ struct SearchQuery {
     q: Option<String>,
     /// Only in this channel.
     channel_id: Option<String>,
+    /// Only in this thread, without its deep dives.
+    thread_id: Option<String>,
     /// Only of this person or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
     /// `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too).
@@ -47,7 +49,7 @@ struct SearchQuery {
     before: Option<String>,
     /// Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later.
     after: Option<String>,
-    /// `newest` first, by default; `relevance`: the best first of the newest 1,000 hits.
+    /// `newest` first, by default; `oldest` first; `relevance`: the best first of the newest 1,000 hits.
     #[param(inline, value_type = Option<SearchOrder>)]
     order: Option<String>,
     /// 1 to 100; 20 by default.
@@ -71,6 +73,7 @@ enum SearchKind {
 #[expect(dead_code, reason = "for the document only")]
 enum SearchOrder {
     Newest,
+    Oldest,
     Relevance,
 }
 
@@ -91,6 +94,7 @@ async fn search(
     let search = Search {
         question: find::parse_question(query.q.as_deref())?,
         channel: parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?,
+        thread: parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?,
         author,
         kind: find::parse_kind(query.kind.as_deref())?,
         has: find::parse_has(query.has.as_deref())?,

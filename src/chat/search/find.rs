@@ -19,9 +19,9 @@ use crate::{
     cursor,
     db::{
         Conn, DbError, Json,
-        dialect::search::{self as store, Match, Phrase, Scope},
+        dialect::search::{self as store, Match, Order, Phrase, Scope},
     },
-    ids::{AgentId, ChannelId, IdError, MessageId, UserId},
+    ids::{AgentId, ChannelId, IdError, MessageId, ThreadId, UserId},
     sql_with_numbers,
     time::Timestamp,
 };
@@ -89,6 +89,8 @@ pub enum Author {
 pub enum Start {
     /// Newest first: hits with numbers below this one.
     Newest { below: i64 },
+    /// Oldest first: hits with numbers above this one.
+    Oldest { above: i64 },
     /// Best first, of the hits with numbers below this one, after so many.
     Ranked { below: i64, skip: i64 },
 }
@@ -98,6 +100,7 @@ pub enum Start {
 pub struct Search {
     pub question: Question,
     pub channel: Option<ChannelId>,
+    pub thread: Option<ThreadId>,
     pub author: Option<Author>,
     pub kind: Option<Kind>,
     pub has: Vec<Has>,
@@ -109,6 +112,7 @@ impl Search {
     pub fn is_empty(&self) -> bool {
         self.question.is_empty()
             && self.channel.is_none()
+            && self.thread.is_none()
             && self.author.is_none()
             && self.kind.is_none()
             && self.has.is_empty()
@@ -220,30 +224,28 @@ pub fn parse_before(text: Option<&str>) -> Result<Option<Until>, ChatError> {
 
 /// The kinds of lists that cursors here are of.
 const NEWEST: &str = "search";
+const OLDEST: &str = "oldest";
 const RANKED: &str = "ranked";
 
 impl Start {
     /// # Errors
     /// `InvalidQuery` for another order than there is, `Invalid` for a cursor that is not of such a list.
     pub fn parse(order: Option<&str>, cursor: Option<&str>) -> Result<Self, ChatError> {
-        let is_ranked = match order {
-            None | Some("" | "newest") => false,
-            Some("relevance") => true,
+        let below = i64::MAX;
+        let first = match order {
+            None | Some("" | "newest") => Self::Newest { below },
+            Some("oldest") => Self::Oldest { above: -1 },
+            Some("relevance") => Self::Ranked { below, skip: 0 },
             Some(text) => {
-                let text = format!("order is newest or relevance, not `{text}`");
+                let text = format!("order is newest, oldest or relevance, not `{text}`");
                 return Err(invalid(text, "order"));
             }
         };
         let Some(cursor) = cursor.filter(|cursor| !cursor.is_empty()) else {
-            let below = i64::MAX;
-            return Ok(if is_ranked {
-                Self::Ranked { below, skip: 0 }
-            } else {
-                Self::Newest { below }
-            });
+            return Ok(first);
         };
         Self::of_cursor(cursor)
-            .filter(|from| matches!(from, Self::Ranked { .. }) == is_ranked)
+            .filter(|from| std::mem::discriminant(from) == std::mem::discriminant(&first))
             .ok_or_else(|| {
                 ChatError::Invalid(
                     "the cursor is not one that such a search gave".to_owned(),
@@ -256,6 +258,9 @@ impl Start {
         if let Some([below]) = cursor::read(NEWEST, cursor) {
             return Some(Self::Newest { below });
         }
+        if let Some([above]) = cursor::read(OLDEST, cursor) {
+            return Some(Self::Oldest { above });
+        }
         let [below, skip] = cursor::read(RANKED, cursor)?;
         (skip <= RANKED_MAX).then_some(Self::Ranked { below, skip })
     }
@@ -263,6 +268,7 @@ impl Start {
     fn cursor(self) -> String {
         match self {
             Self::Newest { below } => cursor::write(NEWEST, &[below]),
+            Self::Oldest { above } => cursor::write(OLDEST, &[above]),
             Self::Ranked { below, skip } => cursor::write(RANKED, &[below, skip]),
         }
     }
@@ -360,11 +366,12 @@ fn everywhere(actor: &Actor) -> Scope {
         below: i64::MAX,
         since: None,
         until: None,
+        order: Order::Newest,
     }
 }
 
 /// # Errors
-/// `ChannelNotFound`, `MessageNotFound`, `NoSuchMember`, `NoSuchAuthor` for parameters that name what one may not see.
+/// `ChannelNotFound`, `ThreadNotFound`, `MessageNotFound`, `NoSuchMember`, `NoSuchAuthor` for parameters that name what one may not see.
 async fn plan(
     c: &mut Conn,
     caller: &Caller,
@@ -382,6 +389,14 @@ async fn plan(
         }
         what.all
             .push(vec![fact(index::fact_channel(&channel.to_string()))]);
+    }
+    if let Some(thread) = search.thread {
+        let place = access::thread(c, caller, thread).await?;
+        if place.place.actor.workspace != actor.workspace {
+            return Err(ChatError::ThreadNotFound);
+        }
+        what.all
+            .push(vec![fact(index::fact_thread(&thread.to_string()))]);
     }
     if let Some(author) = search.author {
         check_author(c, actor, author).await?;
@@ -503,11 +518,16 @@ pub async fn find(
     let Some(plan) = plan(c, caller, actor, search).await? else {
         return Ok(page);
     };
-    let (Start::Newest { below } | Start::Ranked { below, .. }) = from;
+    let (above, below, order) = match from {
+        Start::Newest { below } | Start::Ranked { below, .. } => (-1, below, Order::Newest),
+        Start::Oldest { above } => (above, i64::MAX, Order::Oldest),
+    };
     let mut scope = Scope {
         since: plan.since,
         until: plan.until,
+        above,
         below: below.min(plan.below),
+        order,
         ..everywhere(actor)
     };
     // A day long ago is found by halving, not by walking back to it.
@@ -516,17 +536,22 @@ pub async fn find(
         scope.below = scope.below.min(bound + 1);
     }
     if let Some(since) = plan.since {
-        scope.above = number_before(c, actor, since - CLOCKS_APART).await?;
+        let bound = number_before(c, actor, since - CLOCKS_APART).await?;
+        scope.above = scope.above.max(bound);
     }
     let phrases = &search.question.with;
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     let seqs = match from {
-        Start::Newest { .. } => {
+        Start::Newest { .. } | Start::Oldest { .. } => {
             let mut seqs = store::find_documents(c, &scope, &plan.what, limit + 1).await?;
             page.has_more = seqs.len() > shown;
             seqs.truncate(shown);
             if let (true, Some(last)) = (page.has_more, seqs.last()) {
-                page.next_cursor = Some(Start::Newest { below: *last }.cursor());
+                let next = match order {
+                    Order::Newest => Start::Newest { below: *last },
+                    Order::Oldest => Start::Oldest { above: *last },
+                };
+                page.next_cursor = Some(next.cursor());
             }
             seqs
         }
@@ -668,7 +693,14 @@ mod tests {
     #[test]
     fn a_cursor_is_ours_and_of_its_order_or_refused() {
         let newest = Start::Newest { below: 7 };
+        let oldest = Start::Oldest { above: 7 };
         let ranked = Start::Ranked { below: 7, skip: 20 };
+        assert_eq!(
+            Start::parse(Some("oldest"), Some(&oldest.cursor())).unwrap(),
+            oldest
+        );
+        assert!(Start::parse(None, Some(&oldest.cursor())).is_err());
+        assert!(Start::parse(Some("oldest"), Some(&newest.cursor())).is_err());
         assert_eq!(Start::parse(None, Some(&newest.cursor())).unwrap(), newest);
         assert_eq!(
             Start::parse(Some("relevance"), Some(&ranked.cursor())).unwrap(),

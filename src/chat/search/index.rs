@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Which way documents are made; another one makes all of them anew at the next start.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 /// Messages that are indexed in one transaction at an upgrade.
 const FILLED_AT_ONCE: i64 = 500;
 
@@ -70,6 +70,11 @@ pub fn fact_channel(id: &str) -> String {
     format!("=c{}", ending(id))
 }
 
+/// Fact: the message stands in a thread, outside of its deep dives.
+pub fn fact_thread(id: &str) -> String {
+    format!("=t{}", ending(id))
+}
+
 /// The fact that a message begins a thread.
 pub const FACT_ROOT: &str = "=root";
 /// The fact that a message was simply said.
@@ -117,6 +122,9 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
         push(&fact_author(author));
     }
     push(&fact_channel(&message.channel_id.to_string()));
+    if message.fork_id.is_none() {
+        push(&fact_thread(&message.thread_id.to_string()));
+    }
     if matches!(opens, Opens::Thread(_)) {
         push(FACT_ROOT);
     }

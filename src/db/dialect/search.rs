@@ -8,6 +8,11 @@
 //! On `SQLite` the row of a document is numbered by workspace and seq (`search_spaces`), so that one range of rows is one
 //! workspace, newest first is the order of the index, and the next page begins where this one ended. On `PostgreSQL` a document
 //! has its workspace as a word too, because the inverted index knows no other column.
+//!
+//! Beginnings of words with two or three letters are indexed as well, since a search runs with every letter that is typed: in FTS5 by
+//! its `prefix` option, in a `tsvector` as words that begin with `^`.
+
+use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
@@ -83,7 +88,25 @@ fn fts5(what: &Match) -> String {
     }
 }
 
+/// Letters of the beginnings of words that have an index of their own (`prefix` of `search_index` on `SQLite`).
+const PREFIX_LETTERS: [usize; 2] = [2, 3];
+
+/// The first letters of a word, or `None` if it is shorter.
+fn beginning(word: &str, letters: usize) -> Option<&str> {
+    let end = word.char_indices().nth(letters - 1)?;
+    word.get(..end.0 + end.1.len_utf8())
+}
+
+fn prefix_word(beginning: &str) -> String {
+    format!("^{beginning}")
+}
+
 fn tsquery_phrase(phrase: &Phrase) -> String {
+    if let ([word], true) = (phrase.words.as_slice(), phrase.is_prefix)
+        && PREFIX_LETTERS.contains(&word.chars().count())
+    {
+        return format!("({})", quote(&prefix_word(word), '\''));
+    }
     let last = phrase.words.len().saturating_sub(1);
     let words: Vec<String> = phrase
         .words
@@ -122,8 +145,19 @@ fn workspace_word(workspace: Uuid) -> String {
 
 /// A `tsvector` with these words at their places.
 fn tsvector(workspace: Uuid, document: &str) -> String {
-    let mut out = String::with_capacity(document.len() * 2 + 64);
+    let mut out = String::with_capacity(document.len() * 3 + 64);
     out.push_str(&quote(&workspace_word(workspace), '\''));
+    let words = document
+        .split_ascii_whitespace()
+        .filter(|word| !word.starts_with('='));
+    let beginnings: BTreeSet<&str> = words
+        .flat_map(|word| PREFIX_LETTERS.map(|letters| beginning(word, letters)))
+        .flatten()
+        .collect();
+    for beginning in beginnings {
+        out.push(' ');
+        out.push_str(&quote(&prefix_word(beginning), '\''));
+    }
     for (n, word) in document.split_ascii_whitespace().enumerate() {
         out.push(' ');
         out.push_str(&quote(word, '\''));
@@ -189,9 +223,17 @@ pub struct Scope {
     pub since: Option<Timestamp>,
     /// Only what was said earlier.
     pub until: Option<Timestamp>,
+    pub order: Order,
 }
 
-/// Numbers of messages that match and that the person may see now, newest first.
+/// Order of hits by their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Newest,
+    Oldest,
+}
+
+/// Numbers of messages that match and that the person may see now.
 pub async fn find_documents(
     c: &mut Conn,
     scope: &Scope,
@@ -218,13 +260,23 @@ pub async fn find_documents(
                 return Ok(Vec::new());
             };
             let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(0, (1 << SPACE_BITS) - 1);
-            // `cross join` keeps the index in front: its order is the answer's.
-            c.q(concat!(
-                "select m.seq from search_index f cross join messages m \
-                 where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
-                visible!(),
-                "order by f.rowid desc limit $8"
-            ))
+            /// `cross join` keeps the index in front: its order is the answer's.
+            macro_rules! find {
+                ($order:literal) => {
+                    concat!(
+                        "select m.seq from search_index f cross join messages m \
+                         where f.words match $2 and f.rowid > $3 and f.rowid < $4 and m.workspace_id = $1 and m.seq = (f.rowid & 1099511627775) ",
+                        visible!(),
+                        "order by f.rowid ",
+                        $order,
+                        " limit $8"
+                    )
+                };
+            }
+            c.q(match scope.order {
+                Order::Newest => find!("desc"),
+                Order::Oldest => find!("asc"),
+            })
             .bind(scope.workspace)
             .bind(fts5(what))
             .bind(row(scope.above))
@@ -238,12 +290,22 @@ pub async fn find_documents(
         }
         // Planned each time: whether to walk back from the newest or to collect hits depends on how rare the words are.
         Engine::Postgres => {
-            c.q(concat!(
-                "select m.seq from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
-                 where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
-                visible!(),
-                "order by f.seq desc limit $8"
-            ))
+            macro_rules! find {
+                ($order:literal) => {
+                    concat!(
+                        "select m.seq from search_index f join messages m on m.workspace_id = f.workspace_id and m.seq = f.seq \
+                         where f.workspace_id = $1 and f.words @@ cast($2 as tsquery) and f.seq > $3 and f.seq < $4 ",
+                        visible!(),
+                        "order by f.seq ",
+                        $order,
+                        " limit $8"
+                    )
+                };
+            }
+            c.q(match scope.order {
+                Order::Newest => find!("desc"),
+                Order::Oldest => find!("asc"),
+            })
             .planned_anew()
             .bind(scope.workspace)
             .bind(tsquery(scope.workspace, what))
@@ -290,16 +352,18 @@ mod tests {
         assert_eq!(
             tsquery(workspace, &what),
             format!(
-                "'{word}' & (('red' <-> 'apple')) & (('=ca') | ('=cb')) & (('pi':*)) & !('x') & !('y')"
+                "'{word}' & (('red' <-> 'apple')) & (('=ca') | ('=cb')) & (('^pi')) & !('x') & !('y')"
             )
         );
         let all = Match::default();
         assert_eq!(fts5(&all), "\"=\"");
         assert_eq!(tsquery(workspace, &all), format!("'{word}' & '='"));
         assert_eq!(
-            tsvector(workspace, "a = b"),
-            format!("'{word}' 'a':1 '=':2 'b':3")
+            tsvector(workspace, "a = bär =root"),
+            format!("'{word}' '^bä' '^bär' 'a':1 '=':2 'bär':3 '=root':4")
         );
+        let longer = phrase(&["pine"], true);
+        assert_eq!(tsquery_phrase(&longer), "('pine':*)");
     }
 
     #[test]
