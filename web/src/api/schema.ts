@@ -1594,7 +1594,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tasks in places that one may see, and one's own of `/v1/responses`, oldest first
+         * Tasks in places that one may see, and one's own of `/v1/responses`
          * @description **Who may:** every role; a key with `chat:read`.
          */
         get: operations["list_tasks"];
@@ -3365,6 +3365,10 @@ export interface components {
             param?: string | null;
             /** @description What exactly, for programs. */
             code: string;
+        };
+        /** @description `MyThread` with what a client needs to open it. */
+        OpenedThread: components["schemas"]["MyThread"] & {
+            first_unread_id?: components["schemas"]["MessageId"] | null;
         };
         /** @description What the model said, or a function that it wants to be called. */
         OutputItem: {
@@ -11033,6 +11037,8 @@ export interface operations {
                 q?: string;
                 /** @description Only in this channel. */
                 channel_id?: components["schemas"]["ChannelId"];
+                /** @description Only in this thread, without its deep dives. */
+                thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only of this person or agent: `user_…` or `agent_…`. */
                 author_id?: string;
                 /** @description `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too). */
@@ -11043,8 +11049,8 @@ export interface operations {
                 before?: string;
                 /** @description Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later. */
                 after?: string;
-                /** @description `newest` first, by default; `relevance`: the best first of the newest 1,000 hits. */
-                order?: "newest" | "relevance";
+                /** @description `newest` first, by default; `oldest` first; `relevance`: the best first of the newest 1,000 hits. */
+                order?: "newest" | "oldest" | "relevance";
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
@@ -11293,6 +11299,10 @@ export interface operations {
                 thread_id?: components["schemas"]["ThreadId"];
                 /** @description Only of this agent. */
                 agent_id?: components["schemas"]["AgentId"];
+                /** @description `oldest` first (default), paged by `after` and `before`, or `newest` first, paged by `cursor`. */
+                order?: "oldest" | "newest";
+                /** @description `next_cursor` of the previous page, with `order=newest`. */
+                cursor?: string;
             };
             header?: {
                 /** @description The workspace; needed by a person who is in several. */
@@ -11610,6 +11620,7 @@ export interface operations {
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "first_unread_id": null,
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *       "last_seq": 0,
@@ -11629,7 +11640,7 @@ export interface operations {
                      *       "workspace_id": "ws_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
-                    "application/json": components["schemas"]["MyThread"];
+                    "application/json": components["schemas"]["OpenedThread"];
                 };
             };
             400: components["responses"]["Error400"];

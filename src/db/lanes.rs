@@ -1,0 +1,316 @@
+//! The slow lane: connections for reads of several statements, such as searches, snapshots, and lists.
+//!
+//! Authentication and single reads have connections of their own, so a long read delays only other long reads. Each read has
+//! a deadline that the engine enforces, and nobody can take the whole lane: a person and a workspace have a share of it.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use sqlx::{
+    SqlitePool,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use super::DbError;
+
+/// Longest time of one read in the slow lane.
+pub(super) const SCAN_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest wait for a connection of the slow lane.
+const WAIT_DEADLINE: Duration = Duration::from_secs(5);
+/// Reads of one person or workspace that wait; further ones are rejected at once.
+const WAITING_MAX: usize = 256;
+/// Idle entries are removed from the table of shares beyond this size.
+const SHARES_KEPT: usize = 1024;
+/// Instructions of `SQLite`'s virtual machine between two looks at the deadline: some 20 µs.
+const OPS_PER_CHECK: i32 = 1000;
+
+/// Whose share of the slow lane a read uses.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    pub person: Uuid,
+    pub workspace: Uuid,
+}
+
+/// Places in the slow lane and how they are shared.
+pub(super) struct Lane {
+    places: Arc<Semaphore>,
+    people: Shares,
+    workspaces: Shares,
+}
+
+/// Ends a read's use of the lane when dropped.
+pub(super) struct Place {
+    _permits: [OwnedSemaphorePermit; 3],
+}
+
+impl Lane {
+    /// One person gets up to a third of the places, one workspace all but one.
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(size)),
+            people: Shares::new((size / 3).max(1)),
+            workspaces: Shares::new(size.saturating_sub(1).max(1)),
+        }
+    }
+
+    /// # Errors
+    /// `Busy` when no place gets free in time, or too many reads of the person or workspace wait.
+    pub(super) async fn enter(&self, share: Share) -> Result<Place, DbError> {
+        let enter = async {
+            let person = self.people.take(share.person).await?;
+            let workspace = self.workspaces.take(share.workspace).await?;
+            let place = Arc::clone(&self.places).acquire_owned().await;
+            let place = place.map_err(|_| DbError::Closed)?;
+            Ok(Place {
+                _permits: [person, workspace, place],
+            })
+        };
+        tokio::time::timeout(WAIT_DEADLINE, enter)
+            .await
+            .unwrap_or(Err(DbError::Busy))
+    }
+}
+
+struct Shares {
+    size: usize,
+    semaphores: Mutex<HashMap<Uuid, Arc<Semaphore>>>,
+}
+
+impl Shares {
+    fn new(size: usize) -> Self {
+        Self {
+            size,
+            semaphores: Mutex::default(),
+        }
+    }
+
+    fn of(&self, key: Uuid) -> Arc<Semaphore> {
+        let mut all = self
+            .semaphores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if all.len() > SHARES_KEPT {
+            // A permit and a waiting read hold a reference.
+            all.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
+        }
+        let semaphore = all
+            .entry(key)
+            .or_insert_with(|| Arc::new(Semaphore::new(self.size)));
+        Arc::clone(semaphore)
+    }
+
+    async fn take(&self, key: Uuid) -> Result<OwnedSemaphorePermit, DbError> {
+        let semaphore = self.of(key);
+        if Arc::strong_count(&semaphore) > WAITING_MAX {
+            return Err(DbError::Busy);
+        }
+        semaphore.acquire_owned().await.map_err(|_| DbError::Closed)
+    }
+}
+
+/// When the read on one `SQLite` connection ends, at the latest. Its progress handler looks at this.
+#[derive(Clone, Default)]
+pub(super) struct Deadline {
+    /// Milliseconds since `START`; 0 is never.
+    until: Arc<AtomicU64>,
+}
+
+static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+fn elapsed_ms() -> u64 {
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Deadline {
+    fn set(&self, within: Duration) {
+        let within = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let until = elapsed_ms().saturating_add(within).max(1);
+        self.until.store(until, Ordering::Relaxed);
+    }
+
+    /// Interrupts the statement that is running.
+    pub(super) fn expire(&self) {
+        self.until.store(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn clear(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the running statement may go on. Interrupts once: the rollback that follows must not be interrupted.
+    fn allows(&self) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        if until == 0 || elapsed_ms() < until {
+            return true;
+        }
+        self.clear();
+        false
+    }
+}
+
+/// A connection of `SQLite`'s slow lane; a pool of one, so that its progress handler knows its deadline.
+struct Reader {
+    pool: SqlitePool,
+    deadline: Deadline,
+}
+
+/// `SQLite`'s slow lane.
+pub(super) struct SqliteLane {
+    lane: Lane,
+    readers: Vec<Reader>,
+    idle: Arc<Mutex<Vec<usize>>>,
+}
+
+/// A reader of `SQLite`'s slow lane in use.
+pub(super) struct ReaderPlace {
+    index: usize,
+    idle: Arc<Mutex<Vec<usize>>>,
+    pub(super) deadline: Deadline,
+    _place: Place,
+}
+
+impl Drop for ReaderPlace {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.index);
+    }
+}
+
+impl SqliteLane {
+    pub(super) async fn open(
+        size: usize,
+        path: &Path,
+        options: impl Fn(&Path) -> SqliteConnectOptions,
+    ) -> Result<Self, DbError> {
+        let mut readers = Vec::with_capacity(size);
+        for _ in 0..size {
+            let deadline = Deadline::default();
+            let of_handler = deadline.clone();
+            let pool = SqlitePoolOptions::new()
+                .max_connections(1)
+                .acquire_timeout(WAIT_DEADLINE)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .test_before_acquire(false)
+                .after_connect(move |c, _| {
+                    let deadline = of_handler.clone();
+                    Box::pin(async move {
+                        c.lock_handle()
+                            .await?
+                            .set_progress_handler(OPS_PER_CHECK, move || deadline.allows());
+                        Ok(())
+                    })
+                })
+                .connect_with(options(path).read_only(true))
+                .await?;
+            readers.push(Reader { pool, deadline });
+        }
+        Ok(Self {
+            lane: Lane::new(size),
+            idle: Arc::new(Mutex::new((0..size).collect())),
+            readers,
+        })
+    }
+
+    /// A transaction on a free reader, and its place.
+    pub(super) async fn begin(
+        &self,
+        share: Share,
+    ) -> Result<(sqlx::Transaction<'static, sqlx::Sqlite>, ReaderPlace), DbError> {
+        let place = self.lane.enter(share).await?;
+        let index = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        // As many places as readers, and a reader is idle again before its place is free.
+        let reader = index.and_then(|index| self.readers.get(index).map(|reader| (index, reader)));
+        let (index, reader) = reader.ok_or(DbError::Busy)?;
+        let place = ReaderPlace {
+            index,
+            idle: Arc::clone(&self.idle),
+            deadline: reader.deadline.clone(),
+            _place: place,
+        };
+        reader.deadline.clear();
+        let tx = reader.pool.begin_with("begin deferred").await?;
+        reader.deadline.set(SCAN_DEADLINE);
+        Ok((tx, place))
+    }
+
+    pub(super) async fn close(&self) {
+        for reader in &self.readers {
+            reader.pool.close().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(person: u128, workspace: u128) -> Share {
+        Share {
+            person: Uuid::from_u128(person),
+            workspace: Uuid::from_u128(workspace),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_person_and_one_workspace_leave_places_for_others() {
+        let lane = Lane::new(6);
+        let mut held = Vec::new();
+        for person in [1, 1, 2, 2, 3] {
+            held.push(lane.enter(share(person, 1)).await.unwrap());
+        }
+        let full = lane.enter(share(1, 2)).await;
+        assert!(matches!(full, Err(DbError::Busy)), "a third for one person");
+        let full = lane.enter(share(4, 1)).await;
+        assert!(matches!(full, Err(DbError::Busy)), "one workspace");
+        held.push(lane.enter(share(4, 2)).await.unwrap());
+        let full = lane.enter(share(5, 3)).await;
+        assert!(matches!(full, Err(DbError::Busy)), "no place");
+        held.pop();
+        lane.enter(share(5, 3)).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_of_one_person_that_wait_are_limited() {
+        let lane = Arc::new(Lane::new(3));
+        let held = lane.enter(share(1, 1)).await.unwrap();
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..WAITING_MAX * 2 {
+            let lane = Arc::clone(&lane);
+            waiting.spawn(async move {
+                let began = tokio::time::Instant::now();
+                let entered = lane.enter(share(1, 1)).await;
+                entered.is_err() && began.elapsed() < WAIT_DEADLINE
+            });
+        }
+        let rejected_at_once = waiting.join_all().await;
+        drop(held);
+        assert!(rejected_at_once.into_iter().filter(|now| *now).count() >= WAITING_MAX);
+    }
+
+    #[test]
+    fn a_deadline_interrupts_once() {
+        let deadline = Deadline::default();
+        assert!(deadline.allows());
+        deadline.set(Duration::from_hours(1));
+        assert!(deadline.allows());
+        deadline.expire();
+        // The first millisecond of the process counts as expired, too.
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(!deadline.allows());
+        assert!(deadline.allows(), "the rollback runs");
+    }
+}

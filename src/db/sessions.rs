@@ -1,0 +1,148 @@
+//! Sessions at `PostgreSQL`: their limits, and how dead ones are found.
+//!
+//! A network that drops packets silently leaves connections that look alive. The server's own limits do not help then, so every
+//! statement has a limit here as well, and a connection that exceeds it is closed and never used again. The first one that fails
+//! so marks all connections opened before, because what happened to one probably happened to all.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use sqlx::{
+    Connection, Executor, PgConnection, PgPool, Postgres, pool::PoolConnection,
+    postgres::PgPoolOptions,
+};
+
+use super::DbError;
+
+/// Longest time of one statement, commits included; above the server's own limit.
+pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
+/// Longest time of what never waits for a lock at the server: `begin`, `rollback`, and a ping.
+pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
+/// Connections that were idle for less are used without a ping.
+const IDLE_UNCHECKED: Duration = Duration::from_secs(1);
+
+/// What a session is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Write,
+    Read,
+    /// A read of the slow lane.
+    Scan,
+}
+
+impl Purpose {
+    /// Set when a session begins, since poolers reject them as parameters of the connection. The server's keepalive ends
+    /// sessions whose client is gone.
+    fn limits(self) -> &'static str {
+        match self {
+            Self::Write | Self::Read => {
+                "set statement_timeout = '10s'; set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '3s'; \
+                 set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3"
+            }
+            Self::Scan => {
+                "set statement_timeout = '5s'; set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '10s'; \
+                 set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3"
+            }
+        }
+    }
+}
+
+/// When a connection last turned out to be dead.
+#[derive(Default)]
+pub(super) struct Faults(Mutex<Option<Instant>>);
+
+impl Faults {
+    pub(super) fn mark(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether a connection that was opened then is suspect.
+    pub(super) fn is_suspect(&self, opened: Instant) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| opened <= last)
+    }
+}
+
+async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Error> {
+    c.execute(purpose.limits()).await?;
+    if purpose == Purpose::Write {
+        let standby: bool = sqlx::query_scalar("select pg_is_in_recovery()")
+            .fetch_one(&mut *c)
+            .await?;
+        if standby {
+            return Err(sqlx::Error::Protocol("this server is a standby".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// A pool whose sessions have limits. Opens its first connection.
+pub(super) async fn connect(
+    url: &str,
+    purpose: Purpose,
+    max: u32,
+    acquire_within: Duration,
+    faults: &Arc<Faults>,
+) -> Result<PgPool, DbError> {
+    let faults = Arc::clone(faults);
+    let mut options = PgPoolOptions::new()
+        .max_connections(max)
+        .acquire_timeout(acquire_within)
+        .test_before_acquire(false)
+        .after_connect(move |c, _| {
+            Box::pin(async move {
+                let prepared = tokio::time::timeout(ANSWER_DEADLINE, prepare(c, purpose)).await;
+                prepared.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            })
+        })
+        .before_acquire(move |c, meta| {
+            let faults = Arc::clone(&faults);
+            Box::pin(async move {
+                let opened = Instant::now().checked_sub(meta.age);
+                if opened.is_none_or(|opened| faults.is_suspect(opened)) {
+                    return Ok(false);
+                }
+                if meta.idle_for < IDLE_UNCHECKED {
+                    return Ok(true);
+                }
+                match tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await {
+                    Ok(alive) => Ok(alive.is_ok()),
+                    Err(_) => {
+                        faults.mark();
+                        Ok(false)
+                    }
+                }
+            })
+        });
+    if purpose == Purpose::Write {
+        // A writer that gave its connection back could find that readers took the last one.
+        options = options.idle_timeout(None).max_lifetime(None);
+    }
+    Ok(options.connect(url).await?)
+}
+
+/// Gives a connection back to its pool, which asks it for an answer first; one that gives none in time is closed.
+pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        drop(c.detach());
+        return;
+    };
+    runtime.spawn(async move {
+        if in_transaction {
+            let rolled_back = tokio::time::timeout(ANSWER_DEADLINE, c.execute("rollback")).await;
+            if !rolled_back.is_ok_and(|done| done.is_ok()) {
+                discard(c);
+                return;
+            }
+        }
+        // The connection is out of `c` now: dropping this future closes it.
+        drop(tokio::time::timeout(ANSWER_DEADLINE, c.return_to_pool()).await);
+    });
+}
+
+/// Closes a connection without waiting for the server.
+pub(super) fn discard(c: PoolConnection<Postgres>) {
+    drop(c.detach());
+}
