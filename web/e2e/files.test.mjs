@@ -305,9 +305,8 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await there(ada, 'plan.pdf');
   // Kept a moment after it is there.
   const kept = await ada.page.waitForFunction(() => {
-    const [, drafts] = Object.entries(localStorage).find(([k]) => k.startsWith('openvibe.drafts')) ?? [];
-    const [, files] = Object.entries(JSON.parse(drafts ?? '{}')).find(([k]) => k.startsWith('f:')) ?? [];
-    return files && JSON.parse(files)[0].id;
+    const files = Object.entries(localStorage).find(([k]) => /^openvibe\.draft\..*\.f:/.test(k))?.[1];
+    return files && JSON.parse(JSON.parse(files).text)[0].id;
   });
   const id = await kept.jsonValue();
   await api(ada, 'DELETE', `files/${id}`);

@@ -81,7 +81,6 @@ const isFiles = (x: unknown): x is Attachment[] =>
 export class Uploads {
   readonly #places = new SvelteMap<string, Upload[]>();
   #sent = new Map<string, Upload[]>();
-  #restored = new Set<string>();
   #home: UploadsHome;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #guarding = false;
@@ -93,14 +92,15 @@ export class Uploads {
   in(place: string): Upload[] {
     return this.#places.get(place) ?? [];
   }
-  /** What a draft kept over a reload. What the server has thrown away meanwhile goes, and one is told. */
+  /** What a draft kept over a reload, and what another window attached or removed. What the server has thrown away meanwhile goes, and one is told. */
   restore(place: string): void {
-    if (this.#restored.has(place)) return;
-    this.#restored.add(place);
-    const kept = this.#kept(place).map((f) => new Upload(f));
-    if (!kept.length) return;
-    this.#put(place, [...kept, ...this.in(place)]);
-    for (const u of kept) void this.#check(place, u);
+    const kept = this.#kept(place);
+    const here = this.in(place);
+    const stay = here.filter((u) => !u.file || kept.some((f) => f.id === u.file?.id));
+    const added = kept.filter((f) => !here.some((u) => u.file?.id === f.id)).map((f) => new Upload(f));
+    if (!added.length && stay.length === here.length) return;
+    this.#put(place, [...added, ...stay]);
+    for (const u of added) void this.#check(place, u);
   }
   #kept(place: string): Attachment[] {
     try {
@@ -163,7 +163,6 @@ export class Uploads {
     const all = this.in(from);
     if (!all.length) return;
     this.#put(from, []);
-    this.#restored.add(to);
     this.#put(to, all);
   }
 

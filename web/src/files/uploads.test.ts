@@ -3,8 +3,8 @@ import type { Sent } from '../api/files';
 import { ApiError, Unreachable } from '../api/problem';
 import type { Attachment } from '../api/types';
 import { Drafts } from '../state/drafts.svelte';
-import { Outbox } from '../state/outbox.svelte';
-import { shelf } from '../test/make';
+import { Outbox, type OutboxWork } from '../state/outbox.svelte';
+import { Browser, shelf } from '../test/make';
 import { Uploads } from './uploads.svelte';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -29,7 +29,7 @@ const file = (name: string, bytes = 3) => {
 const target = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
 
 function scene(kept = shelf()) {
-  const drafts = new Drafts(kept, 'drafts');
+  const drafts = new Drafts(kept, 'u.w');
   const posted: { content: string; ids: string[] }[] = [];
   const under: {
     sent: Sent;
@@ -69,15 +69,16 @@ function scene(kept = shelf()) {
       }),
     tell: (text) => void told.push(text),
   });
-  const outbox: Outbox = new Outbox(kept, 'outbox', {
+  const work: OutboxWork = {
     post: (item) => {
       posted.push({ content: item.content, ids: item.attachments?.map((a) => a.id) ?? [] });
       return Promise.resolve('thread_1');
     },
-    newestThread: () => null,
+    newestThread: () => Promise.resolve(null),
     uploadAgain: (id) => uploads.again(id),
     gone: (id) => uploads.forget(id),
-  });
+  };
+  const outbox: Outbox = new Outbox(kept, 'u.w', work, new Browser().open().locks);
   const send = (content: string) => {
     const held = uploads.take('t:thread_1');
     const id = outbox.add(

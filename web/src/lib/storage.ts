@@ -1,8 +1,13 @@
 /** What is kept on the device. Private windows may refuse; then it lives as long as the page. */
 export interface Shelf {
   get(key: string): string | null;
-  set(key: string, value: string): void;
+  /** False if the browser refused to store it. */
+  set(key: string, value: string): boolean;
   remove(key: string): void;
+  /** Stored keys that begin with `prefix`, in no particular order. */
+  keys(prefix: string): string[];
+  /** Calls `onchange` with the key that another window set or removed. Returns how to stop. */
+  watch(onchange: (key: string) => void): () => void;
 }
 
 export const device: Shelf = {
@@ -16,8 +21,9 @@ export const device: Shelf = {
   set(key, value) {
     try {
       localStorage.setItem(key, value);
+      return true;
     } catch {
-      // Full or refused: the page itself still holds it.
+      return false; // Full or refused: the page itself still holds it.
     }
   },
   remove(key) {
@@ -26,6 +32,20 @@ export const device: Shelf = {
     } catch {
       // As above.
     }
+  },
+  keys(prefix) {
+    try {
+      return Object.keys(localStorage).filter((key) => key.startsWith(prefix));
+    } catch {
+      return [];
+    }
+  },
+  watch(onchange) {
+    const onstorage = (e: StorageEvent) => {
+      if (e.key !== null) onchange(e.key);
+    };
+    addEventListener('storage', onstorage);
+    return () => removeEventListener('storage', onstorage);
   },
 };
 

@@ -1,7 +1,7 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Api } from '../api/api';
 import { say } from '../api/problem';
-import type { Fork, ForkPatch, Message } from '../api/types';
+import type { Fork, ForkPatch, Message, NewFork } from '../api/types';
 import type { Uploads } from '../files/uploads.svelte';
 import { newId } from '../lib/secure';
 import { titleFrom } from '../lib/text';
@@ -22,6 +22,10 @@ export interface DivesHome {
   fork(id: string): ForkState;
 }
 const LOCAL = 'new-';
+export interface ForkStart {
+  thread_id: string;
+  body: NewFork;
+}
 interface Start {
   fork: Fork;
   origin: Message;
@@ -81,17 +85,26 @@ export class Dives {
       (e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }),
     );
   }
-  async #create(id: string): Promise<string> {
-    const { api, forks, drafts, outbox } = this.#home;
-    const { origin, fork: chosen } = this.#starts.get(id)!;
-    const { agent_id, context } = chosen;
-    const { moment } = forks;
-    const { fork } = await api.createFork(origin.thread_id, {
-      message_id: origin.id,
+  /** How the server creates a dive that it does not have yet. Sent twice, it creates one. */
+  startOf(id: string | null | undefined): ForkStart | undefined {
+    const start = id ? this.#starts.get(id) : undefined;
+    if (!id || !start) return undefined;
+    const { thread_id } = start.origin;
+    const { agent_id, context } = start.fork;
+    const body = {
+      message_id: start.origin.id,
       client_id: id.slice(LOCAL.length),
       context,
-      ...(agent_id === this.#home.partnerIn(origin.thread_id) ? {} : { agent_id }),
-    });
+      ...(agent_id === this.#home.partnerIn(thread_id) ? {} : { agent_id }),
+    };
+    return { thread_id, body };
+  }
+  async #create(id: string): Promise<string> {
+    const { api, forks, drafts, outbox } = this.#home;
+    const { origin } = this.#starts.get(id)!;
+    const { thread_id, body } = this.startOf(id)!;
+    const { moment } = forks;
+    const { fork } = await api.createFork(thread_id, body);
     forks.learn(fork, moment);
     const state = this.#home.fork(fork.id);
     state.begin(origin);
@@ -127,9 +140,16 @@ export class Dives {
       draft_id: null,
     };
   }
-  /** The server's id. Fails as the start did. */
-  settled(id: string): Promise<string> {
-    return this.#made.get(id) ?? Promise.resolve(id);
+  /** The server's id. Fails as the start did. `start`: of a dive that another window started, or this one before a reload. */
+  async settled(id: string, start?: ForkStart): Promise<string> {
+    const made = this.#made.get(id);
+    if (made || !start) return made ?? id;
+    const { api, forks, outbox } = this.#home;
+    const { moment } = forks;
+    const { fork } = await api.createFork(start.thread_id, start.body);
+    forks.learn(fork, moment);
+    outbox.move(id, fork.id);
+    return fork.id;
   }
 
   /** Every dive of a thread, whatever came of it. */

@@ -9,13 +9,33 @@ export interface KeptText {
 export interface Kept {
   get(): KeptText | null;
   set(text: KeptText): void;
+  /** Removes what this window stored or read; what another window stored since then stays. */
   clear(): void;
+  /** Calls `onchange` with what another window stored. Returns how to stop. */
+  watch(onchange: (text: KeptText) => void): () => void;
 }
 const isKept = (x: unknown): x is KeptText =>
   typeof x === 'object' && x !== null && 'base' in x && 'mine' in x && typeof x.mine === 'object';
 
-export const keptOn = (shelf: Shelf, key: string): Kept => ({
-  get: () => readJson(shelf, key, isKept),
-  set: (text) => shelf.set(key, JSON.stringify(text)),
-  clear: () => shelf.remove(key),
-});
+export function keptOn(shelf: Shelf, key: string): Kept {
+  let known: string | null = null;
+  const get = () => {
+    known = shelf.get(key);
+    return readJson(shelf, key, isKept);
+  };
+  return {
+    get,
+    set: (text) => {
+      known = JSON.stringify(text);
+      shelf.set(key, known);
+    },
+    clear: () => {
+      if (shelf.get(key) === known) shelf.remove(key);
+    },
+    watch: (onchange) =>
+      shelf.watch((changed) => {
+        const text = changed === key ? readJson(shelf, key, isKept) : null;
+        if (text) onchange(text);
+      }),
+  };
+}

@@ -13,7 +13,7 @@ import {
   type FieldName,
   type FullEdit,
 } from '../lib/resolution';
-import type { Kept } from './drafting-kept';
+import type { Kept, KeptText } from './drafting-kept';
 import { DraftText } from './drafting-text.svelte';
 import { isActive } from './tasks.svelte';
 
@@ -84,10 +84,13 @@ export class Drafting extends DraftText {
   #held: Resolution | null = null;
   #stopped = false;
 
+  #unwatch: () => void;
+
   constructor(fork: string, home: DraftingHome) {
     super();
     this.fork = fork;
     this.#home = home;
+    this.#unwatch = home.kept.watch((text) => this.#typedElsewhere(text));
   }
 
   // --- there is a draft, or one is made ---
@@ -284,6 +287,16 @@ export class Drafting extends DraftText {
     if (this.dirty) this.#home.kept.set({ base: this.base, mine: this.edit });
     else this.#home.kept.clear();
   }
+  /** Fields typed in another window of this person; those that were typed here stay. */
+  #typedElsewhere(text: KeptText): void {
+    if (this.phase !== 'editing') return;
+    const mine = changedFields(this.base, this.edit);
+    const theirs = changedFields(text.base, text.mine).filter((n) => !mine.includes(n));
+    const merged = { ...this.edit, ...pick(text.mine, theirs) };
+    if (!changedFields(this.edit, merged).length) return;
+    this.fields = fieldsOf(merged, this.fields);
+    this.touched();
+  }
   #schedule(ms: number): void {
     this.#clearTimer();
     this.#timer = setTimeout(() => void this.save(), ms);
@@ -432,6 +445,7 @@ export class Drafting extends DraftText {
   dispose(): void {
     if (this.phase === 'editing' && this.dirty && !this.clash) void this.save();
     this.#stopped = true;
+    this.#unwatch();
     this.#clearTimer();
     if (this.#otherTimer) clearTimeout(this.#otherTimer);
   }

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Api } from '../api/api';
 import type { OutcomeEvent } from '../api/events';
 import type { Resolution, ResolutionAction, ResolutionEdit, Task } from '../api/types';
-import { AT, message, shelf, task } from '../test/make';
+import { NOTHING } from '../lib/resolution';
+import { AT, Browser, message, shelf, task } from '../test/make';
 import { fork, result } from '../test/make-results';
 import { Drafting } from './drafting.svelte';
 import { keptOn } from './drafting-kept';
@@ -392,4 +393,40 @@ test('posted by somebody else: the editor ends with the way to the card, my text
   const by = { type: 'human' as const, id: 'user_bo', name: 'Bo' };
   heard('resolution.published', result({ status: 'published', published_by: by, message_id: 'msg_card' }));
   expect([d.phase, d.closed, d.fields.headline]).toEqual(['closed', { by, card: 'msg_card' }, 'Mine']);
+});
+
+test('unsaved text of two windows: each shows what the other typed, and one saving leaves the other’s', async () => {
+  const browser = new Browser();
+  const editor = () =>
+    new Drafting('fork_1', {
+      api: new Api({ fetch: backend.fetch, base: 'http://x' }),
+      myId: 'user_me',
+      kept: keptOn(browser.open().shelf, 'k'),
+      learnTasks: (tasks: Task[]) => void tasks,
+      drafter: () => 'Vibe',
+    });
+  backend.draft = result();
+  const [a, b] = [editor(), editor()];
+  await a.open(fork({ draft_id: backend.draft.id }), null, false);
+  await b.open(fork({ draft_id: backend.draft.id }), null, false);
+  a.fields.headline = 'typed in a';
+  a.touched();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(b.fields.headline).toBe('typed in a');
+  b.fields.conclusion = 'typed in b';
+  b.touched();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(a.fields.conclusion).toBe('typed in b');
+  a.dispose();
+  b.dispose();
+});
+test('a window removes only the unsaved text that it knows', () => {
+  const browser = new Browser();
+  const [a, b] = [keptOn(browser.open().shelf, 'k'), keptOn(browser.open().shelf, 'k')];
+  a.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from a' } });
+  b.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from b' } });
+  a.clear();
+  expect(b.get()?.mine.headline).toBe('from b');
+  b.clear();
+  expect(b.get()).toBeNull();
 });

@@ -1,35 +1,89 @@
 import { expect, test } from 'vitest';
-import { shelf } from '../test/make';
+import { Browser, shelf } from '../test/make';
 import { Drafts } from './drafts.svelte';
+import { SafeStore } from './safe-store.svelte';
+
+const DAY_MS = 86_400_000;
+const tick = () => new Promise<void>((done) => setTimeout(done));
 
 test('a draft survives a reload', () => {
   const kept = shelf();
-  const d = new Drafts(kept, 'd');
-  d.set('t:1', 'half a th');
-  d.flush();
-  expect(new Drafts(kept, 'd').get('t:1')).toBe('half a th');
+  new Drafts(kept, 'u.w').set('t:1', 'half a th');
+  expect(new Drafts(kept, 'u.w').get('t:1')).toBe('half a th');
 });
 test('sending clears it, also from the device', () => {
   const kept = shelf();
-  const d = new Drafts(kept, 'd');
+  const d = new Drafts(kept, 'u.w');
   d.set('t:1', 'x');
   d.clear('t:1');
   expect(d.has('t:1')).toBe(false);
   expect(kept.kept.size).toBe(0);
 });
 test('blank text is no draft', () => {
-  const d = new Drafts(shelf(), 'd');
+  const d = new Drafts(shelf(), 'u.w');
   d.set('t:1', '  \n');
   expect(d.has('t:1')).toBe(false);
 });
-test('each composer has its own, and the oldest goes when there are too many', () => {
-  const d = new Drafts(shelf(), 'd');
-  for (let i = 0; i < 101; i++) d.set(`t:${i}`, 'x');
-  expect(d.has('t:0')).toBe(false);
-  expect(d.has('t:1')).toBe(true);
-});
-test('what is on the device but no drafts is ignored', () => {
+test('each draft is one entry, named for its person, workspace and composer', () => {
   const kept = shelf();
-  kept.set('d', '[1]');
-  expect(new Drafts(kept, 'd').get('0')).toBe('');
+  new Drafts(kept, 'user_a.ws_1').set('t:thread_1', 'x');
+  expect([...kept.kept.keys()]).toEqual(['openvibe.draft.user_a.ws_1.t:thread_1']);
+});
+test('two windows keep the drafts of both, and each shows what the other types', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
+  a.set('t:1', 'from a');
+  b.set('t:2', 'from b');
+  await tick();
+  expect([a.get('t:2'), b.get('t:1')]).toEqual(['from b', 'from a']);
+  const reopened = new Drafts(browser.open().shelf, 'u.w');
+  expect([reopened.get('t:1'), reopened.get('t:2')]).toEqual(['from a', 'from b']);
+});
+test('events that cross leave both windows with what is stored', async () => {
+  const browser = new Browser();
+  const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
+  a.set('t:1', 'from a');
+  b.set('t:1', 'from b');
+  await tick();
+  expect([a.get('t:1'), b.get('t:1')]).toEqual(['from b', 'from b']);
+});
+test('drafts have no limit in number', () => {
+  const kept = shelf();
+  const d = new Drafts(kept, 'u.w');
+  for (let i = 0; i < 500; i++) d.set(`t:${i}`, `text ${i}`);
+  const reopened = new Drafts(kept, 'u.w');
+  expect([reopened.get('t:0'), reopened.get('t:499')]).toEqual(['text 0', 'text 499']);
+});
+test('a draft is deleted once it was untouched for 90 days, not before', () => {
+  const kept = shelf();
+  new Drafts(kept, 'u.w', () => 0).set('t:1', 'x');
+  expect(new Drafts(kept, 'u.w', () => 89 * DAY_MS).has('t:1')).toBe(true);
+  expect(new Drafts(kept, 'u.w', () => 91 * DAY_MS).has('t:1')).toBe(false);
+  expect(kept.kept.size).toBe(0);
+});
+test('the drafts of earlier versions are taken over once, without replacing newer ones', () => {
+  const kept = shelf();
+  new Drafts(kept, 'u.w').set('t:2', 'newer');
+  kept.set('openvibe.drafts.u.w', JSON.stringify({ 't:1': 'one', 't:2': 'two' }));
+  const d = new Drafts(kept, 'u.w');
+  expect([d.get('t:1'), d.get('t:2')]).toEqual(['one', 'newer']);
+  expect(kept.get('openvibe.drafts.u.w')).toBeNull();
+});
+test('what is on the device but no draft is ignored', () => {
+  const kept = shelf();
+  kept.set('openvibe.drafts.u.w', '[1]');
+  kept.set('openvibe.draft.u.w.t:1', '"x"');
+  const d = new Drafts(kept, 'u.w');
+  expect([d.get('0'), d.get('t:1')]).toEqual(['', '']);
+});
+test('a draft that the browser refuses stays in the window, is reported, and is stored when there is room', () => {
+  const browser = new Browser();
+  const store = new SafeStore(browser.open().shelf);
+  const d = new Drafts(store, 'u.w');
+  browser.full = true;
+  d.set('t:1', 'x');
+  expect([d.get('t:1'), store.failing]).toEqual(['x', true]);
+  browser.full = false;
+  d.set('t:2', 'y');
+  expect([new Drafts(browser.open().shelf, 'u.w').get('t:1'), store.failing]).toEqual(['x', false]);
 });

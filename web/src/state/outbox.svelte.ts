@@ -1,9 +1,12 @@
-import { say, Unreachable } from '../api/problem';
+import { say } from '../api/problem';
 import type { Attachment } from '../api/types';
 import type { Unsent } from '../lib/rows';
 import { newId } from '../lib/secure';
-import { readJson, type Shelf } from '../lib/storage';
-import { listed } from '../lib/text';
+import type { Shelf } from '../lib/storage';
+import type { WindowLocks } from '../lib/window-locks';
+import type { ForkStart } from './dives.svelte';
+import { cutOff, isUntried, onItsWay, queueOf, waitOf } from './outbox-rules';
+import { OutboxStore } from './outbox-store';
 
 /** Where a message goes: into a dive, else into a thread. Without either it starts a thread; in a direct channel it goes to the newest, if there is one. */
 export interface Target {
@@ -14,17 +17,21 @@ export interface Target {
   /** Of a thread that it starts: who answers there, or the thread whose agent it takes over. */
   agent_id?: string | null;
   from_thread_id?: string;
+  /** How to create its dive, which the server did not have yet when it was written. */
+  fork_start?: ForkStart | undefined;
 }
 /** A message on its way. */
 export interface OutItem extends Unsent, Target {
   /** Sent at least once: where it goes is settled, or a retry could post twice. */
   tried: boolean;
+  /** Position in the outbox: the time in ms, later than that of the message before. */
+  order: number;
 }
 export interface OutboxWork {
   /** Posts it; resolves with the thread or dive it went to. */
   post(item: OutItem): Promise<string>;
-  /** For a direct channel: its newest thread, when known. */
-  newestThread(channel: string): string | null;
+  /** For a direct channel: its newest thread. */
+  newestThread(channel: string): Promise<string | null>;
   refused?(item: OutItem): void;
   /** Its files, which did not all get there, are tried again. */
   uploadAgain?(client_id: string): void;
@@ -32,43 +39,52 @@ export interface OutboxWork {
   gone?(client_id: string): void;
 }
 
-const MAX = 50;
-const RETRY_MS = 3000;
-/** The page that was sending it is gone. */
-const onItsWay = (a: Attachment) => !a.id;
-const cutOff = (i: OutItem): OutItem => ({
-  ...i,
-  attachments: i.attachments?.filter((a) => a.id) ?? [],
-  status: 'failed',
-  error: `The page was closed before ${listed(i.attachments?.filter(onItsWay).map((a) => a.name) ?? [])} was there. It would go without.`,
-});
-const isItems = (x: unknown): x is OutItem[] =>
-  Array.isArray(x) &&
-  x.every((i: unknown) => typeof i === 'object' && i !== null && 'client_id' in i && 'content' in i);
+export const WAITING_MAX = 200;
+const REQUESTS_MAX = 4;
+/** A message that the sending window leaves untouched this long is taken over: browsers may suspend a window that holds a lock. */
+const STEAL_AFTER_MS = 10_000;
+/** Shown this long after another window had it confirmed, unless the event comes first. */
+const CONFIRMED_FOR_MS = 5000;
 
 /**
- * What I sent and what is not confirmed yet, in order, kept on the device.
+ * What I sent and what is not confirmed yet, in order, kept on the device and the same in all windows.
+ * It leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at once.
  * Refused or unanswered: failed, for the person to decide. No network: waiting, sent again when it is back.
  * The same client id is used each time, so nothing is posted twice.
  */
 export class Outbox {
   items = $state.raw<OutItem[]>([]);
-  #shelf: Shelf;
-  #name: string;
+  readonly full = $derived(this.items.length >= WAITING_MAX);
+  #store: OutboxStore;
   #work: OutboxWork;
-  #running = false;
+  #locks: WindowLocks;
+  #lock: string;
+  #release: () => void = () => undefined;
+  #sender = false;
+  /** Nothing is sent before the workspace is there. */
+  #open = false;
+  #busy = new Set<string>();
   #retry: ReturnType<typeof setTimeout> | null = null;
   #then = new Map<string, (place: string) => void>();
+  /** Gone from the device because another window had them confirmed; the timers take them off the screen. */
+  #confirmed = new Map<string, ReturnType<typeof setTimeout>>();
+  #uploads = new Map<string, () => void>();
+  #steal: ReturnType<typeof setTimeout> | null = null;
+  #unwatch: () => void;
   #stopped = false;
 
-  constructor(shelf: Shelf, name: string, work: OutboxWork) {
-    this.#shelf = shelf;
-    this.#name = name;
+  /** `scope`: the user and the workspace, as `USER.WS`. */
+  constructor(shelf: Shelf, scope: string, work: OutboxWork, locks: WindowLocks) {
+    this.#store = new OutboxStore(shelf, scope);
     this.#work = work;
-    const kept = readJson(shelf, name, isItems) ?? [];
-    this.items = kept.map((i) =>
-      i.attachments?.some(onItsWay) ? cutOff(i) : i.status === 'failed' ? i : { ...i, status: 'waiting' },
-    );
+    this.#locks = locks;
+    this.#lock = `openvibe.outbox.${scope}`;
+    this.items = this.#store
+      .all()
+      .map((i) => (i.status === 'failed' || i.status === 'uploading' ? i : { ...i, status: 'waiting' }));
+    for (const i of this.items) if (i.status === 'uploading') this.#followUpload(i.client_id);
+    this.#unwatch = this.#store.watch((id) => this.#changedElsewhere(id));
+    this.#compete(false);
   }
 
   /** `then` is told the place once it is known (the thread started, or the one replied to). */
@@ -90,13 +106,16 @@ export class Outbox {
       status: attachments.some(onItsWay) ? 'uploading' : online ? 'sending' : 'waiting',
       error: null,
       tried: false,
+      order: Math.max(Date.now(), (this.items.at(-1)?.order ?? 0) + 1),
     };
-    this.#set([...this.items, item].slice(-MAX));
-    if (online) void this.flush();
+    if (item.status === 'uploading') this.#holdUpload(client_id);
+    this.items = [...this.items, item];
+    this.#store.set(item);
+    if (online) this.flush();
     return client_id;
   }
   retry(client_id: string): void {
-    const files = this.items.find((i) => i.client_id === client_id)?.attachments ?? [];
+    const files = this.#find(client_id)?.attachments ?? [];
     this.settle(client_id, files, null);
     if (files.some(onItsWay)) this.#work.uploadAgain?.(client_id);
   }
@@ -104,75 +123,168 @@ export class Outbox {
   settle(client_id: string, attachments: Attachment[], error: string | null): void {
     const status = error ? 'failed' : attachments.some(onItsWay) ? 'uploading' : 'sending';
     this.#patch(client_id, { attachments, status, error });
-    if (status === 'sending') void this.flush();
+    if (status === 'sending') this.flush();
   }
   remove(client_id: string): void {
     this.#then.delete(client_id);
-    this.#work.gone?.(client_id);
-    this.#set(this.items.filter((i) => i.client_id !== client_id));
+    this.#drop(client_id);
+    this.#store.remove(client_id);
   }
   /** The server has it, by an event or an answer, whichever came first. */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
+    this.#then.delete(client_id);
     then?.(place);
   }
   /** What was written into a dive before the server had made it. */
   move(from: string, to: string): void {
-    if (this.items.some((i) => i.fork_id === from))
-      this.#set(this.items.map((i) => (i.fork_id === from ? { ...i, fork_id: to } : i)));
+    for (const i of this.items)
+      if (i.fork_id === from) this.#patch(i.client_id, { fork_id: to, fork_start: undefined });
   }
   dispose(): void {
     this.#stopped = true;
-    if (this.#retry) clearTimeout(this.#retry);
+    this.#unwatch();
+    this.#release();
+    for (const release of this.#uploads.values()) release();
+    for (const timer of [this.#retry, this.#steal, ...this.#confirmed.values()])
+      clearTimeout(timer ?? undefined);
   }
 
-  /** Sends what is not failed, one after the other, so that order is kept. */
-  async flush(): Promise<void> {
-    if (this.#running || this.#stopped) return;
-    this.#running = true;
-    if (this.#retry) clearTimeout(this.#retry);
+  /** Sends what is not failed, or has the window that sends do it. */
+  flush(): void {
+    if (this.#stopped) return;
+    this.#open = true;
+    clearTimeout(this.#retry ?? undefined);
     this.#retry = null;
-    try {
-      for (let next = this.#next(); next; next = this.#next()) if (!(await this.#send(next))) break;
-    } finally {
-      this.#running = false;
+    if (this.#sender) this.#pump();
+    else if (this.items.some(isUntried)) this.#takeOverLater();
+  }
+  #pump(): void {
+    const queues = new Set(this.#busy);
+    for (const item of this.items) {
+      if (this.#stopped || !this.#sender || !this.#open || this.#retry || this.#busy.size >= REQUESTS_MAX)
+        return;
+      if (item.status === 'failed' || item.status === 'uploading' || this.#confirmed.has(item.client_id))
+        continue;
+      const queue = queueOf(item);
+      if (queues.has(queue)) continue;
+      queues.add(queue);
+      this.#busy.add(queue);
+      void this.#send(item).finally(() => {
+        this.#busy.delete(queue);
+        this.#pump();
+      });
     }
   }
-  #next(): OutItem | undefined {
-    return this.#stopped
-      ? undefined
-      : this.items.find((i) => i.status !== 'failed' && i.status !== 'uploading');
-  }
-  /** False: no network, stop here. */
-  async #send(item: OutItem): Promise<boolean> {
-    const thread_id =
-      item.thread_id ?? (item.direct && !item.tried ? this.#work.newestThread(item.channel_id) : null);
-    const ready: OutItem = { ...item, thread_id, tried: true, status: 'sending' };
-    this.#patch(item.client_id, ready);
+  async #send(item: OutItem): Promise<void> {
+    const id = item.client_id;
+    let ready = item;
     try {
-      this.confirm(item.client_id, await this.#work.post(ready));
-      return true;
+      const newest = item.direct && !item.thread_id && !item.tried;
+      const thread_id = newest ? await this.#work.newestThread(item.channel_id) : item.thread_id;
+      if (!this.#find(id)) return; // deleted meanwhile
+      ready = { ...item, thread_id, tried: true, status: 'sending' };
+      this.#patch(id, ready);
+      this.confirm(id, await this.#work.post(ready));
     } catch (e) {
-      if (!this.items.some((i) => i.client_id === item.client_id)) return true; // an event confirmed it meanwhile
-      const refused = !(e instanceof Unreachable) || e.timedOut;
-      if (!refused) {
-        this.#set(this.items.map((i) => (i.status === 'sending' ? { ...i, status: 'waiting' } : i)));
-        this.#retry = setTimeout(() => void this.flush(), RETRY_MS);
-        return false;
-      }
-      this.#patch(item.client_id, { status: 'failed', error: say(e) });
+      if (!this.#find(id)) return; // an event confirmed it meanwhile
+      const wait = waitOf(e);
+      if (wait !== null) return this.#wait(wait);
+      this.#patch(id, { status: 'failed', error: say(e) });
       this.#work.refused?.(ready);
-      return true;
     }
+  }
+  #wait(ms: number): void {
+    for (const i of this.items) if (i.status === 'sending') this.#patch(i.client_id, { status: 'waiting' });
+    if (!this.#stopped) this.#retry ??= setTimeout(() => this.flush(), ms);
   }
 
-  #patch(client_id: string, change: Partial<OutItem>): void {
-    this.#set(this.items.map((i) => (i.client_id === client_id ? { ...i, ...change } : i)));
+  // --- windows ---
+
+  #compete(steal: boolean): void {
+    this.#release();
+    this.#release = this.#locks.hold(
+      this.#lock,
+      () => {
+        this.#sender = true;
+        this.#pump();
+      },
+      {
+        steal,
+        onlost: () => {
+          this.#sender = false;
+          if (!this.#stopped) this.#compete(false);
+        },
+      },
+    );
   }
-  #set(items: OutItem[]): void {
-    this.items = items;
-    if (items.length) this.#shelf.set(this.#name, JSON.stringify(items));
-    else this.#shelf.remove(this.#name);
+  #takeOverLater(): void {
+    const ids = this.items.filter(isUntried).map((i) => i.client_id);
+    this.#steal ??= setTimeout(() => {
+      this.#steal = null;
+      const untried = this.items.filter(isUntried);
+      if (this.#sender || !untried.length) return;
+      if (untried.some((i) => ids.includes(i.client_id))) this.#compete(true);
+      else this.#takeOverLater();
+    }, STEAL_AFTER_MS);
+  }
+  #changedElsewhere(client_id: string): void {
+    const item = this.#store.get(client_id);
+    const old = this.#find(client_id);
+    if (!item) return old && this.#removedElsewhere(old);
+    this.items = [...this.items.filter((i) => i.client_id !== client_id), item].sort(
+      (a, b) => a.order - b.order,
+    );
+    if (item.status === 'uploading' && this.#locks.shared && !this.#uploads.has(client_id))
+      this.#followUpload(client_id);
+    if (item.status === 'uploading' && old?.status === 'failed') this.#work.uploadAgain?.(client_id);
+    this.#pump();
+  }
+  /** Deleted there, or confirmed: then it stays on screen until its event replaces it. */
+  #removedElsewhere(item: OutItem): void {
+    const id = item.client_id;
+    if (item.status === 'failed' || item.status === 'uploading') return this.#drop(id);
+    if (!this.#confirmed.has(id))
+      this.#confirmed.set(
+        id,
+        setTimeout(() => this.#drop(id), CONFIRMED_FOR_MS),
+      );
+  }
+  /** Tells the other windows that this one uploads the files. */
+  #holdUpload(client_id: string): void {
+    if (this.#locks.shared)
+      this.#uploads.set(
+        client_id,
+        this.#locks.hold(`openvibe.upload.${client_id}`, () => undefined),
+      );
+  }
+  /** Once the window that uploads the files is closed, the message goes without those that are missing. */
+  #followUpload(client_id: string): void {
+    const release = this.#locks.hold(`openvibe.upload.${client_id}`, () => {
+      const item = this.#find(client_id);
+      if (item?.status === 'uploading') this.#patch(client_id, cutOff(item));
+      this.#uploads.get(client_id)?.();
+    });
+    this.#uploads.set(client_id, release);
+  }
+
+  #find(client_id: string): OutItem | undefined {
+    return this.#confirmed.has(client_id) ? undefined : this.items.find((i) => i.client_id === client_id);
+  }
+  #drop(client_id: string): void {
+    clearTimeout(this.#confirmed.get(client_id));
+    this.#confirmed.delete(client_id);
+    this.#uploads.get(client_id)?.();
+    this.#uploads.delete(client_id);
+    this.items = this.items.filter((i) => i.client_id !== client_id);
+    this.#work.gone?.(client_id);
+  }
+  #patch(client_id: string, change: Partial<OutItem>): void {
+    const old = this.#find(client_id);
+    if (!old) return;
+    const item = { ...old, ...change };
+    this.items = this.items.map((i) => (i === old ? item : i));
+    this.#store.set(item);
   }
 }

@@ -1,12 +1,21 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
-import { shelf } from '../test/make';
-import { Outbox, type OutItem } from './outbox.svelte';
+import { Browser, shelf } from '../test/make';
+import { Outbox, WAITING_MAX, type OutItem } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
 let post: ReturnType<typeof vi.fn<(item: OutItem) => Promise<string>>>;
 let newest: string | null;
-const make = (kept = shelf()) => new Outbox(kept, 'box', { post, newestThread: () => newest });
+const work = () => ({ post, newestThread: () => Promise.resolve(newest) });
+const make = (kept = shelf()) => new Outbox(kept, 'u.w', work(), new Browser().open().locks);
+/** A window of a browser, with the workspace open. */
+const open = (browser: Browser) => {
+  const window = browser.open();
+  const box = new Outbox(window.shelf, 'u.w', work(), window.locks);
+  box.flush();
+  return { box, close: () => (box.dispose(), window.close()) };
+};
+const in_ = (thread_id: string) => ({ ...inThread, thread_id });
 const settle = () => vi.advanceTimersByTimeAsync(0);
 
 beforeEach(() => {
@@ -61,7 +70,8 @@ test('what waits is flushed in order, and one refusal does not hold the rest', a
   for (const text of ['one', 'two', 'three']) box.add(inThread, text, false);
   expect(box.items.map((i) => i.status)).toEqual(['waiting', 'waiting', 'waiting']);
   post.mockResolvedValueOnce('thread_1').mockRejectedValueOnce(new ApiError(422, {}, 'no'));
-  await box.flush();
+  box.flush();
+  await settle();
   expect(post.mock.calls.map(([i]) => i.content)).toEqual(['one', 'two', 'three']);
   expect(box.items.map((i) => i.content)).toEqual(['two']);
 });
@@ -99,4 +109,159 @@ test('a retry goes where the first try went, though a thread is known by now', a
   box.retry(id);
   await settle();
   expect(post.mock.calls.map(([i]) => i.thread_id)).toEqual([null, null]);
+});
+
+// --- one entry per message, shared by windows ---
+
+test('each message is one entry, named for its person, workspace and client id', () => {
+  const kept = shelf();
+  const id = make(kept).add(inThread, 'hi', false);
+  expect([...kept.kept.keys()]).toEqual([`openvibe.out.u.w.${id}`]);
+});
+test('two windows that were closed offline lose nothing', () => {
+  const browser = new Browser();
+  const [a, b] = [open(browser), open(browser)];
+  a.box.add(inThread, 'from a', false);
+  b.box.add(inThread, 'from b', false);
+  a.close();
+  b.close();
+  expect(open(browser).box.items.map((i) => i.content)).toEqual(['from a', 'from b']);
+});
+test('one window sends for both, and both see it go', async () => {
+  const browser = new Browser();
+  const [a, b] = [open(browser), open(browser)];
+  const then = vi.fn();
+  const id = b.box.add(inThread, 'from b', true, then);
+  await settle();
+  expect(post.mock.calls.map(([i]) => i.client_id)).toEqual([id]);
+  expect(a.box.items).toEqual([]);
+  expect(b.box.items.map((i) => i.client_id)).toEqual([id]); // on screen until its event is here
+  b.box.confirm(id, 'thread_1');
+  expect(b.box.items).toEqual([]);
+  expect(then).toHaveBeenCalledWith('thread_1');
+});
+test('a message whose event never comes leaves the other window after a while', async () => {
+  const browser = new Browser();
+  open(browser);
+  const b = open(browser);
+  b.box.add(inThread, 'from b', true);
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(b.box.items).toEqual([]);
+});
+test('when the window that sends is closed, another one goes on', async () => {
+  const browser = new Browser();
+  const [a, b] = [open(browser), open(browser)];
+  post.mockRejectedValueOnce(new Unreachable(false));
+  b.box.add(inThread, 'hi', true);
+  await settle();
+  expect(b.box.items[0]!.status).toBe('waiting');
+  a.close();
+  await settle();
+  expect(post).toHaveBeenCalledTimes(2);
+  expect(b.box.items).toEqual([]);
+});
+test('a window that holds the lock and does nothing loses it after 10 s', async () => {
+  const browser = new Browser();
+  const frozen = browser.open();
+  frozen.locks.hold('openvibe.outbox.u.w', () => undefined);
+  const { box } = open(browser);
+  box.add(inThread, 'hi', true);
+  await vi.advanceTimersByTimeAsync(9000);
+  expect(post).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(box.items).toEqual([]);
+});
+test('deleted in one window, a failed message is gone from the other', async () => {
+  const browser = new Browser();
+  const [a, b] = [open(browser), open(browser)];
+  post.mockRejectedValueOnce(new ApiError(422, {}, 'no'));
+  const id = b.box.add(inThread, 'hi', true);
+  await settle();
+  expect([a, b].map(({ box }) => box.items[0]!.status)).toEqual(['failed', 'failed']);
+  b.box.remove(id);
+  await settle();
+  expect(a.box.items).toEqual([]);
+});
+test('a message whose files are uploaded in another window waits for them, and fails when that window is closed', async () => {
+  const browser = new Browser();
+  const [a, b] = [open(browser), open(browser)];
+  const file = { id: '', name: 'plan.pdf', content_type: 'application/pdf', size_bytes: 3 };
+  const pending = { ...file, width: null, height: null, message_id: null, url: '' };
+  a.box.add(inThread, 'Here', true, undefined, [pending]);
+  await settle();
+  expect(b.box.items[0]!.status).toBe('uploading');
+  a.close();
+  await settle();
+  expect(b.box.items[0]).toMatchObject({ content: 'Here', status: 'failed' });
+});
+test('the outbox of earlier versions is taken over once, in order', () => {
+  const kept = shelf();
+  const old = ['one', 'two'].map((content, i) => ({
+    ...inThread,
+    client_id: `id${i}`,
+    content,
+    created_at: '2026-01-05T09:00:00.000Z',
+    status: 'waiting',
+    error: null,
+    tried: false,
+  }));
+  kept.set('openvibe.outbox.u.w', JSON.stringify(old));
+  expect(make(kept).items.map((i) => i.content)).toEqual(['one', 'two']);
+  expect(kept.get('openvibe.outbox.u.w')).toBeNull();
+  expect(make(kept).items.length).toBe(2);
+});
+
+// --- nothing leaves but by confirmation or Delete ---
+
+test('200 messages wait and all are sent; with 200 the outbox is full', async () => {
+  const kept = shelf();
+  const box = make(kept);
+  for (let i = 0; i < WAITING_MAX; i++) box.add(inThread, `${i}`, false);
+  expect([box.items.length, box.full]).toEqual([200, true]);
+  const reopened = make(kept);
+  reopened.flush();
+  await settle();
+  expect(post.mock.calls.map(([i]) => i.content)).toEqual(Array.from({ length: 200 }, (_, i) => `${i}`));
+  expect(reopened.full).toBe(false);
+});
+test('a busy server is asked again when it says, and nothing fails', async () => {
+  const box = make();
+  post.mockRejectedValueOnce(new ApiError(429, {}, 'slow down', 7));
+  box.add(inThread, 'hi', true);
+  await settle();
+  expect(box.items[0]!.status).toBe('waiting');
+  await vi.advanceTimersByTimeAsync(6900);
+  expect(post).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(box.items).toEqual([]);
+});
+
+// --- one queue per conversation ---
+
+test('a slow conversation does not delay others; each keeps its order; 4 requests at once', async () => {
+  const box = make();
+  const answers = new Map<string, () => void>();
+  post.mockImplementation((i) => new Promise((done) => answers.set(i.content, () => done('x'))));
+  for (const thread of ['t1', 't2', 't3', 't4', 't5'])
+    for (const n of [1, 2]) box.add(in_(thread), `${thread}-${n}`, true);
+  await settle();
+  const sent = () => post.mock.calls.map(([i]) => i.content);
+  expect(sent()).toEqual(['t1-1', 't2-1', 't3-1', 't4-1']);
+  answers.get('t2-1')!();
+  await settle();
+  expect(sent().slice(4)).toEqual(['t2-2']);
+  answers.get('t2-2')!();
+  answers.get('t3-1')!();
+  await settle();
+  expect(sent().slice(5).sort()).toEqual(['t3-2', 't5-1']);
+});
+test('a dive, its thread, and new threads of a channel are queues of their own', async () => {
+  const box = make();
+  post.mockImplementation(() => new Promise(() => undefined));
+  box.add(inThread, 'thread', true);
+  box.add({ ...inThread, fork_id: 'fork_1' }, 'dive', true);
+  box.add({ ...inThread, thread_id: null }, 'first start', true);
+  box.add({ ...inThread, thread_id: null }, 'second start', true);
+  await settle();
+  expect(post.mock.calls.map(([i]) => i.content)).toEqual(['thread', 'dive', 'first start']);
 });

@@ -7,6 +7,7 @@ import { counts, mentionsMe, toggled } from '../lib/messages';
 import type { Held, Uploads } from '../files/uploads.svelte';
 import { to } from '../lib/router.svelte';
 import type { Shelf } from '../lib/storage';
+import type { WindowLocks } from '../lib/window-locks';
 import { ChannelState } from './channel.svelte';
 import { Channels } from './channels.svelte';
 import { Connection } from './connection.svelte';
@@ -15,12 +16,13 @@ import { Drafts } from './drafts.svelte';
 import { ForkState } from './fork.svelte';
 import { Forks } from './forks.svelte';
 import { addressed, answered, given, type News } from './news';
-import { Outbox, type OutItem, type Target } from './outbox.svelte';
+import { Outbox, type OutboxWork, type OutItem, type Target } from './outbox.svelte';
 import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
 import { Reads } from './reads';
 import { Recent } from './recent';
 import { Streams } from './streams.svelte';
+import { SafeStore } from './safe-store.svelte';
 import { placeOf, Tasks } from './tasks.svelte';
 import { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
@@ -30,6 +32,7 @@ import type { Loading, MessageWindow } from './window.svelte';
 export interface WorkspaceWorld {
   shelf: Shelf;
   socketUrl: string;
+  locks: WindowLocks;
   socket?: SocketWorld;
   /** Can the person see this window right now? */
   visible(): boolean;
@@ -65,6 +68,7 @@ export class WorkspaceState {
   readonly connection = new Connection();
   readonly typing: Typing;
   readonly drafts: Drafts;
+  readonly store: SafeStore;
   readonly outbox: Outbox;
   readonly reads: Reads;
   readonly dives: Dives;
@@ -112,14 +116,17 @@ export class WorkspaceState {
     this.reads = new Reads(this.api, this.threads, this.channels, () => void this.#recount());
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((place) => this.dives.isStarting(place) || this.#socket.typing(place));
-    this.drafts = new Drafts(world.shelf, `openvibe.drafts.${user}.${ref.id}`);
-    this.outbox = new Outbox(world.shelf, `openvibe.outbox.${user}.${ref.id}`, {
+    this.store = new SafeStore(world.shelf);
+    const scope = `${user}.${ref.id}`;
+    this.drafts = new Drafts(this.store, scope);
+    const work: OutboxWork = {
       post: (item) => this.#post(item),
-      newestThread: (channel) => this.threads.inChannel(channel)[0]?.id ?? null,
+      newestThread: (channel) => this.#newestThread(channel),
       refused: () => this.#world.say('Message not sent'),
       uploadAgain: (id) => this.uploads?.again(id),
       gone: (id) => this.uploads?.forget(id),
-    });
+    };
+    this.outbox = new Outbox(this.store, scope, work, world.locks);
     this.dives = new Dives(this);
   }
 
@@ -165,7 +172,7 @@ export class WorkspaceState {
     }
   }
   #live(): void {
-    void this.outbox.flush();
+    this.outbox.flush();
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
   }
@@ -207,7 +214,7 @@ export class WorkspaceState {
   reconnect(): void {
     this.connection.look();
     this.#socket.retryNow();
-    void this.outbox.flush();
+    this.outbox.flush();
   }
   /** Closed by the server for a reason that may have passed (role changed): look again. */
   async resume(): Promise<void> {
@@ -220,7 +227,7 @@ export class WorkspaceState {
     this.typing.dispose();
     this.outbox.dispose();
     this.uploads?.dispose();
-    this.drafts.flush();
+    this.drafts.dispose();
   }
 
   // --- places ---
@@ -389,18 +396,24 @@ export class WorkspaceState {
     const shown = files.map((f) => f.shown);
     const id = this.outbox.add(target, content, this.connection.net !== 'offline', then, shown);
     if (files.length) this.uploads?.sent(id, files);
+    const fork_start = this.dives.startOf(target.fork_id);
+    if (fork_start) target = { ...target, fork_start };
     const place = target.fork_id ?? target.thread_id;
     if (place) this.typing.sent(place);
   }
   async #post(item: OutItem): Promise<string> {
     const { content, client_id, attachments } = item;
+  async #newestThread(channel: string): Promise<string | null> {
+    const known = this.threads.inChannel(channel)[0];
+    return known?.id ?? (await this.api.threads(channel)).data[0]?.id ?? null;
+  }
     const body = {
       content,
       client_id,
       ...(attachments?.length && { attachments: attachments.map((a) => a.id) }),
     };
     if (item.fork_id) {
-      const fork = await this.dives.settled(item.fork_id);
+      const fork = await this.dives.settled(item.fork_id, item.fork_start);
       const { message, tasks } = await this.api.postToFork(fork, body);
       this.learnTasks(tasks);
       this.#dives.known(fork)?.add(message);

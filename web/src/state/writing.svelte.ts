@@ -47,10 +47,12 @@ export class Writing {
         () => ui.show(NOT_LOADED),
       );
     }
+    if (ws.outbox.full) return; // the composer's status line gives the reason
     const files = ws.uploads?.take(place) ?? [];
     const content = starts ? slash.text : unescaped(text).trim();
-    if (text.trim()) ws.drafts.clear(place);
+    // Stored in the outbox before the draft goes: a crash in between keeps the text.
     if (content || files.length) box.onsend(content, files);
+    if (text.trim()) ws.drafts.clear(place);
   }
   /** Picked from the list of agents; null: nobody. */
   choose(agent: Agent | null): void {

@@ -3,7 +3,7 @@ import type { ServerEvent } from '../api/events';
 import type { Fork, Message, Task, Thread } from '../api/types';
 import type { News } from '../state/news';
 import { WorkspaceState } from '../state/workspace.svelte';
-import { AT, fork, message, shelf, snapshot, thread } from './make';
+import { AT, Browser, fork, message, snapshot, thread } from './make';
 
 /** A server in memory: answers the routes that the state uses, from what the test puts into it. */
 export class Backend {
@@ -85,7 +85,8 @@ export class Scene {
   ws: WorkspaceState;
   #wire: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null = null;
 
-  constructor() {
+  constructor(browser = new Browser()) {
+    const { shelf, locks } = browser.open();
     this.backend.threads.set('thread_1', {
       ...thread({ last_seq: 0 }),
       unread_count: 0,
@@ -98,7 +99,8 @@ export class Scene {
       'user_me',
       new Api({ fetch: this.backend.fetch, base: 'http://x' }),
       {
-        shelf: shelf(),
+        shelf,
+        locks,
         socketUrl: 'ws://x',
         socket: {
           open: () => {

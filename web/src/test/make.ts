@@ -1,4 +1,6 @@
 /** Objects of the contract for unit tests, with only what a test is about spelled out. */
+import type { Shelf } from '../lib/storage';
+import type { WindowLocks } from '../lib/window-locks';
 import type { Agent, Channel, Fork, Member, Message, Snapshot, Task, Thread } from '../api/types';
 
 export const AT = '2026-01-05T09:00:00.000Z';
@@ -174,13 +176,79 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
   };
 }
 
-/** A shelf in memory. */
-export function shelf(): import('../lib/storage').Shelf & { kept: Map<string, string> } {
-  const kept = new Map<string, string>();
-  return {
-    kept,
-    get: (k) => kept.get(k) ?? null,
-    set: (k, v) => void kept.set(k, v),
-    remove: (k) => void kept.delete(k),
-  };
+/** A shelf in memory, of a browser with one window. */
+export function shelf(): Shelf & { kept: Map<string, string> } {
+  const browser = new Browser();
+  return Object.assign(browser.open().shelf, { kept: browser.kept });
+}
+
+interface FakeWindow {
+  shelf: Shelf;
+  locks: WindowLocks;
+  /** Its locks go to other windows; what it watches falls silent. */
+  close(): void;
+}
+interface Claim {
+  window: object;
+  onheld: () => void;
+  onlost: (() => void) | undefined;
+}
+
+/** Storage and locks of one browser, which its windows share. Another window gets a change in a later task, as in browsers. */
+export class Browser {
+  readonly kept = new Map<string, string>();
+  /** Refuses to store anything. */
+  full = false;
+  #watchers = new Map<(key: string) => void, object>();
+  #claims = new Map<string, Claim[]>();
+
+  open(): FakeWindow {
+    const window = {};
+    const told = (key: string) => {
+      for (const [watcher, of] of this.#watchers)
+        if (of !== window) queueMicrotask(() => this.#watchers.has(watcher) && watcher(key));
+    };
+    const kept: Shelf = {
+      get: (key) => this.kept.get(key) ?? null,
+      set: (key, value) => {
+        if (this.full) return false;
+        this.kept.set(key, value);
+        told(key);
+        return true;
+      },
+      remove: (key) => {
+        if (this.kept.delete(key)) told(key);
+      },
+      keys: (prefix) => [...this.kept.keys()].filter((key) => key.startsWith(prefix)),
+      watch: (onchange) => {
+        this.#watchers.set(onchange, window);
+        return () => this.#watchers.delete(onchange);
+      },
+    };
+    const locks: WindowLocks = {
+      shared: true,
+      hold: (name, onheld, { onlost, steal = false } = {}) => {
+        const claim: Claim = { window, onheld, onlost };
+        const queue = this.#claims.get(name) ?? [];
+        this.#claims.set(name, queue);
+        if (steal) {
+          queue.splice(0, 1, claim)[0]?.onlost?.();
+          onheld();
+        } else if (queue.push(claim) === 1) onheld();
+        return () => this.#leave(queue, claim);
+      },
+    };
+    const close = () => {
+      for (const [watcher, of] of this.#watchers) if (of === window) this.#watchers.delete(watcher);
+      for (const queue of this.#claims.values())
+        for (const claim of [...queue]) if (claim.window === window) this.#leave(queue, claim);
+    };
+    return { shelf: kept, locks, close };
+  }
+  #leave(queue: Claim[], claim: Claim): void {
+    const at = queue.indexOf(claim);
+    if (at < 0) return;
+    queue.splice(at, 1);
+    if (at === 0) queue[0]?.onheld();
+  }
 }

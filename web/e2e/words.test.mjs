@@ -1,0 +1,176 @@
+// Nobody loses words: drafts and unsent messages of several windows, offline, closed, and reloaded at any time.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  setUp,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+const BOX = 'Reply, or @mention an agent';
+let server;
+let browser;
+let ada;
+let bo;
+/** Paths of the threads that people write in. */
+const threads = [];
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  for (const name of ['First', 'Second', 'Third']) {
+    await ada.page.goto('/northwind/c/general');
+    await startThread(ada.page, `${name} thread`);
+    await ada.page.waitForURL('**/t/**');
+    threads.push(new URL(ada.page.url()).pathname);
+  }
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** Another window of the same person. */
+async function open(of, path) {
+  const page = await of.context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.on('pageerror', (e) => of.errors.push(e.message));
+  await page.goto(path);
+  await box(page, BOX).waitFor();
+  return page;
+}
+const threadOf = (path) => path.split('/').at(-1);
+/** The texts of a thread as the server has them. */
+const contents = (page, path) =>
+  page.evaluate(async (id) => {
+    const { data } = await (await fetch(`/v1/threads/${id}/messages?limit=100`)).json();
+    return data.map((m) => m.content);
+  }, threadOf(path));
+const stored = (page, prefix) =>
+  page.evaluate((p) => Object.keys(localStorage).filter((k) => k.startsWith(p)), prefix);
+const isEmpty = (page) =>
+  page.waitForFunction(() => !Object.keys(localStorage).some((k) => k.startsWith('openvibe.out.')));
+
+test('two windows type in two threads and are closed: both drafts are there', async () => {
+  const one = await open(ada, threads[0]);
+  const two = await open(ada, threads[1]);
+  await box(one, BOX).fill('a draft in the first');
+  await box(two, BOX).fill('a draft in the second');
+  await one.close();
+  await two.close();
+  const again = await open(ada, threads[0]);
+  assert.equal(await box(again, BOX).inputValue(), 'a draft in the first');
+  await again.goto(threads[1]);
+  assert.equal(await box(again, BOX).inputValue(), 'a draft in the second');
+  await box(again, BOX).fill('');
+  await again.goto(threads[0]);
+  await box(again, BOX).fill('');
+  await again.close();
+});
+
+test('what is typed in one window shows in another at once, and is sent once', async () => {
+  const one = await open(ada, threads[0]);
+  const two = await open(ada, threads[0]);
+  await box(one, BOX).fill('typed in the one');
+  await two.waitForFunction(() => document.querySelector('textarea')?.value === 'typed in the one');
+  await box(two, BOX).press('Enter');
+  await one.waitForFunction(() => document.querySelector('textarea')?.value === '');
+  await message(one, 'typed in the one').waitFor();
+  await isEmpty(one);
+  assert.deepEqual(
+    (await contents(two, threads[0])).filter((c) => c === 'typed in the one'),
+    ['typed in the one'],
+  );
+  await one.close();
+  await two.close();
+});
+
+test('messages sent offline from two windows that are closed: both arrive when one is opened', async () => {
+  const one = await open(ada, threads[0]);
+  const two = await open(ada, threads[1]);
+  await ada.context.setOffline(true);
+  for (const [page, text] of [
+    [one, 'offline from the one'],
+    [two, 'offline from the two'],
+  ]) {
+    await page.getByText('You are offline').waitFor();
+    await box(page, BOX).fill(text);
+    await page.keyboard.press('Enter');
+    await message(page, text).getByText('Waiting to send').waitFor();
+  }
+  assert.equal((await stored(one, 'openvibe.out.')).length, 2);
+  await one.close();
+  await two.close();
+  await ada.context.setOffline(false);
+  const again = await open(ada, threads[2]);
+  await isEmpty(again);
+  assert.equal((await contents(again, threads[0])).filter((c) => c === 'offline from the one').length, 1);
+  assert.equal((await contents(again, threads[1])).filter((c) => c === 'offline from the two').length, 1);
+  await again.close();
+});
+
+test('with 200 messages waiting, sending is off, the text stays, and all of them arrive', async () => {
+  const page = await open(ada, threads[2]);
+  await ada.context.setOffline(true);
+  await page.getByText('You are offline').waitFor();
+  await box(page, BOX).focus();
+  for (let i = 1; i <= 200; i++) {
+    await page.keyboard.insertText(`waiting ${i}.`);
+    await page.keyboard.press('Enter');
+  }
+  await page.keyboard.insertText('one too many');
+  await page.getByText("200 messages are waiting. You can send more when you're back online.").waitFor();
+  assert.equal(await button(page, 'Send').isDisabled(), true);
+  await page.keyboard.press('Enter');
+  assert.equal(await box(page, BOX).inputValue(), 'one too many');
+  assert.equal((await stored(page, 'openvibe.out.')).length, 200);
+  await accessible(page, 'a full outbox');
+  await ada.context.setOffline(false);
+  await isEmpty(page);
+  await page.waitForFunction(() => !document.querySelector('[aria-label="Send"]').disabled);
+  const there = await page.evaluate(async (id) => {
+    const all = [];
+    for (let before = ''; ;) {
+      const page = await (await fetch(`/v1/threads/${id}/messages?limit=100${before}`)).json();
+      all.unshift(...page.data.map((m) => m.content));
+      if (!page.has_more) return all;
+      before = `&before=${page.data[0].id}`;
+    }
+  }, threadOf(threads[2]));
+  assert.deepEqual(
+    there.filter((c) => c.startsWith('waiting')),
+    Array.from({ length: 200 }, (_, i) => `waiting ${i + 1}.`),
+  );
+  await box(page, BOX).fill('');
+  await page.close();
+});
+
+test('when the browser cannot store, it says so and keeps the text on screen', async () => {
+  const page = await open(ada, threads[0]);
+  await page.evaluate(() => {
+    Storage.prototype.setItem = () => {
+      throw new DOMException('full', 'QuotaExceededError');
+    };
+  });
+  await box(page, BOX).fill('kept on screen');
+  await page.getByText("This browser can't save drafts. Keep this window open.").waitFor();
+  assert.equal(await box(page, BOX).inputValue(), 'kept on screen');
+  await accessible(page, 'a browser that cannot store');
+  await page.close();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

@@ -1,0 +1,27 @@
+import { ApiError, Unreachable } from '../api/problem';
+import type { Attachment } from '../api/types';
+import { listed } from '../lib/text';
+import type { OutItem } from './outbox.svelte';
+
+const RETRY_MS = 3000;
+const RETRY_MAX_MS = 60_000;
+
+/** A file that the server does not have yet. */
+export const onItsWay = (a: Attachment) => !a.id;
+/** The window that uploaded its files is gone. */
+export const cutOff = (i: OutItem): Partial<OutItem> => ({
+  attachments: i.attachments?.filter((a) => a.id) ?? [],
+  status: 'failed',
+  error: `The page was closed before ${listed(i.attachments?.filter(onItsWay).map((a) => a.name) ?? [])} was there. It would go without.`,
+});
+/** Messages of one conversation are sent one after the other. */
+export const queueOf = (i: OutItem) => i.fork_id ?? (i.direct ? i.channel_id : (i.thread_id ?? i.channel_id));
+/** The time to wait if the server is busy or starting; null: it refused. */
+export const waitOf = (e: unknown): number | null => {
+  if (e instanceof Unreachable) return e.timedOut ? null : RETRY_MS;
+  if (!(e instanceof ApiError) || ![429, 502, 503, 504].includes(e.status)) return null;
+  return Math.min((e.retryAfterS ?? 0) * 1000 || RETRY_MS, RETRY_MAX_MS);
+};
+/** Nobody has begun to send it. */
+export const isUntried = (i: OutItem): boolean =>
+  !i.tried && (i.status === 'sending' || i.status === 'waiting');

@@ -1,0 +1,53 @@
+import { readJson, type Shelf } from '../lib/storage';
+import type { OutItem } from './outbox.svelte';
+
+const isItem = (x: unknown): x is OutItem =>
+  typeof x === 'object' && x !== null && 'client_id' in x && 'content' in x && 'channel_id' in x;
+const isLegacy = (x: unknown): x is OutItem[] => Array.isArray(x) && x.every(isItem);
+
+/** The stored outbox: one entry per message, so that windows change only the message at hand. */
+export class OutboxStore {
+  #shelf: Shelf;
+  #prefix: string;
+
+  /** `scope`: the user and the workspace, as `USER.WS`. */
+  constructor(shelf: Shelf, scope: string) {
+    this.#shelf = shelf;
+    this.#prefix = `openvibe.out.${scope}.`;
+    this.#migrate(`openvibe.outbox.${scope}`);
+  }
+
+  /** All of them, oldest first. */
+  all(): OutItem[] {
+    return this.#shelf
+      .keys(this.#prefix)
+      .flatMap((key) => readJson(this.#shelf, key, isItem) ?? [])
+      .sort((a, b) => a.order - b.order);
+  }
+  get(client_id: string): OutItem | null {
+    return readJson(this.#shelf, this.#prefix + client_id, isItem);
+  }
+  set(item: OutItem): void {
+    this.#shelf.set(this.#prefix + item.client_id, JSON.stringify(item));
+  }
+  remove(client_id: string): void {
+    this.#shelf.remove(this.#prefix + client_id);
+  }
+  /** Calls `onchange` with the message that another window set or removed. Returns how to stop. */
+  watch(onchange: (client_id: string) => void): () => void {
+    return this.#shelf.watch((key) => {
+      if (key.startsWith(this.#prefix)) onchange(key.slice(this.#prefix.length));
+    });
+  }
+  /** Until 0.1 the outbox was one entry. It goes once each of its messages is stored. */
+  #migrate(legacy: string): void {
+    const old = readJson(this.#shelf, legacy, isLegacy);
+    if (!old) return;
+    const stored = old.map((item, i) => {
+      const key = this.#prefix + item.client_id;
+      const order = Date.parse(item.created_at) + i;
+      return this.#shelf.get(key) !== null || this.#shelf.set(key, JSON.stringify({ ...item, order }));
+    });
+    if (stored.every(Boolean)) this.#shelf.remove(legacy);
+  }
+}
