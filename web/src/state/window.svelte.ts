@@ -193,7 +193,9 @@ export abstract class MessageWindow {
   abstract seen(seq: number): Promise<void>;
   editLast(): void {
     const me = this.#home.myId;
-    this.editing = this.messages.findLast((m) => isFrom(m, me) && !m.deleted_at)?.id ?? null;
+    const editable = (m: Message) =>
+      isFrom(m, me) && m.kind === 'text' && m.state === 'complete' && !m.deleted_at;
+    this.editing = this.messages.findLast(editable)?.id ?? null;
   }
   /** Opened again while still in memory. */
   enter(): void {
