@@ -49,6 +49,8 @@ export interface ThreadOwn {
   unread_count: number;
   mention_count: number;
   read_seq: number;
+  /** Where to begin to read; null if nothing is unread. Not in lists. */
+  first_unread_id?: string | null;
 }
 export type Thread = Narrow<
   Sent<S['Thread']>,

@@ -1,6 +1,7 @@
 const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 const fullFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short' });
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
+const shortWeekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' });
 const dayMonth = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long' });
 const dayMonthYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
 const DAY_MS = 86_400_000;
@@ -17,6 +18,15 @@ export function dayOf(iso: string, now = new Date()): string {
   if (days === 1) return 'Yesterday';
   if (days < 7) return weekday.format(date);
   return date.getFullYear() === now.getFullYear() ? dayMonth.format(date) : dayMonthYear.format(date);
+}
+
+/** The time, with the day unless it is today: "14:02", "Tue 14:02", "3 November 14:02". */
+export function since(iso: string, now = new Date()): string {
+  const day = dayOf(iso, now);
+  if (day === 'Today') return clock(iso);
+  const date = new Date(iso);
+  const recent = day === 'Yesterday' || day === weekday.format(date);
+  return `${recent ? shortWeekday.format(date) : day} ${clock(iso)}`;
 }
 
 /** "just now", "5 min ago", then the day: for places where the exact minute does not matter. */

@@ -55,7 +55,7 @@ test('edits, deletions and reactions reach the dive', async () => {
 test('it is opened with the message that it starts from', async () => {
   await dive().load();
   await vi.waitFor(() => expect(dive().origin?.id).toBe('msg_1'));
-  expect(dive().unreadFrom).toBeNull();
+  expect(dive().reading).toBeNull();
 });
 test('the message that it starts from is shown as it is now', async () => {
   await dive().load();

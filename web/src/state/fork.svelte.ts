@@ -1,7 +1,7 @@
 import type { MessagePage } from '../api/api';
 import type { Fork, List, Message, Task } from '../api/types';
 import type { Forks } from './forks.svelte';
-import { MessageWindow, type Opened, type WindowHome } from './window.svelte';
+import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
 
 export interface ForkHome extends WindowHome {
   readonly forks: Forks;
@@ -28,7 +28,8 @@ export class ForkState extends MessageWindow {
     this.status = 'ready';
   }
 
-  protected override async open(around: string | null): Promise<Opened> {
+  protected override async open(at: OpenAt): Promise<Opened> {
+    const around = typeof at === 'object' ? at.around : null;
     const { api, forks } = this.#home;
     const { moment } = forks;
     const [fork, page] = await Promise.all([api.fork(this.id), this.firstPage(around)]);
@@ -51,10 +52,7 @@ export class ForkState extends MessageWindow {
       : Promise.resolve({ data: [], has_more: false });
   }
   protected override opened(): void {
-    // No unread rule in a dive.
-  }
-  override async seen(): Promise<void> {
-    // No read mark in a dive.
+    // Nothing counts as unread in a dive.
   }
   /** A message somewhere: perhaps the one that this dive starts from. */
   changed(message: Message): void {

@@ -1,6 +1,7 @@
 import type { Api } from '../api/api';
 import type { Channel } from '../api/types';
 import type { Channels } from './channels.svelte';
+import type { UnreadCounts } from './reading.svelte';
 import type { Threads } from './threads.svelte';
 
 /** What has been read: told to the server, and kept in the counts of threads and channels. */
@@ -21,15 +22,17 @@ export class Reads {
     this.#recount = recount;
   }
 
-  async mark(thread: string, seq: number): Promise<void> {
+  /** What is unread then; null: the server cannot be reached, or the thread is gone. */
+  async mark(thread: string, seq: number): Promise<UnreadCounts | null> {
     this.#mine.set(thread, seq);
     try {
       const now = await this.#api.markRead(thread, seq);
       this.#set(thread, now.unread_count, now.mention_count);
       if (this.#unsettled) this.#recount();
       this.#unsettled = false;
+      return now;
     } catch {
-      // Offline or gone: the next message seen marks again.
+      return null; // the next message seen marks again
     }
   }
   async markChannel(channel: Channel): Promise<void> {

@@ -1,25 +1,27 @@
 import type { MessagePage } from '../api/api';
 import type { List, Message, Task, Thread } from '../api/types';
 import { counts, insert } from '../lib/messages';
-import { MessageWindow, type Opened, type WindowHome } from './window.svelte';
+import { Reading, type ReadingHome } from './reading.svelte';
+import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
 
-export interface ThreadHome extends WindowHome {
-  readonly threads: { readonly moment: number };
+export interface ThreadHome extends WindowHome, ReadingHome {
+  readonly threads: { readonly moment: number; readonly map: ReadonlyMap<string, Thread> };
   learnThread(thread: Thread, moment: number): void;
-  readTo(thread: string, seq: number): Promise<void>;
 }
 
 /** The main line of one thread, and how far I have read it. */
 export class ThreadState extends MessageWindow {
+  override readonly reading: Reading;
   #home: ThreadHome;
-  #readSeq = 0;
-  #keepUnread = false;
+  /** Open right now, its divider set. */
+  #entered = false;
   /** I started it just now: what came meanwhile came before my eyes. */
   #mine = false;
 
   constructor(id: string, home: ThreadHome) {
     super(id, home);
     this.#home = home;
+    this.reading = new Reading(id, home, this);
   }
 
   /** I started it just now and go on writing in it. */
@@ -34,17 +36,40 @@ export class ThreadState extends MessageWindow {
     this.#mine = true;
   }
 
-  protected override async open(around: string | null): Promise<Opened> {
+  protected override async open(at: OpenAt): Promise<Opened> {
     const { moment } = this.#home.threads;
-    const [thread, page] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(around)]);
+    const linked = typeof at === 'object' ? at.around : null;
+    const [thread, end] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(linked)]);
     this.#home.learnThread(thread, moment);
     this.#home.learnTasks(thread.active_tasks ?? []);
-    this.#readSeq = thread.read_seq ?? 0;
+    const first = this.#firstUnread(thread, end.data);
+    const away = at === 'unread' && !this.#mine && first !== null && !end.data.some((m) => m.id === first);
+    const page = away ? await this.firstPage(first) : end;
+    if (!this.#entered && !this.#mine) {
+      this.reading.open(thread, page.data.find((m) => m.id === first) ?? null);
+      if (first && !this.reading.divider) void this.#findDivider(first);
+    } else if (this.#mine) this.reading.open({ read_seq: thread.read_seq ?? 0 }, null);
+    else this.reading.recount(thread.unread_count ?? 0);
+    const { data } = page;
+    const end_seq = data.at(-1)?.seq ?? 0;
     return {
-      messages: page.data,
-      hasNewer: around !== null && thread.last_seq > (page.data.at(-1)?.seq ?? 0),
-      hasOlder: around ? page.data[0]?.id !== thread.root_message_id : page.has_more,
+      messages: data,
+      hasNewer: (linked !== null || away) && thread.last_seq > end_seq,
+      hasOlder: linked !== null || away ? data[0]?.id !== thread.root_message_id : page.has_more,
     };
+  }
+  /** Servers before `first_unread_id` leave it to the loaded page. */
+  #firstUnread({ first_unread_id, read_seq = 0 }: Thread, page: readonly Message[]): string | null {
+    if (first_unread_id !== undefined) return first_unread_id;
+    return page.find((m) => m.seq > read_seq && counts(m, this.#home.myId))?.id ?? null;
+  }
+  /** A linked message was opened, far from the first unread one. */
+  async #findDivider(id: string): Promise<void> {
+    try {
+      this.reading.found(await this.#home.api.message(id));
+    } catch {
+      // Without it, the messages are read where they are.
+    }
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
     return this.#home.api.messages(this.id, at);
@@ -53,43 +78,49 @@ export class ThreadState extends MessageWindow {
     return this.#home.api.tasks({ thread_id: this.id });
   }
   protected override opened(): void {
-    if (!this.#mine) this.#mark();
+    this.#entered = true;
     this.#mine = false;
   }
+  /** While it is in memory, events keep it right; but the first unread message may not be loaded. */
   override enter(): void {
-    if (this.status === 'ready') this.#mark();
+    if (this.status !== 'ready') return;
+    if (this.#mine) {
+      this.#entered = true;
+      return;
+    }
+    if (!this.hasNewer && this.reading.reopen()) return this.opened();
+    this.messages = [];
+    this.status = 'loading';
+    void this.load();
   }
   override add(message: Message): void {
-    if (!message.fork_id) super.add(message);
+    if (message.fork_id) return;
+    if (this.#entered && !this.messages.some((m) => m.id === message.id)) this.reading.arrived(message);
+    super.add(message);
   }
 
-  #mark(): void {
-    const first = this.messages.find((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));
-    // Above the very first message a rule says nothing: all of it is new.
-    this.unreadFrom = !first || (first === this.messages[0] && !this.hasOlder) ? null : first.id;
+  markUnreadFrom(message: Message): Promise<void> {
+    return this.reading.markUnreadFrom(message);
   }
-  override async seen(seq: number): Promise<void> {
-    if (this.#keepUnread || seq <= this.#readSeq) return;
-    this.#readSeq = seq;
-    await this.#home.readTo(this.id, seq);
+  markAllRead(): Promise<void> {
+    const known = this.#home.threads.map.get(this.id)?.last_seq ?? 0;
+    return this.reading.markAll(Math.max(known, this.messages.at(-1)?.seq ?? 0));
   }
-  async markUnreadFrom(message: Message): Promise<void> {
-    this.#keepUnread = true;
-    this.#readSeq = message.seq - 1;
-    this.unreadFrom = message.id;
-    await this.#home.readTo(this.id, message.seq - 1);
-  }
-  /** Another window of mine read here. */
-  readElsewhere(seq: number): void {
-    this.#readSeq = Math.max(this.#readSeq, seq);
+  /** The message to go on reading with, loaded if it was not. */
+  async toUnread(): Promise<string | null> {
+    if (this.reading.next) return this.reading.next.id;
+    const { first_unread_id } = await this.#home.api.thread(this.id);
+    if (!first_unread_id) return null;
+    await this.load({ around: first_unread_id });
+    return first_unread_id;
   }
   get fresh(): boolean {
     return this.#mine;
   }
-  /** Next time the rule is set anew. */
   override leave(): void {
     super.leave();
-    this.#keepUnread = false;
-    this.unreadFrom = null;
+    this.reading.close();
+    this.#entered = false;
+    this.#mine = false;
   }
 }

@@ -3,8 +3,11 @@ import type { ServerEvent } from '../api/events';
 import { isMissing, say } from '../api/problem';
 import type { List, Message, Task } from '../api/types';
 import { insert, isFrom, merge, replace, setReactions } from '../lib/messages';
+import type { Reading } from './reading.svelte';
 
 export type Loading = 'loading' | 'ready' | 'missing' | 'error';
+/** Where to open it: at the first unread message, at the end, or around a message. */
+export type OpenAt = 'unread' | 'end' | { around: string };
 export interface WindowHome {
   readonly api: Api;
   readonly myId: string;
@@ -31,14 +34,14 @@ export abstract class MessageWindow {
   hasOlder = $state(false);
   hasNewer = $state(false);
   busy = $state<'older' | 'newer' | null>(null);
-  /** The first message that was unread when the place was opened; it does not move while open. */
-  unreadFrom = $state<string | null>(null);
   /** Messages that came while the end was not loaded. */
   missed = $state(0);
   /** The message of mine that is being edited. */
   editing = $state<string | null>(null);
   /** The reader looks at the end right now, so what comes is read at once. */
   watching = false;
+  /** How far it has been read; null where nothing counts as unread. */
+  readonly reading: Reading | null = null;
 
   readonly #home: WindowHome;
   /** For each page under way the events since it was asked for; they are newer than the page. */
@@ -49,19 +52,20 @@ export abstract class MessageWindow {
     this.#home = home;
   }
 
-  /** Reads the place itself and the messages at its end, or around one. */
-  protected abstract open(around: string | null): Promise<Opened>;
+  /** Reads the place itself and the messages there. */
+  protected abstract open(at: OpenAt): Promise<Opened>;
   protected abstract page(at: MessagePage): Promise<List<Message>>;
   /** The messages of `open` are in place. */
   protected abstract opened(): void;
   /** Tasks whose rows are shown here. */
   protected abstract tasks(): Promise<List<Task>>;
 
-  async load(around: string | null = null): Promise<void> {
-    if (this.status !== 'ready' || around) this.status = this.messages.length ? this.status : 'loading';
+  async load(at: OpenAt = 'unread'): Promise<void> {
+    if (this.status !== 'ready' || typeof at === 'object')
+      this.status = this.messages.length ? this.status : 'loading';
     const log = this.#record();
     try {
-      const { messages, hasOlder, hasNewer } = await this.open(around);
+      const { messages, hasOlder, hasNewer } = await this.open(at);
       this.messages = messages;
       this.hasOlder = hasOlder;
       this.hasNewer = hasNewer;
@@ -95,7 +99,8 @@ export abstract class MessageWindow {
   }
   /** After a gap in the event log: what is here may be stale. */
   reload(): Promise<void> {
-    return this.load(this.hasNewer ? (this.messages.at(-1)?.id ?? null) : null);
+    const last = this.hasNewer ? this.messages.at(-1) : undefined;
+    return this.load(last ? { around: last.id } : 'end');
   }
 
   async loadOlder(): Promise<void> {
@@ -139,7 +144,7 @@ export abstract class MessageWindow {
   }
   /** Back to the end, wherever the window stood. */
   async toLatest(): Promise<void> {
-    if (this.hasNewer) await this.load();
+    if (this.hasNewer) await this.load('end');
   }
 
   /** Called for every durable event of this place. */
@@ -189,8 +194,7 @@ export abstract class MessageWindow {
     for (const e of log) this.#apply(e);
   }
 
-  /** Seen on screen for a second. */
-  abstract seen(seq: number): Promise<void>;
+  /** Opens my newest message for editing; results have an editor of their own. */
   editLast(): void {
     const me = this.#home.myId;
     const editable = (m: Message) =>

@@ -19,10 +19,11 @@ import { addressed, answered, given, type News } from './news';
 import { Outbox, type OutboxWork, type OutItem, type Target } from './outbox.svelte';
 import { Outcomes } from './outcomes.svelte';
 import { People } from './people.svelte';
+import type { UnreadCounts } from './reading.svelte';
 import { Reads } from './reads';
 import { Recent } from './recent';
-import { Streams } from './streams.svelte';
 import { SafeStore } from './safe-store.svelte';
+import { Streams } from './streams.svelte';
 import { placeOf, Tasks } from './tasks.svelte';
 import { ThreadState } from './thread.svelte';
 import { Threads } from './threads.svelte';
@@ -31,8 +32,8 @@ import type { Loading, MessageWindow } from './window.svelte';
 
 export interface WorkspaceWorld {
   shelf: Shelf;
-  socketUrl: string;
   locks: WindowLocks;
+  socketUrl: string;
   socket?: SocketWorld;
   /** Can the person see this window right now? */
   visible(): boolean;
@@ -67,8 +68,8 @@ export class WorkspaceState {
   readonly streams = new Streams();
   readonly connection = new Connection();
   readonly typing: Typing;
-  readonly drafts: Drafts;
   readonly store: SafeStore;
+  readonly drafts: Drafts;
   readonly outbox: Outbox;
   readonly reads: Reads;
   readonly dives: Dives;
@@ -341,7 +342,8 @@ export class WorkspaceState {
       case 'presence':
         return this.people.seen(f);
       case 'read.updated':
-        if (this.reads.elsewhere(f.thread_id, f.seq)) this.#threads.known(f.thread_id)?.readElsewhere(f.seq);
+        if (this.reads.elsewhere(f.thread_id, f.seq))
+          this.#threads.known(f.thread_id)?.reading.readElsewhere(f.seq);
     }
   }
 
@@ -394,19 +396,19 @@ export class WorkspaceState {
 
   send(target: Target, content: string, then?: (place: string) => void, files: Held[] = []): void {
     const shown = files.map((f) => f.shown);
-    const id = this.outbox.add(target, content, this.connection.net !== 'offline', then, shown);
-    if (files.length) this.uploads?.sent(id, files);
     const fork_start = this.dives.startOf(target.fork_id);
     if (fork_start) target = { ...target, fork_start };
+    const id = this.outbox.add(target, content, this.connection.net !== 'offline', then, shown);
+    if (files.length) this.uploads?.sent(id, files);
     const place = target.fork_id ?? target.thread_id;
     if (place) this.typing.sent(place);
   }
-  async #post(item: OutItem): Promise<string> {
-    const { content, client_id, attachments } = item;
   async #newestThread(channel: string): Promise<string | null> {
     const known = this.threads.inChannel(channel)[0];
     return known?.id ?? (await this.api.threads(channel)).data[0]?.id ?? null;
   }
+  async #post(item: OutItem): Promise<string> {
+    const { content, client_id, attachments } = item;
     const body = {
       content,
       client_id,
@@ -434,7 +436,7 @@ export class WorkspaceState {
     this.thread(thread.id).seed(message);
     return thread.id;
   }
-  readTo(thread: string, seq: number): Promise<void> {
+  readTo(thread: string, seq: number): Promise<UnreadCounts | null> {
     return this.reads.mark(thread, seq);
   }
 

@@ -55,7 +55,7 @@ test('reading takes the thread’s unread from the channel’s', async () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   created({ id: 'msg_1' });
   created({ thread_id: 'thread_2' });
-  await ws.thread('thread_1').seen(scene.seq);
+  await ws.thread('thread_1').markAllRead();
   expect(general().unread_count).toBe(1);
 });
 test('marked unread, it stays unread until the thread is left', async () => {
@@ -63,12 +63,13 @@ test('marked unread, it stays unread until the thread is left', async () => {
   backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
   await t.load();
   await t.markUnreadFrom(t.messages[1]!);
-  expect(t.unreadFrom).toBe('msg_6');
+  expect(t.reading.divider?.id).toBe('msg_6');
   backend.calls = [];
-  await t.seen(6);
+  await t.reading.seen([6]);
   expect(backend.calls).toEqual([]);
   t.leave();
-  await t.seen(6);
+  t.enter();
+  await t.reading.seen([6]);
   expect(backend.calls).toEqual(['PUT /v1/threads/thread_1/read']);
 });
 test('what events say of a thread while it is loaded wins over the answer; what only the answer says is taken', async () => {
@@ -96,10 +97,10 @@ test('the unread rule stands at the first message after the read mark and does n
   backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
   const t = ws.thread('thread_1');
   await t.load();
-  expect(t.unreadFrom).toBe('msg_6');
-  await t.seen(7);
+  expect(t.reading.divider?.id).toBe('msg_6');
+  await t.reading.seen([7]);
   created();
-  expect(t.unreadFrom).toBe('msg_6');
+  expect(t.reading.divider?.id).toBe('msg_6');
 });
 test('deltas may come before the message and after its end', async () => {
   await ws.thread('thread_1').load();
@@ -231,3 +232,18 @@ test.each(Array.from({ length: 40 }, (_, i) => i + 1))('convergence, seed %i', a
   expect(t.messages).toEqual(backend.messages);
 });
 vi.setConfig({ testTimeout: 5000 });
+
+test('Up in an empty composer edits my newest complete text message, not a result, a notice, or a deleted one', async () => {
+  const me = { author: { type: 'human' as const, id: 'user_me', name: 'Mia', avatar_url: null } };
+  backend.messages = [
+    message({ id: 'msg_text', seq: 5, ...me }),
+    message({ id: 'msg_gone', seq: 6, deleted_at: AT, ...me }),
+    message({ id: 'msg_result', seq: 7, kind: 'resolution', ...me }),
+    message({ id: 'msg_notice', seq: 8, kind: 'notice', ...me }),
+    message({ id: 'msg_streaming', seq: 9, state: 'streaming', ...me }),
+  ];
+  const t = ws.thread('thread_1');
+  await t.load();
+  t.editLast();
+  expect(t.editing).toBe('msg_text');
+});

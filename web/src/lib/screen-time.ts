@@ -1,0 +1,50 @@
+const SEEN_AFTER_MS = 1000;
+
+/** Which messages are on screen in a visible tab, and which of them have been for a second without a break (UI.md §4). */
+export class ScreenTime {
+  #since = new Map<number, number>();
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #onvisible: (seqs: ReadonlySet<number>) => void;
+  #onseen: (seqs: readonly number[]) => void;
+
+  constructor(onvisible: (seqs: ReadonlySet<number>) => void, onseen: (seqs: readonly number[]) => void) {
+    this.#onvisible = onvisible;
+    this.#onseen = onseen;
+  }
+
+  /** Call when rows, the offset, or the visibility of the tab changed. */
+  look(box: HTMLElement): void {
+    const visible = document.visibilityState === 'visible' ? visibleSeqs(box) : new Set<number>();
+    const now = performance.now();
+    for (const seq of this.#since.keys()) if (!visible.has(seq)) this.#since.delete(seq);
+    for (const seq of visible) if (!this.#since.has(seq)) this.#since.set(seq, now);
+    this.#onvisible(visible);
+    this.#timer ??= setTimeout(() => this.#due(box), SEEN_AFTER_MS);
+  }
+  stop(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#since.clear();
+  }
+  #due(box: HTMLElement): void {
+    this.#timer = null;
+    const now = performance.now();
+    const ages = [...this.#since].map(([seq, since]) => ({ seq, left: since + SEEN_AFTER_MS - now }));
+    const seen = ages.filter((a) => a.left <= 0).map((a) => a.seq);
+    if (seen.length) this.#onseen(seen);
+    const next = Math.min(...ages.filter((a) => a.left > 0).map((a) => a.left));
+    if (Number.isFinite(next)) this.#timer = setTimeout(() => this.#due(box), Math.ceil(next));
+  }
+}
+
+function visibleSeqs(box: HTMLElement): Set<number> {
+  const { top, bottom } = box.getBoundingClientRect();
+  const seqs = new Set<number>();
+  for (const row of box.querySelectorAll<HTMLElement>('article[data-seq]')) {
+    const r = row.getBoundingClientRect();
+    // A row taller than the window counts once its end, or a screenful of it, is shown.
+    if (r.top < bottom && r.bottom > top && (r.bottom <= bottom + 24 || r.height > bottom - top))
+      seqs.add(Number(row.dataset.seq));
+  }
+  return seqs;
+}

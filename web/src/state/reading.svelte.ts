@@ -1,0 +1,195 @@
+import type { Message, Thread } from '../api/types';
+import { counts, mentionsMe } from '../lib/messages';
+
+/** What is still unread in a thread, as the server counts it. */
+export interface UnreadCounts {
+  unread_count: number;
+  mention_count: number;
+}
+export interface ReadingHome {
+  readonly myId: string;
+  /** Moves the read marker; null: the server cannot be reached. */
+  readTo(thread: string, seq: number): Promise<UnreadCounts | null>;
+}
+/** The loaded part of the thread. */
+interface Loaded {
+  readonly messages: readonly Message[];
+  readonly hasOlder: boolean;
+}
+type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
+
+/**
+ * How far a person has read a thread. The marker moves to a message only when every unread message up to it has been
+ * on screen for a second; jumping to the end skips messages, which stay unread.
+ */
+export class Reading {
+  readonly thread: string;
+  /** The first message that was unread when the thread was opened. It stays while the thread is open. */
+  divider = $state.raw<Divider | null>(null);
+  /** Since the divider, read meanwhile or not. */
+  since = $state.raw<UnreadCounts>({ unread_count: 0, mention_count: 0 });
+  /** The reader jumped to the end. */
+  skipping = $state(false);
+  #unread = $state(0);
+  #visible = $state.raw<ReadonlySet<number>>(new Set());
+  #seen = $state.raw<ReadonlySet<number>>(new Set());
+  #readSeq = $state(0);
+  /** Everything since the divider has been read. */
+  #done = $state(true);
+  /** The reader marked messages as unread: they stay so until the thread is left. */
+  #paused = false;
+  #home: ReadingHome;
+  #loaded: Loaded;
+
+  /** Unread messages that are neither on screen nor were. */
+  readonly unseen: number = $derived.by(() => {
+    const shown = this.#pending().filter((m) => this.#seen.has(m.seq) || this.#visible.has(m.seq));
+    return Math.max(0, this.#unread - shown.length);
+  });
+  /** The divider is above the view, with unread messages left. */
+  readonly behind: boolean = $derived(
+    this.divider !== null &&
+      !this.#done &&
+      this.unseen > 0 &&
+      this.#visible.size > 0 &&
+      Math.min(...this.#visible) > this.divider.seq,
+  );
+
+  constructor(thread: string, home: ReadingHome, loaded: Loaded) {
+    this.thread = thread;
+    this.#home = home;
+    this.#loaded = loaded;
+  }
+
+  get readSeq(): number {
+    return this.#readSeq;
+  }
+  /** The thread was opened, with what the server says of it. */
+  open(thread: Pick<Thread, 'read_seq' | 'unread_count' | 'mention_count'>, first: Divider | null): void {
+    this.#readSeq = thread.read_seq ?? 0;
+    const { unread_count = 0, mention_count = 0 } = thread;
+    this.#start(first, { unread_count, mention_count });
+  }
+  /** Opened again while its messages are in memory. False: the first unread message may not be among them. */
+  reopen(): boolean {
+    if (!this.#reaches()) return false;
+    const pending = this.#pending();
+    const mention_count = pending.filter((m) => mentionsMe(m, this.#home.myId)).length;
+    this.#start(pending[0] ?? null, { unread_count: pending.length, mention_count });
+    return true;
+  }
+  #start(first: Divider | null, since: UnreadCounts): void {
+    this.divider = first;
+    this.since = since;
+    this.#unread = since.unread_count;
+    this.#done = since.unread_count === 0;
+    this.skipping = false;
+  }
+  /** What the server says of it after a reload. */
+  recount(unread: number): void {
+    this.#unread = unread;
+  }
+  /** The first unread message, which was not loaded with the thread. */
+  found(message: Message): void {
+    this.divider ??= message;
+  }
+  /** The reader left. */
+  close(): void {
+    this.divider = null;
+    this.#visible = new Set();
+    this.#seen = new Set();
+    this.#done = true;
+    this.#paused = false;
+    this.skipping = false;
+  }
+
+  /** A message came while the thread was open. */
+  arrived(message: Message): void {
+    const me = this.#home.myId;
+    if (message.seq <= this.#readSeq || !counts(message, me)) return;
+    this.#unread++;
+    const mention = mentionsMe(message, me) ? 1 : 0;
+    const { unread_count, mention_count } = this.since;
+    this.since = { unread_count: unread_count + 1, mention_count: mention_count + mention };
+  }
+  /** Messages that are on screen now. */
+  look(visible: ReadonlySet<number>): void {
+    const same = visible.size === this.#visible.size && [...visible].every((seq) => this.#visible.has(seq));
+    if (!same) this.#visible = visible;
+  }
+  /** Messages that have been on screen for a second. */
+  async seen(seqs: readonly number[]): Promise<void> {
+    const fresh = seqs.filter((seq) => seq > this.#readSeq && !this.#seen.has(seq));
+    if (fresh.length) this.#seen = new Set([...this.#seen, ...fresh]);
+    const mark = this.#reachable();
+    if (!this.#paused && mark > this.#readSeq) await this.#mark(mark);
+  }
+  /** The reader went to the end, over messages that stay unread. */
+  skip(): void {
+    this.skipping = true;
+  }
+  /** Everything up to `seq` counts as read. */
+  async markAll(seq: number): Promise<void> {
+    this.#paused = false;
+    await this.#mark(seq);
+  }
+  async markUnreadFrom(message: Message): Promise<void> {
+    this.#paused = true;
+    this.#readSeq = message.seq - 1;
+    this.divider = message;
+    this.#seen = new Set();
+    const now = await this.#home.readTo(this.thread, message.seq - 1);
+    if (now) this.#start(message, now);
+  }
+  /** Another window of this person moved the marker. */
+  readElsewhere(seq: number): void {
+    if (seq <= this.#readSeq) return;
+    const read = this.#pending().filter((m) => m.seq <= seq).length;
+    this.#readSeq = seq;
+    this.#left(this.#reaches() ? this.#pending().length : Math.max(0, this.#unread - read));
+  }
+
+  /** The oldest message to go on reading with, if it is loaded. */
+  get next(): Message | null {
+    return this.#reaches() ? (this.#pending().find((m) => !this.#seen.has(m.seq)) ?? null) : null;
+  }
+  #pending(): Message[] {
+    return this.#loaded.messages.filter((m) => m.seq > this.#readSeq && counts(m, this.#home.myId));
+  }
+  /** Whether no unread message is older than the loaded ones. */
+  #reaches(): boolean {
+    const { messages, hasOlder } = this.#loaded;
+    const first = messages[0];
+    if (!hasOlder || !first || first.seq <= this.#readSeq) return true;
+    const { divider } = this;
+    return divider !== null && divider.seq > this.#readSeq && messages.some((m) => m.id === divider.id);
+  }
+  /** The last message before the first one that has not been seen. */
+  #reachable(): number {
+    let mark = this.#readSeq;
+    if (!this.#reaches()) return mark;
+    for (const m of this.#loaded.messages) {
+      if (m.seq <= mark) continue;
+      if (counts(m, this.#home.myId) && !this.#seen.has(m.seq)) break;
+      mark = m.seq;
+    }
+    return mark;
+  }
+  async #mark(seq: number): Promise<void> {
+    const before = this.#readSeq;
+    this.#readSeq = seq;
+    const now = await this.#home.readTo(this.thread, seq);
+    if (!now) {
+      if (this.#readSeq === seq) this.#readSeq = before; // the next look tries again
+      return;
+    }
+    this.#seen = new Set([...this.#seen].filter((s) => s > this.#readSeq));
+    this.#left(now.unread_count);
+  }
+  #left(unread: number): void {
+    this.#unread = unread;
+    if (unread > 0) return;
+    this.#done = true;
+    this.skipping = false;
+  }
+}
