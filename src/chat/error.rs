@@ -30,6 +30,10 @@ pub enum ChatError {
     MessageTooLong(usize),
     #[error("a message can ask at most 8 agents; this one names {0}")]
     TooManyAgents(usize),
+    #[error("only members of a channel can follow or mute its threads: join the channel first")]
+    NotJoined,
+    #[error("a thread can have at most {0} followers")]
+    TooManyFollowers(i64),
     #[error("the channel is archived: unarchive it first")]
     ChannelArchived,
     #[error("the thread is archived: open it first")]

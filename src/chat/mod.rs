@@ -8,6 +8,7 @@ pub mod bindings;
 pub mod channels;
 mod error;
 mod event;
+pub mod follows;
 pub mod forks;
 pub mod found;
 pub mod mentions;

@@ -1,6 +1,7 @@
 //! What a person has read, and how much is unread.
 //!
 //! A thread is read up to its own mark in `reads`, else up to the channel's in `channel_members`; nothing before joining counts.
+//! The messages of muted threads (`follows`) count nowhere; mentions in them do.
 //! When a channel has nothing unread left, its marks fold into the channel's, so that they stay few.
 
 use std::collections::HashMap;
@@ -46,7 +47,8 @@ pub async fn of_channels(
             join messages m on m.thread_id = t.id and m.fork_id is null \
               and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
             where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by t.channel_id")
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
+              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by t.channel_id")
         .bind(user)
         .bind(only)
         .all()
@@ -58,7 +60,8 @@ pub async fn of_channels(
             join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
             join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
             where r.user_id = $1 and (r.channel_id = $2 or $2 is null) \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
+              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by cm.channel_id")
         .bind(user)
         .bind(only)
         .all()
@@ -122,7 +125,8 @@ pub async fn of_threads(
             join messages m on m.thread_id = t.id and m.fork_id is null \
               and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
             where t.channel_id = $2 and t.last_seq between $3 and $4 \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 group by t.id")
+              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
+              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by t.id")
         .bind(user)
         .bind(channel)
         .bind(low)

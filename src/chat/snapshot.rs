@@ -5,13 +5,14 @@ use serde::Serialize;
 use super::{
     ChatError,
     channels::MyChannel,
+    follows,
     forks::{self, Fork},
 };
 use crate::{
     agents::profiles::{self, AgentSummary},
     auth::{self, Actor, Member, Role, Scope, Workspace},
     db::Conn,
-    ids::UserId,
+    ids::{ThreadId, UserId},
     realtime::log,
     tasks::{Task, queue},
 };
@@ -59,6 +60,8 @@ pub struct Snapshot {
     pub agents: Vec<AgentSummary>,
     /// Active deep dives, at most 500.
     pub open_forks: Vec<Fork>,
+    /// Threads that the person muted, the newest 1,000.
+    pub muted_threads: Vec<ThreadId>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
     pub limits: Limits,
@@ -107,6 +110,7 @@ pub async fn load(
             Vec::new()
         },
         open_forks: forks::list_open(c, actor.workspace, actor.user).await?,
+        muted_threads: follows::list_muted(c, actor).await?,
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,
         presence: online
             .into_iter()

@@ -10,6 +10,7 @@ use super::{
     access::{self, ChannelAccess},
     bindings,
     event::ThreadData,
+    follows::{self, Follow},
     messages::{self, Message, message_sql},
     reads,
 };
@@ -75,6 +76,8 @@ pub struct MyThread {
     pub mention_count: i64,
     /// How far the person has read it.
     pub read_seq: i64,
+    /// How closely the person follows it.
+    pub follow: Follow,
 }
 
 /// `MyThread` with what a client needs to open it.
@@ -334,6 +337,7 @@ pub(super) async fn with_details(
         }
     }
     let counts = reads::of_threads(c, user, channel, (low, high)).await?;
+    let follows = follows::of_threads(c, user, channel, (low, high)).await?;
     Ok(threads
         .into_iter()
         .map(|thread| {
@@ -345,6 +349,7 @@ pub(super) async fn with_details(
                 unread_count: found.unread_count,
                 mention_count: found.mention_count,
                 read_seq,
+                follow: follows.get(&thread.id).copied().unwrap_or_default(),
                 thread,
             }
         })

@@ -110,6 +110,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             postgres: include_str!("../../migrations/postgres/20261121025000_index_prefixes.sql"),
         },
     ),
+    (
+        20_261_121_025_007,
+        "create_follows",
+        Text::Common(include_str!(
+            "../../migrations/20261121025007_create_follows.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -595,6 +595,8 @@ impl From<ChatError> for ApiError {
             E::MemberLeft(_) => make(StatusCode::CONFLICT, "member_left"),
             E::DirectIsFixed => make(StatusCode::UNPROCESSABLE_ENTITY, "direct_is_fixed"),
             E::NotRetryable => make(StatusCode::CONFLICT, "not_retryable"),
+            E::NotJoined => make(StatusCode::CONFLICT, "not_joined"),
+            E::TooManyFollowers(_) => make(StatusCode::CONFLICT, "too_many_followers"),
             E::AlreadyRetried => make(StatusCode::CONFLICT, "already_retried"),
             E::File(e) => Self::from(e).param_if_none("attachments"),
             E::Auth(e) => e.into(),

@@ -32,6 +32,7 @@ mod events;
 mod failures;
 mod faults;
 mod files;
+mod follows;
 mod fork_context;
 mod fork_faults;
 mod fork_messages;

@@ -11,6 +11,7 @@ use super::{
     access::{self, ThreadAccess},
     bindings, channels,
     event::ThreadData,
+    follows::{self, FollowCause},
     forks, mentions,
     messages::{self, Message, MessageMetadata, Text},
     search::index::{self, Opens},
@@ -310,6 +311,15 @@ async fn say(
     // Dives do not count as unread.
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;
+        let cause = match new_thread {
+            Some(_) => FollowCause::Started,
+            None => FollowCause::Wrote,
+        };
+        let place = &said.access.place;
+        follows::follow_as_author(c, place, message.thread_id, cause).await?;
+        if !found.people.is_empty() {
+            follows::follow_as_mentioned(c, place.channel, message.thread_id, message.id).await?;
+        }
     }
 
     let mut tasks = Vec::with_capacity(asked.len());

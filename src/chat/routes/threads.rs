@@ -10,6 +10,7 @@ use crate::{
     chat::{
         access,
         bindings::BindingPatch,
+        follows::{self, Follow, FollowLevel},
         messages::Text,
         post::{self, NewThread, Posted, PostedThread},
         reads::{self, ReadMark},
@@ -33,6 +34,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_threads, start_thread))
         .routes(routes!(get_thread, update_thread))
         .routes(routes!(read_thread))
+        .routes(routes!(follow_thread, unfollow_thread))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -232,4 +234,52 @@ async fn read_thread(
     Body(form): Body<ReadForm>,
 ) -> Result<Json<ReadMark>, ApiError> {
     Ok(Json(mark_read(&state, caller, id, form.seq).await?))
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowForm {
+    /// `all` if absent.
+    #[serde(default, deserialize_with = "present")]
+    level: Option<FollowLevel>,
+}
+
+/// Sets the caller's level and informs their other sockets.
+async fn set_level(
+    state: &State,
+    caller: Caller,
+    id: ThreadId,
+    level: FollowLevel,
+) -> Result<Json<Follow>, ApiError> {
+    let user = caller.user;
+    let (follow, workspace) = write_for(state, WhichObject::Thread(id), async move |c| {
+        follows::set(c, &caller, id, level).await
+    })
+    .await?;
+    let frame = serde_json::json!({"type": "follow.updated", "thread_id": id, "follow": follow});
+    state.hub.tell_user(workspace, user, &frame);
+    Ok(Json(follow))
+}
+
+/// Follow or mute a thread
+#[utoipa::path(put, path = "/v1/threads/{id}/follow", tag = "threads", params(("id" = ThreadId, Path)), request_body = FollowForm,
+    responses((status = 200, body = Follow)))]
+async fn follow_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+    Body(form): Body<FollowForm>,
+) -> Result<Json<Follow>, ApiError> {
+    set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
+}
+
+/// Go back to mentions only
+#[utoipa::path(delete, path = "/v1/threads/{id}/follow", tag = "threads", params(("id" = ThreadId, Path)),
+    responses((status = 200, body = Follow)))]
+async fn unfollow_thread(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Path(id): Path<ThreadId>,
+) -> Result<Json<Follow>, ApiError> {
+    set_level(&state, caller, id, FollowLevel::Mentions).await
 }

@@ -88,6 +88,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GET /v1/threads/{id}", "viewer", "chat:read", ""),
     ("PATCH /v1/threads/{id}", "member", "chat:write", "To bind an agent: `agents:use` too."),
     ("PUT /v1/threads/{id}/read", "viewer", "chat:read", ""),
+    ("PUT /v1/threads/{id}/follow", "viewer", "chat:write", ""),
+    ("DELETE /v1/threads/{id}/follow", "viewer", "chat:write", ""),
     ("GET /v1/threads/{id}/messages", "viewer", "chat:read", ""),
     ("POST /v1/threads/{id}/messages", "member", "chat:write", ""),
     ("GET /v1/messages/{id}", "viewer", "chat:read", ""),

@@ -313,6 +313,13 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
             let seq = started["message"]["seq"].clone();
             Call::put(at(&text(&started, "/thread/id")), json!({"seq": seq}))
         }
+        ("PUT /v1/threads/{id}/follow", _) => Call::put(
+            at(&by.thread(general, "Root").await),
+            json!({"level": "none"}),
+        ),
+        ("DELETE /v1/threads/{id}/follow", _) => {
+            Call::delete(at(&by.thread(general, "Root").await))
+        }
         ("POST /v1/threads/{id}/messages", _) => Call::post(
             at(&by.thread(general, "Root").await),
             json!({"content": "Hi"}),

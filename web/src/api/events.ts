@@ -3,6 +3,7 @@ import type {
   ActionItem,
   Agent,
   Channel,
+  Follow,
   Fork,
   Member,
   Message,
@@ -62,7 +63,8 @@ export type DroppableFrame =
   | TaskDelta
   | { type: 'typing'; thread_id?: string | null; fork_id?: string | null; user_id: string }
   | ({ type: 'presence' } & Presence)
-  | { type: 'read.updated'; thread_id: string; seq: number };
+  | { type: 'read.updated'; thread_id: string; seq: number }
+  | { type: 'follow.updated'; thread_id: string; follow: Follow };
 
 export interface ReadyFrame {
   type: 'ready';

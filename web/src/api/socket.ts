@@ -188,6 +188,7 @@ export class Socket {
       case 'typing':
       case 'presence':
       case 'read.updated':
+      case 'follow.updated':
         return this.#handlers.onFrame(frame);
     }
   }

@@ -51,7 +51,9 @@ export interface ThreadOwn {
   read_seq: number;
   /** Where to begin to read; null if nothing is unread. Not in lists. */
   first_unread_id?: string | null;
+  follow: Follow;
 }
+export type Follow = S['Follow'];
 export type Thread = Narrow<
   Sent<S['Thread']>,
   {

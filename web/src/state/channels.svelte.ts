@@ -71,9 +71,9 @@ export class Channels {
     if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
-  /** A message of event `seq` that I have not seen. */
-  count(id: string, mention: boolean, seq: number): void {
-    if (seq > this.#exact) this.shift(id, 1, mention ? 1 : 0);
+  /** A message of event `seq` that I have not seen; in a muted thread only its mentions count. */
+  count(id: string, muted: boolean, mention: boolean, seq: number): void {
+    if (seq > this.#exact) this.shift(id, muted ? 0 : 1, mention ? 1 : 0);
   }
   shift(id: string, unread: number, mentions: number): void {
     const c = this.map.get(id);

@@ -1,5 +1,5 @@
 import type { Api } from '../api/api';
-import type { Channel } from '../api/types';
+import type { Channel, Follow } from '../api/types';
 import type { Channels } from './channels.svelte';
 import type { UnreadCounts } from './reading.svelte';
 import type { Threads } from './threads.svelte';
@@ -60,6 +60,12 @@ export class Reads {
     this.unsettle();
     void this.#learn(thread);
     return true;
+  }
+  /** The person's level in a thread was set, here or in another window: it changes what counts as unread. */
+  followed(thread: string, follow: Follow): void {
+    this.#threads.setFollow(thread, follow);
+    this.unsettle();
+    void this.#learn(thread);
   }
   async #learn(thread: string): Promise<void> {
     this.#recount();

@@ -1,5 +1,5 @@
 import { SvelteMap } from 'svelte/reactivity';
-import type { Message, Thread } from '../api/types';
+import type { Follow, Message, Thread } from '../api/types';
 import { counts, mentionsMe } from '../lib/messages';
 
 const KEEP = 400;
@@ -10,6 +10,7 @@ export class Threads {
   /** Counts what events said, so that an answer asked for before them can be told from one after. */
   #clock = 0;
   #heard = new Map<string, number>();
+  #muted = new Set<string>();
 
   clear(): void {
     this.map.clear();
@@ -24,8 +25,8 @@ export class Threads {
     const old = this.map.get(thread.id);
     if (!old || (this.#heard.get(thread.id) ?? 0) <= moment) return this.#merge(thread);
     if (thread.last_seq < old.last_seq) return;
-    const { unread_count, mention_count, active_tasks, root_message, last_message } = thread;
-    this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message });
+    const { unread_count, mention_count, active_tasks, root_message, last_message, follow } = thread;
+    this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message, follow });
   }
   /** From an event, without what is mine: the truth of its time. */
   put(thread: Thread): void {
@@ -88,10 +89,23 @@ export class Threads {
     if (t.root_message?.id === m.id) this.patch(t.id, { root_message: m });
     if (t.last_message?.id === m.id) this.patch(t.id, { last_message: m });
   }
+  /** Its messages do not count as unread; mentions do. */
+  isMuted(id: string): boolean {
+    return this.#muted.has(id);
+  }
+  /** All muted threads, also those that this window has not loaded. */
+  setMuted(ids: string[]): void {
+    this.#muted = new Set(ids);
+  }
+  setFollow(id: string, follow: Follow): void {
+    if (follow.level === 'none') this.#muted.add(id);
+    else this.#muted.delete(id);
+    if (this.map.has(id)) this.patch(id, { follow });
+  }
   #unread(id: string, mention: boolean): void {
     const t = this.map.get(id)!;
     this.patch(id, {
-      unread_count: (t.unread_count ?? 0) + 1,
+      unread_count: (t.unread_count ?? 0) + (this.isMuted(id) ? 0 : 1),
       mention_count: (t.mention_count ?? 0) + (mention ? 1 : 0),
     });
   }

@@ -157,6 +157,7 @@ export class WorkspaceState {
     this.fileBytesMax = s.limits.upload_bytes_max;
     this.people.load(s);
     this.channels.load(s.channels, s.seq);
+    this.threads.setMuted(s.muted_threads);
     this.forks.load(s.open_forks);
     this.tasks.load(s.active_tasks);
     this.streams.clear();
@@ -192,6 +193,7 @@ export class WorkspaceState {
         const s = await this.api.snapshot();
         if (s.seq < this.#socket.cursor) continue;
         this.channels.recount(s.channels, s.seq);
+        this.threads.setMuted(s.muted_threads);
         return s;
       }
     } catch {
@@ -344,6 +346,9 @@ export class WorkspaceState {
       case 'read.updated':
         if (this.reads.elsewhere(f.thread_id, f.seq))
           this.#threads.known(f.thread_id)?.reading.readElsewhere(f.seq);
+        return;
+      case 'follow.updated':
+        return this.reads.followed(f.thread_id, f.follow);
     }
   }
 
@@ -358,7 +363,8 @@ export class WorkspaceState {
     if (mine && m.client_id) this.outbox.confirm(m.client_id, placeOf(m));
     if (m.author.type === 'human' && m.author.id) this.typing.stopped(placeOf(m), m.author.id);
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
-    if (!seen && counts(m, this.myId)) this.channels.count(m.channel_id, mentionsMe(m, this.myId), e.seq);
+    if (!seen && counts(m, this.myId))
+      this.channels.count(m.channel_id, this.threads.isMuted(m.thread_id), mentionsMe(m, this.myId), e.seq);
     this.#tell(addressed(m, this));
     this.#tell(answered(m, this));
   }
