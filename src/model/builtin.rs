@@ -59,6 +59,10 @@ impl Provider for Builtin {
         std::future::ready(NAME.to_owned()).boxed()
     }
 
+    fn effective_model<'a>(&'a self, _wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        std::future::ready(None).boxed()
+    }
+
     fn utility_model<'a>(&'a self, _main: &'a str) -> BoxFuture<'a, String> {
         std::future::ready(NAME.to_owned()).boxed()
     }

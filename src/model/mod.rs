@@ -215,6 +215,10 @@ pub trait Provider: Send + Sync {
     /// has it; else the provider's default (PROTOCOL §5).
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
+    /// The model that replies for an agent that wants `wanted`; `None` without a language model. Uses a list of the server's
+    /// models of any age, so that a server that does not respond delays only the first caller.
+    fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
+
     /// The small model for summaries; `main`, the one that runs the agent, where there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 

@@ -205,6 +205,10 @@ impl Provider for Measured {
         self.inner.choose_model(wanted)
     }
 
+    fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        self.inner.effective_model(wanted)
+    }
+
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
         self.inner.utility_model(main)
     }

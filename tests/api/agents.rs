@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{id, list, team, text};
+use crate::support::{id, list, team, team_with, text};
 
 fn form(name: &str) -> Value {
     json!({"name": name, "instructions": "You are Sage, made for a test."})
@@ -486,4 +486,45 @@ async fn agents_are_found_by_what_their_metadata_says() {
     };
     assert_eq!(names("metadata.team=blue").await, ["sage"]);
     assert!(names("metadata.team=red").await.is_empty());
+}
+
+#[tokio::test]
+async fn an_agent_has_the_model_that_replies_for_it() {
+    let t = team().await;
+    t.model().offer(&["small", "large"]);
+    let base = json!({"name": "base", "instructions": "Help.", "model": "large"});
+    let base = t.ada.post("/v1/agents", base).await.is(201);
+    assert_eq!(base["effective_model"], "large");
+    let child = json!({"name": "child", "instructions": "Help.", "base_profile_id": base["id"]});
+    let child = t.ada.post("/v1/agents", child).await.is(201);
+    assert_eq!(
+        (&child["model"], &child["effective_model"]),
+        (&Value::Null, &json!("large"))
+    );
+    let other = json!({"name": "other", "instructions": "Help.", "model": "gone"});
+    let other = t.ada.post("/v1/agents", other).await.is(201);
+    assert_eq!(
+        (&other["model"], &other["effective_model"]),
+        (&json!("gone"), &json!("small"))
+    );
+    let path = format!("/v1/agents/{}", id(&base));
+    let change = json!({"model": "small"});
+    t.ada.patch(&path, change).await.is(200);
+    let now = |agents: Vec<Value>| {
+        let of_child = agents.into_iter().find(|agent| agent["name"] == "child");
+        of_child.unwrap()["effective_model"].clone()
+    };
+    assert_eq!(now(t.ada.every("/v1/agents").await), "small");
+    let snapshot = t.ada.get("/v1/snapshot").await.ok();
+    assert_eq!(now(list(&snapshot, "/agents")), "small");
+}
+
+#[tokio::test]
+async fn without_a_model_an_agent_has_no_effective_model() {
+    let t = team_with(&[("MODEL_BASE_URL", "")]).await;
+    let vibe = t.ada.agent("vibe").await;
+    assert_eq!(vibe["effective_model"], Value::Null);
+    let path = format!("/v1/agents/{}", id(&vibe));
+    let vibe = t.ada.get(&path).await.ok();
+    assert!(vibe.as_object().unwrap().contains_key("effective_model"));
 }

@@ -67,6 +67,8 @@ impl From<Row> for AgentSummary {
             avatar: brief.avatar,
             capabilities: brief.capabilities,
             role: shown_role(is_default, brief.role),
+            effective_model: None,
+            wanted_model: brief.resolved_model.or_else(|| brief.model.clone()),
             model: brief.model,
             mentionable: row.mentionable,
             is_default,

@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::{
     db::Json,
     ids::{AgentId, UserId, WorkspaceId},
+    model::Provider,
 };
 
 /// A whole agent, from agents as `a`, workspaces as `w` and policies as `p`; the text that follows says which.
 macro_rules! agent_sql {
     ($tail:literal) => {
         concat!(
-            "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.access, \
+            "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
              a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools from agents a \
              join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id ",
             $tail
@@ -122,14 +123,17 @@ struct Brief {
     capabilities: Vec<String>,
     role: Option<AgentRole>,
     model: Option<String>,
+    /// With the base's model where the profile has none.
+    resolved_model: Option<String>,
     base_profile_id: Option<AgentId>,
     access_control: Option<AccessControl>,
     metadata: BTreeMap<String, String>,
 }
 
-impl From<&Profile> for Brief {
-    fn from(profile: &Profile) -> Self {
+impl Brief {
+    fn new(profile: &Profile, resolved: &Profile) -> Self {
         Self {
+            resolved_model: resolved.model.clone(),
             display_name: profile.display_name.clone(),
             description: profile.description.clone(),
             avatar: profile.avatar.clone(),
@@ -159,6 +163,14 @@ pub struct AgentSummary {
     pub role: AgentRole,
     /// Null: the base's, else the server's default.
     pub model: Option<String>,
+    /// The model that replies: `model` if the server has it, else the server's. Null without a language model. Absent in events,
+    /// since it depends on the server's settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub effective_model: Option<Option<String>>,
+    /// With the base's model.
+    #[serde(skip)]
+    pub wanted_model: Option<String>,
     /// False for one that only serves as a base.
     pub mentionable: bool,
     pub is_default: bool,
@@ -172,6 +184,14 @@ pub struct AgentSummary {
     pub access_control: Option<AccessControl>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+impl AgentSummary {
+    /// Finds out which model replies.
+    pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
+        let wanted = self.wanted_model.as_deref();
+        self.effective_model = Some(provider.effective_model(wanted).await);
+    }
 }
 
 /// A tool, and whether a model is ever told of it.
@@ -222,6 +242,7 @@ struct Row {
     mentionable: bool,
     version: i64,
     profile: Json<Profile>,
+    summary: Json<Brief>,
     /// With the base's word where the profile has none.
     access: Option<Json<AccessControl>>,
     created_by: Option<UserId>,
@@ -254,6 +275,11 @@ impl Row {
                 avatar: profile.avatar,
                 capabilities: profile.capabilities,
                 role: shown_role(self.is_default(), profile.role),
+                effective_model: None,
+                wanted_model: profile
+                    .model
+                    .clone()
+                    .or(self.summary.0.resolved_model.clone()),
                 model: profile.model,
                 mentionable: self.mentionable,
                 is_default: self.is_default(),

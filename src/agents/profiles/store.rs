@@ -54,7 +54,7 @@ pub async fn insert_agent(
         .bind(first.status)
         .bind(first.mentionable)
         .bind(Json(first.profile.clone()))
-        .bind(Json(Brief::from(&first.profile)))
+        .bind(Json(Brief::new(&first.profile, &merged.profile)))
         .bind(merged.profile.access_control.clone().map(Json))
         .bind(first.profile.base_profile_id)
         .bind(first.created_by)
@@ -140,7 +140,7 @@ pub(super) async fn store(
         .bind(wanted.mentionable)
         .bind(wanted.status)
         .bind(wanted.name.to_owned())
-        .bind(Json(Brief::from(&wanted.profile)))
+        .bind(Json(Brief::new(&wanted.profile, &merged.profile)))
         .bind(merged.profile.access_control.clone().map(Json))
         .bind(wanted.profile.base_profile_id)
         .bind(now())
@@ -291,7 +291,7 @@ async fn refresh_children(
         let mut after = AgentId(uuid::Uuid::nil());
         loop {
             let children: Vec<ChildRow> = c
-                .q("select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.access, \
+                .q("select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
                     a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, v.resolved from agents a \
                     join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id \
                     join agent_versions v on v.agent_id = a.id and v.version = a.version \
@@ -345,10 +345,11 @@ async fn refresh_child(
     }
     check_size(&row.name, &merged)?;
     let version: i64 = c
-        .q("update agents set version = version + 1, access = $2, updated_at = $3 where id = $1 returning version")
+        .q("update agents set version = version + 1, access = $2, updated_at = $3, summary = $4 where id = $1 returning version")
         .bind(row.id)
         .bind(merged.profile.access_control.clone().map(Json))
         .bind(now())
+        .bind(Json(Brief::new(&row.profile.0, &merged.profile)))
         .value()
         .await?;
     let stored = Version {

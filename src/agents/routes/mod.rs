@@ -46,8 +46,12 @@ fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
 }
 
 /// The whole agent, with its version as `ETag`.
-fn answer(status: StatusCode, agent: &Agent) -> Response {
-    tagged(status, agent.summary.version, agent)
+async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
+    agent
+        .summary
+        .set_effective_model(state.provider.as_ref())
+        .await;
+    tagged(status, agent.summary.version, &agent)
 }
 
 /// The agent that a route names as `{id}`: its id, or `main`; and who asks, in its workspace. Whether the person may see it is

@@ -121,7 +121,7 @@ async fn list_agents(
         metadata: query.metadata,
     };
     let mut c = state.db.read().await?;
-    let rows = profiles::list_agents(
+    let mut rows = profiles::list_agents(
         &mut c,
         &actor,
         &filter,
@@ -129,6 +129,10 @@ async fn list_agents(
         page.limit + 1,
     )
     .await?;
+    drop(c);
+    for agent in &mut rows {
+        agent.set_effective_model(state.provider.as_ref()).await;
+    }
     Ok(Json(List::new(
         rows,
         page.limit,
@@ -153,7 +157,7 @@ async fn create_agent(
             profiles::create_agent(c, &actor, parts.clone(), "created".to_owned()).await
         })
         .await?;
-    Ok(answer(StatusCode::CREATED, &agent))
+    Ok(answer(&state, StatusCode::CREATED, agent).await)
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -187,13 +191,20 @@ async fn get_agent(
     let mut c = state.db.read().await?;
     if !query.resolve {
         let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
-        return Ok(answer(StatusCode::OK, &agent));
+        drop(c);
+        return Ok(answer(&state, StatusCode::OK, agent).await);
     }
-    let (agent, resolved_from) = profiles::get_resolved_agent(&mut c, &actor, &reference).await?;
+    let (mut agent, resolved_from) =
+        profiles::get_resolved_agent(&mut c, &actor, &reference).await?;
     let policy = policy::find(&mut c, actor.workspace).await?;
     let own = agent.sandbox_policy_id.as_deref();
     let sandbox =
         sandbox::effective(&mut c, actor.workspace, own, policy.sandbox_policy_id).await?;
+    drop(c);
+    agent
+        .summary
+        .set_effective_model(state.provider.as_ref())
+        .await;
     let version = agent.summary.version;
     let body = ResolvedAgent {
         agent,
@@ -221,7 +232,7 @@ async fn put_agent(
             profiles::put_agent(c, &actor, &reference, parts.clone(), expected).await
         })
         .await?;
-    Ok(answer(StatusCode::OK, &agent))
+    Ok(answer(&state, StatusCode::OK, agent).await)
 }
 
 /// Change an agent; each change is a version
@@ -240,7 +251,7 @@ async fn patch_agent(
             profiles::patch_agent(c, &actor, &reference, &patch, expected).await
         })
         .await?;
-    Ok(answer(StatusCode::OK, &agent))
+    Ok(answer(&state, StatusCode::OK, agent).await)
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -312,7 +323,7 @@ async fn duplicate_agent(
             profiles::duplicate_agent(c, &actor, &reference, &form).await
         })
         .await?;
-    Ok(answer(StatusCode::CREATED, &agent))
+    Ok(answer(&state, StatusCode::CREATED, agent).await)
 }
 
 /// Make an agent the workspace's default
@@ -328,7 +339,7 @@ async fn make_default(
             profiles::make_default(c, &actor, &reference).await
         })
         .await?;
-    Ok(answer(StatusCode::OK, &agent))
+    Ok(answer(&state, StatusCode::OK, agent).await)
 }
 
 /// An agent with its files, to take elsewhere
@@ -357,7 +368,7 @@ async fn import_agent(
             transfer::import_agent(c, &actor, &import).await
         })
         .await?;
-    Ok(answer(StatusCode::CREATED, &agent))
+    Ok(answer(&state, StatusCode::CREATED, agent).await)
 }
 
 /// What a draft would be told; stores nothing

@@ -132,5 +132,5 @@ async fn roll_back(
             profiles::rollback_agent(c, &actor, &reference, form.target_version, expected).await
         })
         .await?;
-    Ok(answer(StatusCode::OK, &agent))
+    Ok(answer(&state, StatusCode::OK, agent).await)
 }

@@ -29,9 +29,12 @@ async fn get_snapshot(
         upload_bytes_max: state.config.upload_bytes_max,
     };
     let mut c = state.db.snapshot().await?;
-    Ok(Json(
-        snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?,
-    ))
+    let mut snapshot = snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?;
+    drop(c);
+    for agent in &mut snapshot.agents {
+        agent.set_effective_model(state.provider.as_ref()).await;
+    }
+    Ok(Json(snapshot))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

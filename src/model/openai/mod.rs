@@ -133,7 +133,8 @@ impl OpenAi {
         self.endpoint.table.model(model)
     }
 
-    async fn choose(&self, wanted: Option<&str>) -> String {
+    /// `fresh` is the age up to which a known list of the server's models is used.
+    async fn choose(&self, wanted: Option<&str>, fresh: Duration) -> String {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
         }
@@ -145,7 +146,7 @@ impl OpenAi {
             (None, Some((_, maker))) => return maker.model.clone(),
             _ => {}
         }
-        let listed = self.listed().await;
+        let listed = self.listed(fresh).await;
         if let Some(wanted) = wanted.filter(|wanted| listed.iter().any(|model| model.id == *wanted))
         {
             return wanted.to_owned();
@@ -170,10 +171,10 @@ impl OpenAi {
                 .any(|word| lower.contains(word))
     }
 
-    /// The server's models, asked for at most once in `MODELS_FRESH`; none if it does not say.
-    async fn listed(&self) -> Arc<[Listed]> {
+    /// The server's models, asked for if the known list is older than `fresh`; none if it does not say.
+    async fn listed(&self, fresh: Duration) -> Arc<[Listed]> {
         if let Some((at, listed)) = self.cached_list()
-            && at.elapsed() < MODELS_FRESH
+            && at.elapsed() < fresh
         {
             return listed;
         }
@@ -287,7 +288,11 @@ impl Provider for OpenAi {
     }
 
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String> {
-        self.choose(wanted).boxed()
+        self.choose(wanted, MODELS_FRESH).boxed()
+    }
+
+    fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        self.choose(wanted, Duration::MAX).map(Some).boxed()
     }
 
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {

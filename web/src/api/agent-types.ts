@@ -34,7 +34,13 @@ export type AgentMemory = Partial<S['Memory']>;
 /** An agent as lists, the snapshot and chat show it; no access lists: everyone. */
 export type Agent = Narrow<
   Sent<S['AgentSummary']>,
-  { avatar: AgentAvatar | null; status: AgentStatus; access_control: AccessControl | null }
+  {
+    avatar: AgentAvatar | null;
+    status: AgentStatus;
+    access_control: AccessControl | null;
+    /** The model that replies; null without one, absent while unknown (events leave it out). */
+    effective_model?: string | null;
+  }
 >;
 /** A whole agent. */
 export type AgentProfile = Agent &

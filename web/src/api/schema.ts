@@ -1710,6 +1710,30 @@ export interface paths {
         patch: operations["update_thread"];
         trace?: never;
     };
+    "/v1/threads/{id}/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Follow or mute a thread
+         * @description **Who may:** every role; a key with `chat:write`.
+         */
+        put: operations["follow_thread"];
+        post?: never;
+        /**
+         * Go back to mentions only
+         * @description **Who may:** every role; a key with `chat:write`.
+         */
+        delete: operations["unfollow_thread"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/{id}/forks": {
         parameters: {
             query?: never;
@@ -2142,6 +2166,11 @@ export interface components {
             role: components["schemas"]["AgentRole"];
             /** @description Null: the base's, else the server's default. */
             model?: string | null;
+            /**
+             * @description The model that replies: `model` if the server has it, else the server's. Null without a language model. Absent in events,
+             *     since it depends on the server's settings.
+             */
+            effective_model?: string | null;
             /** @description False for one that only serves as a base. */
             mentionable: boolean;
             is_default: boolean;
@@ -2542,6 +2571,24 @@ export interface components {
          * @enum {string}
          */
         Filesystem: "none" | "read_only" | "read_write";
+        /** @description A person's level in a thread. */
+        Follow: {
+            level: components["schemas"]["FollowLevel"];
+            cause?: components["schemas"]["FollowCause"] | null;
+        };
+        /**
+         * @description Why a person has a level in a thread.
+         * @enum {string}
+         */
+        FollowCause: "started" | "wrote" | "mentioned" | "manual";
+        FollowForm: {
+            level?: components["schemas"]["FollowLevel"] | null;
+        };
+        /**
+         * @description What a person wants to know of a thread.
+         * @enum {string}
+         */
+        FollowLevel: "all" | "mentions" | "none";
         /** @description A deep dive. */
         Fork: {
             id: components["schemas"]["ForkId"];
@@ -3245,6 +3292,8 @@ export interface components {
              * @description How far the person has read it.
              */
             read_seq: number;
+            /** @description How closely the person follows it. */
+            follow: components["schemas"]["Follow"];
         };
         /** @description A workspace as one of its members lists it. */
         MyWorkspace: {
@@ -4091,6 +4140,8 @@ export interface components {
             agents: components["schemas"]["AgentSummary"][];
             /** @description Active deep dives, at most 500. */
             open_forks: components["schemas"]["Fork"][];
+            /** @description Threads that the person muted, the newest 1,000. */
+            muted_threads: components["schemas"]["ThreadId"][];
             active_tasks: components["schemas"]["Task"][];
             presence: components["schemas"]["Presence"][];
             limits: components["schemas"]["Limits"];
@@ -7622,6 +7673,9 @@ export interface operations {
                      *           "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "created_at": "2026-11-20T09:30:00.000Z",
                      *           "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "follow": {
+                     *             "level": "all"
+                     *           },
                      *           "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *           "last_seq": 0,
@@ -11237,6 +11291,9 @@ export interface operations {
                      *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
+                     *       "muted_threads": [
+                     *         "thread_01k5t3h8xze4bs4p8v2m9qwd7a"
+                     *       ],
                      *       "open_forks": [
                      *         {
                      *           "auto_reply": false,
@@ -11621,6 +11678,9 @@ export interface operations {
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "first_unread_id": null,
+                     *       "follow": {
+                     *         "level": "all"
+                     *       },
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *       "last_seq": 0,
@@ -11700,6 +11760,9 @@ export interface operations {
                      *       "channel_id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "created_at": "2026-11-20T09:30:00.000Z",
                      *       "created_by": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *       "follow": {
+                     *         "level": "all"
+                     *       },
                      *       "id": "thread_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *       "last_activity_at": "2026-11-20T09:30:00.000Z",
                      *       "last_seq": 0,
@@ -11728,6 +11791,90 @@ export interface operations {
             404: components["responses"]["Error404"];
             409: components["responses"]["Error409"];
             413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    follow_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The thread. */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "level": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["FollowForm"];
+            };
+        };
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "level": "all"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Follow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
+            413: components["responses"]["Error413"];
+            422: components["responses"]["Error422"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
+    unfollow_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The thread. */
+                id: components["schemas"]["ThreadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "level": "all"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Follow"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            409: components["responses"]["Error409"];
             422: components["responses"]["Error422"];
             429: components["responses"]["Error429"];
             500: components["responses"]["Error500"];

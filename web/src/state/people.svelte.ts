@@ -70,7 +70,11 @@ export class People {
         const lost =
           e.type === 'agent.archived' && old?.status !== 'archived' && old?.version === agent.version;
         if (lost) this.agents.delete(agent.id);
-        else this.agents.set(agent.id, agent);
+        else {
+          // Events leave it out: it depends on the server's settings, and on what the profile asks for.
+          const { effective_model = old?.model === agent.model ? old?.effective_model : undefined } = agent;
+          this.agents.set(agent.id, { ...agent, effective_model });
+        }
       }
     }
   }
