@@ -265,6 +265,11 @@ impl App {
         self.address
     }
 
+    /// The database with its writers, so that tests can occupy one.
+    pub fn db(&self) -> Db {
+        self.state.db.clone()
+    }
+
     /// Where frames can be handed to this process's sockets, as `bench/` does.
     pub fn hub(&self) -> Arc<Hub> {
         Arc::clone(&self.state.hub)

@@ -80,7 +80,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
 /// `Invalid`, `NoSuchSandboxPolicy`, or what `Actor::require` says.
 pub async fn change(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     patch: &PolicyPatch,
 ) -> Result<Policy, AgentError> {
     actor.require(Scope::WorkspaceAdmin)?;

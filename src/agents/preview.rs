@@ -50,7 +50,7 @@ pub struct Preview {
 /// Those of making such an agent but for its name, or what `Actor::require` says.
 pub async fn preview(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     form: PreviewForm,
 ) -> Result<Preview, AgentError> {
     actor.require(Scope::AgentsRead)?;

@@ -269,7 +269,7 @@ async fn name_is_free(
 /// `Invalid`, `NameTaken`, or what `Actor::require` says.
 pub async fn create(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     form: SandboxForm,
 ) -> Result<SandboxPolicy, AgentError> {
     actor.require(Scope::AgentsAdmin)?;
@@ -301,7 +301,7 @@ pub async fn create(
 /// Notes what was done to a policy; the policy as it is.
 async fn audited(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     action: &'static str,
     id: SandboxPolicyId,
 ) -> Result<SandboxPolicy, AgentError> {
@@ -315,7 +315,7 @@ async fn audited(
 /// `SandboxPolicyNotFound`, `Invalid`, `NameTaken`, or what `Actor::require` says.
 pub async fn replace(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     id: SandboxPolicyId,
     form: SandboxForm,
 ) -> Result<SandboxPolicy, AgentError> {
@@ -336,7 +336,11 @@ pub async fn replace(
 
 /// # Errors
 /// `SandboxPolicyNotFound`, `SandboxPolicyInUse`, or what `Actor::require` says.
-pub async fn delete(c: &mut Conn, actor: &Actor, id: SandboxPolicyId) -> Result<(), AgentError> {
+pub async fn delete(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: SandboxPolicyId,
+) -> Result<(), AgentError> {
     actor.require(Scope::AgentsAdmin)?;
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     get(c, actor.workspace, id).await?;

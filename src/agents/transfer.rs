@@ -91,7 +91,7 @@ impl utoipa::ToSchema for PortableAgent {
 /// `NotFound`, or what `Actor::require` says.
 pub async fn export_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Export, AgentError> {
     actor.require(Scope::AgentsRead)?;
@@ -134,7 +134,7 @@ pub async fn export_agent(
 /// `Malformed`, `NoBaseNamed`, those of making an agent and of its files, or what `Actor::require` says.
 pub async fn import_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     import: &Import,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsWrite)?;
@@ -171,7 +171,7 @@ pub async fn import_agent(
     Ok(agent)
 }
 
-async fn find_base(c: &mut Conn, actor: &Actor, name: &str) -> Result<AgentId, AgentError> {
+async fn find_base(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<AgentId, AgentError> {
     if name == "main" {
         return Ok(profiles::get_by_reference(c, actor, "main")
             .await?

@@ -6,10 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::AuthError;
 use crate::{
-    db::Conn,
+    db::{Conn, Db, DbError, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::log::Sight,
 };
+
+/// SQL: whether the session or key with the ID `$id` exists and has not expired at `$now`.
+macro_rules! credential_is_valid {
+    ($id:literal, $now:literal) => {
+        concat!(
+            "(exists (select 1 from sessions where id = ",
+            $id,
+            " and expires_at > ",
+            $now,
+            ") or exists (select 1 from api_keys where id = ",
+            $id,
+            " and (expires_at is null or expires_at > ",
+            $now,
+            ")))"
+        )
+    };
+}
+pub(crate) use credential_is_valid;
 
 /// What a member may do in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -152,15 +170,35 @@ pub struct Caller {
     pub credential: Credential,
 }
 
-/// A person in one workspace.
+/// A person in one workspace, as of the transaction or read that looked it up.
+///
+/// It borrows the caller, and a write command is `'static`: the compiler refuses a command that captures an actor from outside, so
+/// rights are always decided in the transaction that acts.
+///
+/// ```compile_fail,E0597
+/// use openvibe::{auth::{AuthError, Caller, Scope}, db::{Conn, Db}, ids::WorkspaceId};
+///
+/// async fn decide_before_the_queue(db: &Db, caller: Caller, workspace: WorkspaceId) -> Result<(), AuthError> {
+///     let actor = caller.enter(&mut db.read().await?, workspace).await?;
+///     db.write(workspace.0, async move |_: &mut Conn| actor.require(Scope::WorkspaceAdmin)).await
+/// }
+/// ```
 #[derive(Debug, Clone)]
-pub struct Actor {
+pub struct Actor<'a> {
     pub user: UserId,
-    pub name: String,
+    pub name: &'a str,
     pub workspace: WorkspaceId,
     pub role: Role,
     pub scopes: Scopes,
     pub key: Option<ApiKeyId>,
+}
+
+/// Role and scopes at one moment, for what outlives it: it grants nothing.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub user: UserId,
+    pub workspace: WorkspaceId,
+    pub scopes: Scopes,
 }
 
 impl Caller {
@@ -179,9 +217,28 @@ impl Caller {
         }
     }
 
-    /// This person with a role that was read from the membership. What the workspace's policy takes from members is not taken
-    /// here: it concerns the routes of agents, which come in by `enter`.
-    pub fn acting(&self, workspace: WorkspaceId, role: Role) -> Actor {
+    /// The ID of the session or key, for [`credential_is_valid!`].
+    pub fn credential_id(&self) -> uuid::Uuid {
+        match &self.credential {
+            Credential::Session(id) => id.0,
+            Credential::Key { id, .. } => id.0,
+        }
+    }
+
+    /// This person with a role and the validity of the credential as they were read just now. What the workspace's policy takes
+    /// from members is not taken here: it concerns the routes of agents, which come in by `enter`.
+    ///
+    /// # Errors
+    /// `NotAuthenticated` if session or key have ended since the request was authenticated.
+    pub fn acting(
+        &self,
+        workspace: WorkspaceId,
+        role: Role,
+        is_valid: bool,
+    ) -> Result<Actor<'_>, AuthError> {
+        if !is_valid {
+            return Err(AuthError::NotAuthenticated);
+        }
         // For the lines of this request.
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = role.scopes();
@@ -191,35 +248,82 @@ impl Caller {
         {
             scopes.0.retain(|scope| granted.has(*scope));
         }
-        Actor {
+        Ok(Actor {
             user: self.user,
-            name: self.name.clone(),
+            name: &self.name,
             workspace,
             role,
             scopes,
             key: self.key(),
-        }
+        })
     }
 
     /// # Errors
-    /// `WorkspaceNotFound` when this person is not a member, or the key is another workspace's.
-    pub async fn enter(&self, c: &mut Conn, workspace: WorkspaceId) -> Result<Actor, AuthError> {
+    /// `WorkspaceNotFound` when this person is not a member, or the key is another workspace's; `NotAuthenticated` if session or
+    /// key have ended.
+    pub async fn enter(
+        &self,
+        c: &mut Conn,
+        workspace: WorkspaceId,
+    ) -> Result<Actor<'_>, AuthError> {
         if !self.may_enter(workspace) {
             return Err(AuthError::WorkspaceNotFound);
         }
-        let row: Option<(String, bool)> = c
-            .q("select m.role, coalesce(p.members_write_agents, TRUE) from members m \
-                left join workspace_policies p on p.workspace_id = m.workspace_id where m.workspace_id = $1 and m.user_id = $2")
+        let row: Option<(String, bool, bool)> = c
+            .q(concat!(
+                "select m.role, coalesce(p.members_write_agents, TRUE), ",
+                credential_is_valid!("$3", "$4"),
+                " from members m left join workspace_policies p on p.workspace_id = m.workspace_id \
+                 where m.workspace_id = $1 and m.user_id = $2"
+            ))
             .bind(workspace)
             .bind(self.user)
+            .bind(self.credential_id())
+            .bind(now())
             .opt()
             .await?;
-        let (role, members_write_agents) = row.ok_or(AuthError::WorkspaceNotFound)?;
-        let mut actor = self.acting(workspace, Role::from_stored(&role));
+        let (role, members_write_agents, is_valid) = row.ok_or(AuthError::WorkspaceNotFound)?;
+        let mut actor = self.acting(workspace, Role::from_stored(&role), is_valid)?;
         if actor.role == Role::Member && !members_write_agents {
             actor.scopes.0.remove(&Scope::AgentsWrite);
         }
         Ok(actor)
+    }
+
+    /// For what concerns the account and no workspace.
+    ///
+    /// # Errors
+    /// `NotAuthenticated` if session or key have ended.
+    pub async fn check_credential(&self, c: &mut Conn) -> Result<(), AuthError> {
+        let is_valid: bool = c
+            .q(concat!("select ", credential_is_valid!("$1", "$2")))
+            .bind(self.credential_id())
+            .bind(now())
+            .value()
+            .await?;
+        if is_valid {
+            Ok(())
+        } else {
+            Err(AuthError::NotAuthenticated)
+        }
+    }
+
+    /// Runs a command on the caller's own account; the credential is checked in its transaction.
+    ///
+    /// # Errors
+    /// `NotAuthenticated`, or the command's own.
+    pub async fn write<T, E, F>(&self, db: &Db, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + From<AuthError> + Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+    {
+        let caller = self.clone();
+        db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
+            caller.check_credential(c).await?;
+            command(c).await
+        })
+        .await
     }
 
     /// # Errors
@@ -232,13 +336,60 @@ impl Caller {
     }
 }
 
-impl Actor {
-    /// How much of agents the log tells this person.
+/// A signed-in person and the workspace that a request names; whether they are a member is not known yet.
+#[derive(Debug, Clone)]
+pub struct WorkspaceCaller {
+    pub caller: Caller,
+    pub workspace: WorkspaceId,
+}
+
+impl WorkspaceCaller {
+    /// # Errors
+    /// As `Caller::enter`.
+    pub async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AuthError> {
+        self.caller.enter(c, self.workspace).await
+    }
+
+    /// Runs a command in the workspace's queue, as this person with the rights they have when it is their turn.
+    ///
+    /// # Errors
+    /// As `Caller::enter`, or the command's own.
+    pub async fn write<T, E, F>(self, db: &Db, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + From<AuthError> + Send + 'static,
+        F: AsyncFn(&mut Conn, &Actor<'_>) -> Result<T, E> + Send + 'static,
+    {
+        db.write(self.workspace.0, async move |c: &mut Conn| {
+            let actor = self.enter(c).await?;
+            command(c, &actor).await
+        })
+        .await
+    }
+}
+
+impl Standing {
+    /// Agents that the event log shows this person.
     pub fn sight(&self) -> Sight {
         Sight {
             agents: self.scopes.has(Scope::AgentsRead),
             all_agents: self.scopes.has(Scope::AgentsAdmin),
         }
+    }
+}
+
+impl Actor<'_> {
+    pub fn standing(&self) -> Standing {
+        Standing {
+            user: self.user,
+            workspace: self.workspace,
+            scopes: self.scopes.clone(),
+        }
+    }
+
+    /// How much of agents the log tells this person.
+    pub fn sight(&self) -> Sight {
+        self.standing().sight()
     }
 
     /// For what concerns the person's own membership and keys: a program gets to it only as an admin's.

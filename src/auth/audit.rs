@@ -25,7 +25,7 @@ pub struct AuditEntry {
 
 pub async fn record(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     action: &'static str,
     target: String,
     data: serde_json::Value,

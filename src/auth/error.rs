@@ -68,3 +68,14 @@ pub enum AuthError {
     #[error(transparent)]
     Db(#[from] DbError),
 }
+
+impl AuthError {
+    /// What a member of another workspace learns of an object: it does not exist.
+    #[must_use]
+    pub fn hiding(self, what: &'static str) -> Self {
+        match self {
+            Self::WorkspaceNotFound => Self::NotFound(what),
+            other => other,
+        }
+    }
+}

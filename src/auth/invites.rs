@@ -45,7 +45,7 @@ pub(super) struct NewInvite {
 /// `Invalid`, or what `Actor::require` says.
 pub(super) async fn create(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     new: &NewInvite,
 ) -> Result<(Invite, String), AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
@@ -156,7 +156,7 @@ pub(super) async fn accept(
 /// In the order in which they were made, after `after` or before `before`.
 pub(super) async fn list(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     after: Option<InviteId>,
     before: Option<InviteId>,
     limit: i64,
@@ -195,7 +195,11 @@ pub(super) async fn list(
 
 /// # Errors
 /// `NotFound`, or what `Actor::require` says.
-pub(super) async fn withdraw(c: &mut Conn, actor: &Actor, id: InviteId) -> Result<(), AuthError> {
+pub(super) async fn withdraw(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: InviteId,
+) -> Result<(), AuthError> {
     actor.require(super::Scope::WorkspaceAdmin)?;
     let n = c
         .q("delete from invites where workspace_id = $1 and id = $2")

@@ -31,11 +31,14 @@ pub struct ApiKey {
 /// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have.
 pub(super) async fn create(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     name: &str,
     scopes: Scopes,
     expires_in_s: Option<i64>,
 ) -> Result<(ApiKey, String), AuthError> {
+    if actor.key.is_some() {
+        actor.require(Scope::WorkspaceAdmin)?;
+    }
     let name = super::DisplayName::parse(name, "name")?.0;
     if scopes.0.is_empty() {
         return Err(AuthError::Invalid(
@@ -100,7 +103,7 @@ pub(super) async fn create(
 ///
 /// # Errors
 /// `SessionRequired` for a key without `workspace:admin`.
-pub(super) async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, AuthError> {
+pub(super) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>, AuthError> {
     actor.require_person()?;
     Ok(c.q(
         "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
@@ -116,7 +119,7 @@ pub(super) async fn list(c: &mut Conn, actor: &Actor) -> Result<Vec<ApiKey>, Aut
 ///
 /// # Errors
 /// `NotFound`; `SessionRequired` for a key without `workspace:admin`.
-pub(super) async fn delete(c: &mut Conn, actor: &Actor, id: ApiKeyId) -> Result<(), AuthError> {
+pub(super) async fn delete(c: &mut Conn, actor: &Actor<'_>, id: ApiKeyId) -> Result<(), AuthError> {
     if actor.key != Some(id) {
         actor.require_person()?;
     }

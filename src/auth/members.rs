@@ -198,7 +198,7 @@ pub async fn check_not_last_admin(
 /// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or what `Actor::require` says.
 pub(super) async fn update(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     user: UserId,
     role: Option<Role>,
     handle: Option<&str>,
@@ -262,7 +262,7 @@ pub(super) async fn update(
 /// # Errors
 /// `MemberNotFound`, `LastAdmin`, what `Actor::require` says when it is someone else, or `SessionRequired` for a key that is
 /// to take its own maker out.
-pub(super) async fn remove(c: &mut Conn, actor: &Actor, user: UserId) -> Result<(), AuthError> {
+pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
     if user == actor.user {

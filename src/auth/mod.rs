@@ -19,7 +19,8 @@ mod tokens;
 mod users;
 mod workspaces;
 
-pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes};
+pub(crate) use actor::credential_is_valid;
+pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes, Standing, WorkspaceCaller};
 pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
 pub use invites::Invite;

@@ -3,7 +3,9 @@
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{AuthError, DisplayName, Hasher, invites, password::check_password, workspaces};
+use super::{
+    AuthError, Caller, DisplayName, Hasher, invites, password::check_password, workspaces,
+};
 use crate::{
     auth::tokens::hash_token,
     config::Signup,
@@ -243,11 +245,11 @@ pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
 }
 
 /// Renames the person; every workspace they are in is told.
-pub(super) async fn rename(db: &Db, user: UserId, name: DisplayName) -> Result<(), AuthError> {
-    db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
-        set_name(c, user, &name).await
-    })
-    .await?;
+pub(super) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Result<(), AuthError> {
+    let user = caller.user;
+    caller
+        .write(db, async move |c: &mut Conn| set_name(c, user, &name).await)
+        .await?;
     // Each workspace's events go through its own writer, so that they keep their order.
     let workspaces = workspaces::ids_of(&mut db.read().await?, user).await?;
     for workspace in workspaces {

@@ -192,13 +192,14 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
 /// Changes what is given and tells everyone.
 ///
 /// # Errors
-/// `SlugTaken`.
+/// `SlugTaken`, or what `Actor::require` says.
 pub(super) async fn update(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     name: Option<&DisplayName>,
     slug: Option<&str>,
 ) -> Result<Workspace, AuthError> {
+    actor.require(super::Scope::WorkspaceAdmin)?;
     if let Some(slug) = slug {
         let other = c
             .q("select id from workspaces where slug = $1 and id <> $2")

@@ -6,8 +6,8 @@ use crate::time::Timestamp;
 
 use super::ChatError;
 use crate::{
-    auth::{Actor, Caller, Role, Scope},
-    db::Conn,
+    auth::{Actor, AuthError, Caller, Role, Scope, credential_is_valid},
+    db::{Conn, now},
     ids::{AgentId, ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::{Audience, hub::Spot},
     tasks::Task,
@@ -15,8 +15,8 @@ use crate::{
 
 /// A channel and the person's standing in it.
 #[derive(Debug, Clone)]
-pub struct ChannelAccess {
-    pub actor: Actor,
+pub struct ChannelAccess<'a> {
+    pub actor: Actor<'a>,
     pub channel: ChannelId,
     pub kind: String,
     pub archived: bool,
@@ -26,8 +26,8 @@ pub struct ChannelAccess {
 
 /// A thread or a deep dive in it, its channel, and the person's standing there.
 #[derive(Debug, Clone)]
-pub struct ThreadAccess {
-    pub place: ChannelAccess,
+pub struct ThreadAccess<'a> {
+    pub place: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
     /// Whether an agent is bound to the place.
@@ -51,38 +51,47 @@ struct ChannelRow {
     archived_at: Option<Timestamp>,
     role: String,
     joined: Option<UserId>,
+    is_valid: bool,
 }
 
 impl ChannelRow {
-    fn admit(self, caller: &Caller) -> Option<ChannelAccess> {
+    /// `None` if the channel is hidden from the caller.
+    fn admit(self, caller: &Caller) -> Result<Option<ChannelAccess<'_>>, AuthError> {
         let visible = self.kind == "public" || self.joined.is_some();
-        (visible && caller.may_enter(self.workspace_id)).then(|| ChannelAccess {
-            actor: caller.acting(self.workspace_id, Role::from_stored(&self.role)),
+        if !visible || !caller.may_enter(self.workspace_id) {
+            return Ok(None);
+        }
+        let role = Role::from_stored(&self.role);
+        Ok(Some(ChannelAccess {
+            actor: caller.acting(self.workspace_id, role, self.is_valid)?,
             channel: self.id,
             archived: self.archived_at.is_some(),
             joined: self.joined.is_some(),
             kind: self.kind,
-        })
+        }))
     }
 }
 
 /// # Errors
 /// `ChannelNotFound`.
-pub async fn channel(
+pub async fn channel<'a>(
     c: &mut Conn,
-    caller: &Caller,
+    caller: &'a Caller,
     id: ChannelId,
-) -> Result<ChannelAccess, ChatError> {
+) -> Result<ChannelAccess<'a>, ChatError> {
     let row: Option<ChannelRow> = c
-        .q("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
-            from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
-            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1")
+        .q(concat!("select ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined, ",
+            credential_is_valid!("$3", "$4"),
+            " as is_valid from channels ch join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where ch.id = $1"))
         .bind(id)
         .bind(caller.user)
+        .bind(caller.credential_id())
+        .bind(now())
         .opt()
         .await?;
-    row.and_then(|row| row.admit(caller))
-        .ok_or(ChatError::ChannelNotFound)
+    let access = row.map(|row| row.admit(caller)).transpose()?.flatten();
+    access.ok_or(ChatError::ChannelNotFound)
 }
 
 #[derive(sqlx::FromRow)]
@@ -96,39 +105,44 @@ struct ThreadRow {
 
 /// # Errors
 /// `ThreadNotFound`.
-pub async fn thread(
+pub async fn thread<'a>(
     c: &mut Conn,
-    caller: &Caller,
+    caller: &'a Caller,
     id: ThreadId,
-) -> Result<ThreadAccess, ChatError> {
+) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<ThreadRow> = c
-        .q("select t.id as thread_id, t.status, t.agent_id as bound_agent, ch.id, ch.workspace_id, ch.kind, ch.archived_at, m.role, cm.user_id as joined \
-            from threads t join channels ch on ch.id = t.channel_id \
+        .q(concat!("select t.id as thread_id, t.status, t.agent_id as bound_agent, ch.id, ch.workspace_id, ch.kind, ch.archived_at, \
+            m.role, cm.user_id as joined, ",
+            credential_is_valid!("$3", "$4"),
+            " as is_valid from threads t join channels ch on ch.id = t.channel_id \
             join members m on m.workspace_id = ch.workspace_id and m.user_id = $2 \
-            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1")
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 where t.id = $1"))
         .bind(id)
         .bind(caller.user)
+        .bind(caller.credential_id())
+        .bind(now())
         .opt()
         .await?;
-    row.and_then(|row| {
-        let archived = row.status == "archived";
-        let (thread, bound) = (row.thread_id, row.bound_agent.is_some());
-        row.channel.admit(caller).map(|place| ThreadAccess {
-            place,
-            thread,
-            archived,
-            bound,
-            fork: None,
-        })
+    let row = row.ok_or(ChatError::ThreadNotFound)?;
+    let place = row.channel.admit(caller)?;
+    Ok(ThreadAccess {
+        place: place.ok_or(ChatError::ThreadNotFound)?,
+        thread: row.thread_id,
+        archived: row.status == "archived",
+        bound: row.bound_agent.is_some(),
+        fork: None,
     })
-    .ok_or(ChatError::ThreadNotFound)
 }
 
 /// A deep dive.
 ///
 /// # Errors
 /// `ForkNotFound`.
-pub async fn fork(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<ThreadAccess, ChatError> {
+pub async fn fork<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: ForkId,
+) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<(ThreadId, String, Option<AgentId>)> = c
         .q("select thread_id, status, agent_id from forks where id = $1")
         .bind(id)
@@ -153,7 +167,11 @@ pub async fn fork(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<ThreadAcc
 ///
 /// # Errors
 /// `ThreadNotFound`, `ForkNotFound`.
-pub async fn spot(c: &mut Conn, caller: &Caller, place: Spot) -> Result<ThreadAccess, ChatError> {
+pub async fn spot<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    place: Spot,
+) -> Result<ThreadAccess<'a>, ChatError> {
     match place {
         Spot::Thread(id) => thread(c, caller, id).await,
         Spot::Fork(id) => fork(c, caller, id).await,
@@ -164,9 +182,16 @@ pub async fn spot(c: &mut Conn, caller: &Caller, place: Spot) -> Result<ThreadAc
 ///
 /// # Errors
 /// `TaskNotFound`.
-pub async fn placeless(c: &mut Conn, caller: &Caller, task: &Task) -> Result<Actor, ChatError> {
+pub async fn placeless<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    task: &Task,
+) -> Result<Actor<'a>, ChatError> {
     let actor = caller.enter(c, task.workspace_id).await;
-    let actor = actor.map_err(|_| ChatError::TaskNotFound)?;
+    let actor = actor.map_err(|e| match e {
+        AuthError::WorkspaceNotFound => ChatError::TaskNotFound,
+        other => other.into(),
+    })?;
     if task.requested_by == actor.user || actor.role == Role::Admin {
         Ok(actor)
     } else {
@@ -178,11 +203,11 @@ pub async fn placeless(c: &mut Conn, caller: &Caller, task: &Task) -> Result<Act
 ///
 /// # Errors
 /// `MessageNotFound`.
-pub async fn message(
+pub async fn message<'a>(
     c: &mut Conn,
-    caller: &Caller,
+    caller: &'a Caller,
     id: MessageId,
-) -> Result<ThreadAccess, ChatError> {
+) -> Result<ThreadAccess<'a>, ChatError> {
     let row: Option<(ThreadId, Option<ForkId>)> = c
         .q("select thread_id, fork_id from messages where id = $1")
         .bind(id)
@@ -196,7 +221,7 @@ pub async fn message(
     })
 }
 
-impl ChannelAccess {
+impl ChannelAccess<'_> {
     /// Who sees what happens here.
     pub fn audience(&self) -> Audience {
         if self.kind == "public" {
@@ -224,7 +249,7 @@ impl ChannelAccess {
     }
 }
 
-impl ThreadAccess {
+impl ThreadAccess<'_> {
     pub fn spot(&self) -> Spot {
         self.fork
             .map_or(Spot::Thread(self.thread), |fork| Spot::Fork(fork.id))

@@ -22,7 +22,7 @@ pub struct Binding {
 
 impl Binding {
     /// Whether this person's messages reach the agent.
-    pub fn is_for(&self, actor: &Actor) -> bool {
+    pub fn is_for(&self, actor: &Actor<'_>) -> bool {
         profiles::may_use(self.access.as_ref(), actor)
     }
 }
@@ -97,7 +97,7 @@ async fn set_agent(c: &mut Conn, place: Spot, agent: Option<AgentId>) -> Result<
 /// Moves a place on to another agent and announces the place as it is then.
 pub(super) async fn move_on(
     c: &mut Conn,
-    access: &ThreadAccess,
+    access: &ThreadAccess<'_>,
     agent: &Askable,
 ) -> Result<(), ChatError> {
     let place = access.spot();
@@ -134,7 +134,7 @@ pub struct BindingPatch {
 /// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `Actor::require` says.
 pub async fn change(
     c: &mut Conn,
-    access: &ThreadAccess,
+    access: &ThreadAccess<'_>,
     patch: &BindingPatch,
 ) -> Result<(), ChatError> {
     let (actor, place) = (&access.place.actor, access.spot());
@@ -169,7 +169,7 @@ pub async fn change(
 }
 
 /// Gives a place to an agent. When another one had it, a notice says who handed over to whom.
-async fn hand_over(c: &mut Conn, access: &ThreadAccess, to: &Askable) -> Result<(), ChatError> {
+async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Result<(), ChatError> {
     let (actor, place) = (&access.place.actor, access.spot());
     let before = find_binding(c, place).await?.map(|bound| bound.agent);
     bind(

@@ -122,7 +122,7 @@ pub(super) async fn of_threads(
 }
 
 /// Threads of a workspace that a person muted, the newest first.
-pub(super) async fn list_muted(c: &mut Conn, actor: &Actor) -> Result<Vec<ThreadId>, DbError> {
+pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ThreadId>, DbError> {
     let rows: Vec<(ThreadId,)> = c
         .q("select f.thread_id from follows f join threads t on t.id = f.thread_id \
             where f.user_id = $1 and f.level = 'none' and t.workspace_id = $2 order by f.thread_id desc limit $3")
@@ -191,7 +191,7 @@ pub async fn set(
 /// have.
 pub(super) async fn follow_as_author(
     c: &mut Conn,
-    place: &ChannelAccess,
+    place: &ChannelAccess<'_>,
     thread: ThreadId,
     cause: FollowCause,
 ) -> Result<(), DbError> {

@@ -6,27 +6,34 @@ use super::{
 };
 use crate::{
     agents::seeds,
-    auth::{self, DisplayName, Workspace},
+    auth::{self, AuthError, Caller, DisplayName, Workspace},
+    config::Signup,
     db::{Conn, Db},
-    ids::{UserId, WorkspaceId},
+    ids::WorkspaceId,
 };
 
 /// # Errors
-/// `SlugTaken` for a slug that was asked for, `TooManyWorkspaces` when the maker is in `max` of them already.
+/// `NotAuthenticated` if the maker's session has ended, `WorkspaceCreationClosed`, `SlugTaken` for a slug that was asked for, `TooManyWorkspaces` when the maker is in `max` of them already.
 pub async fn found_workspace(
     db: &Db,
-    (maker, maker_name): (UserId, String),
+    caller: Caller,
+    signup: Signup,
     max: i64,
     name: DisplayName,
     slug: Option<String>,
 ) -> Result<Workspace, ChatError> {
     let id = WorkspaceId::new();
     db.write(id.0, async move |c: &mut Conn| {
+        caller.check_credential(c).await?;
+        let maker = caller.user;
+        if signup != Signup::Open && !auth::may_create_workspace(c, maker).await? {
+            return Err(AuthError::WorkspaceCreationClosed.into());
+        }
         auth::check_room_for_workspace(c, maker, max).await?;
         auth::create_workspace(c, id, &name, slug.as_deref()).await?;
         // The agents take their names before people's handles are made from theirs.
         seeds::plant(c, id).await?;
-        auth::add_maker(c, id, maker, &maker_name).await?;
+        auth::add_maker(c, id, maker, &caller.name).await?;
         for (channel, topic) in [
             ("general", "Everything that concerns everyone"),
             ("random", "Everything else"),

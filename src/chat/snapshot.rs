@@ -73,7 +73,7 @@ pub struct Snapshot {
 /// What `Actor::require` says.
 pub async fn load(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     epoch: String,
     online: Vec<UserId>,
     limits: Limits,

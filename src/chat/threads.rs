@@ -151,7 +151,7 @@ pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, Cha
 /// Appends `thread.updated` with the thread as it is.
 pub(super) async fn announce_update(
     c: &mut Conn,
-    place: &ChannelAccess,
+    place: &ChannelAccess<'_>,
     id: ThreadId,
 ) -> Result<Thread, ChatError> {
     let thread = get_thread(c, id).await?;
@@ -170,7 +170,7 @@ pub(super) async fn announce_update(
 /// Inserts a thread whose first message comes next. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
-    place: &ChannelAccess,
+    place: &ChannelAccess<'_>,
     id: ThreadId,
     root: MessageId,
     title: Option<&str>,

@@ -13,7 +13,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{Bounds, Delivery, File, FileError, Kind, NewFile, Received, Stored};
 use crate::{
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, AuthError, Caller, Scope},
     chat::{ChatError, access, post},
     db::Conn,
     failpoint,
@@ -116,7 +116,11 @@ async fn store(
 }
 
 /// A file that one may see.
-async fn visible(c: &mut Conn, caller: &Caller, id: FileId) -> Result<(Stored, Actor), ApiError> {
+async fn visible<'a>(
+    c: &mut Conn,
+    caller: &'a Caller,
+    id: FileId,
+) -> Result<(Stored, Actor<'a>), ApiError> {
     let stored = super::find(c, id).await?.ok_or(FileError::NotFound)?;
     let actor = match stored.message_id {
         Some(message) => match access::message(c, caller, message).await {
@@ -127,7 +131,10 @@ async fn visible(c: &mut Conn, caller: &Caller, id: FileId) -> Result<(Stored, A
         None if stored.is_avatar || stored.about.created_by == caller.user => caller
             .enter(c, stored.workspace_id)
             .await
-            .map_err(|_| FileError::NotFound)?,
+            .map_err(|e| match e {
+                AuthError::WorkspaceNotFound => FileError::NotFound.into(),
+                other => ApiError::from(other),
+            })?,
         None => return Err(FileError::NotFound.into()),
     };
     Ok((stored, actor))

@@ -117,7 +117,11 @@ pub struct NewFile {
 }
 
 /// Inserts a file, and says which upload's bytes it has.
-pub async fn insert(c: &mut Conn, actor: &Actor, new: &NewFile) -> Result<(File, Uuid), DbError> {
+pub async fn insert(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    new: &NewFile,
+) -> Result<(File, Uuid), DbError> {
     let upload = blobs::name_blob(c, &new.hash, new.upload, new.size_bytes).await?;
     let stored = Stored {
         about: Attachment {
@@ -159,7 +163,7 @@ pub async fn insert(c: &mut Conn, actor: &Actor, new: &NewFile) -> Result<(File,
 /// `TooMany`, `Twice`, `NotFound` for what is not theirs, `InUse`.
 pub async fn attach(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     message: MessageId,
     files: &[FileId],
 ) -> Result<Vec<Attachment>, FileError> {
@@ -200,7 +204,7 @@ pub async fn attach(
 ///
 /// # Errors
 /// `NotFound` for what is neither, `InUse` when a message has it, `NoImage`.
-pub async fn lend_avatar(c: &mut Conn, actor: &Actor, id: FileId) -> Result<(), FileError> {
+pub async fn lend_avatar(c: &mut Conn, actor: &Actor<'_>, id: FileId) -> Result<(), FileError> {
     let stored = find(c, id)
         .await?
         .filter(|stored| stored.workspace_id == actor.workspace)

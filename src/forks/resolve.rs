@@ -142,7 +142,7 @@ async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
 /// who asks.
 async fn writer(
     c: &mut Conn,
-    access: &access::ThreadAccess,
+    access: &access::ThreadAccess<'_>,
     workspace: WorkspaceId,
 ) -> Result<(AgentId, i64), ForkError> {
     let bound = bindings::find_binding(c, access.spot()).await?;

@@ -157,7 +157,7 @@ async fn count_active(c: &mut Conn, thread: ThreadId) -> Result<i64, DbError> {
 /// Who answers in a new dive, at which version: whom its maker chose, else the thread's agent, else the default one.
 async fn partner(
     c: &mut Conn,
-    access: &ThreadAccess,
+    access: &ThreadAccess<'_>,
     chosen: Option<Option<AgentId>>,
 ) -> Result<Option<(AgentId, i64)>, ForkError> {
     let actor = &access.place.actor;

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use super::{ApiError, State};
 use crate::{
-    auth::{self, Actor, AuthError, Caller, Credential, Doing},
+    auth::{self, AuthError, Caller, Credential, Doing, WorkspaceCaller},
     ids::{IdError, WorkspaceId},
 };
 
@@ -241,14 +241,13 @@ pub async fn workspace_of(
     }
 }
 
-impl FromRequestParts<State> for Actor {
+impl FromRequestParts<State> for WorkspaceCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let workspace = workspace_of(state, &parts.headers, &caller).await?;
-        let mut c = state.db.read().await?;
-        Ok(caller.enter(&mut c, workspace).await?)
+        Ok(Self { caller, workspace })
     }
 }
 

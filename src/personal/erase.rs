@@ -83,7 +83,7 @@ async fn get(c: &mut Conn, id: Uuid) -> Result<Erasure, DbError> {
 /// `MemberNotFound`, `HandleMismatch`, `LastAdmin`, or what `Actor::require` says.
 pub async fn begin(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     user: UserId,
     handle: &str,
 ) -> Result<Uuid, ChatError> {

@@ -15,8 +15,7 @@ use super::{
     export::{Subject, export},
 };
 use crate::{
-    auth::{self, Actor, Scope},
-    db::Conn,
+    auth::{self, AuthError, Scope, WorkspaceCaller},
     http::{
         ApiError, State,
         extract::{Body, Path},
@@ -51,21 +50,25 @@ impl From<&State> for Eraser {
     responses((status = 200, body = Object, content_type = "application/json")))]
 async fn export_member(
     axum::extract::State(state): St,
-    actor: Actor,
+    asker: WorkspaceCaller,
     Path(user): Path<UserId>,
 ) -> Result<Response, ApiError> {
-    let member = auth::get_member(&mut state.db.read().await?, actor.workspace, user).await?;
+    let mut c = state.db.read().await?;
+    let actor = asker.enter(&mut c).await?;
+    let member = auth::get_member(&mut c, actor.workspace, user).await?;
+    drop(c);
     // What a key may read is less than all that is known of its person.
     if user != actor.user || actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
     }
     let workspace = actor.workspace;
     if user != actor.user {
-        state
-            .db
-            .write(workspace.0, async move |c: &mut Conn| {
+        asker
+            .write(&state.db, async move |c, actor| {
+                actor.require(Scope::WorkspaceAdmin)?;
                 let none = serde_json::json!({});
-                auth::record_audit(c, &actor, "member.exported", user.to_string(), none).await
+                auth::record_audit(c, actor, "member.exported", user.to_string(), none).await?;
+                Ok::<_, AuthError>(())
             })
             .await?;
     }
@@ -97,18 +100,16 @@ struct EraseForm {
     responses((status = 200, body = Erased)))]
 async fn erase_member(
     axum::extract::State(state): St,
-    actor: Actor,
+    asker: WorkspaceCaller,
     Path(user): Path<UserId>,
     Body(form): Body<EraseForm>,
 ) -> Result<Json<Erased>, ApiError> {
-    actor.require(Scope::WorkspaceAdmin)?;
     let tracker = state.tracker.clone();
     // On its own, so that it goes on when the client goes away in the middle.
     let erasing = async move {
-        let begun = state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                begin(c, &actor, user, &form.handle).await
+        let begun = asker
+            .write(&state.db, async move |c, actor| {
+                begin(c, actor, user, &form.handle).await
             })
             .await?;
         Eraser::from(&state).run(begun).await

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     agents::usage::usage_of,
-    db::{Conn, DbError, now},
+    db::{Conn, now},
     failpoint,
     ids::TaskId,
     model::{Delta, ModelError, StopReason, Usage},
@@ -374,10 +374,7 @@ impl Job {
         });
         match self.record(task, row).await {
             Ok(()) => (response, None),
-            Err(e) => {
-                let error = ResponseError::Db(e);
-                (response.failed(&error), Some(error))
-            }
+            Err(error) => (response.failed(&error), Some(error)),
         }
     }
 
@@ -415,7 +412,7 @@ impl Job {
             kind: "response",
             status,
             agent: self.plan.agent,
-            requested_by: self.plan.user,
+            requested_by: self.plan.caller.user,
             attempt: self.attempt.max(1),
             output: None,
             usage: None,
@@ -424,12 +421,15 @@ impl Job {
         }
     }
 
-    async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), DbError> {
-        self.desk
+    async fn record(&self, task: queue::Call, row: Option<NewRow>) -> Result<(), ResponseError> {
+        let caller = self.plan.caller.clone();
+        let kept = self
+            .desk
             .db
             .write(self.plan.workspace.0, async move |c: &mut Conn| {
-                store::record(c, &task, row.as_ref()).await
+                store::record(c, &caller, &task, row.as_ref()).await
             })
-            .await
+            .await?;
+        Ok(kept?)
     }
 }

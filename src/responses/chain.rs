@@ -22,7 +22,7 @@ pub(super) struct Previous {
 /// `PreviousNotFound` also for someone else's and for one that has run out, `Invalid` for what is no id.
 pub(super) async fn find_previous(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Previous, ResponseError> {
     let id: ResponseId = reference.parse().map_err(|_| {
@@ -46,7 +46,7 @@ pub(super) struct Before {
 /// deleted or has run out.
 pub(super) async fn read_before(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     previous: Previous,
     bytes_max: usize,
 ) -> Result<Before, ResponseError> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Desk, ResponseError, plan::AGENT_PREFIX};
 use crate::{
     agents::profiles::{self, AccessControl},
-    auth::{Actor, Scope},
+    auth::{Actor, Scope, WorkspaceCaller},
     db::{Conn, Json},
     time::Timestamp,
 };
@@ -50,9 +50,13 @@ impl Desk {
 ///
 /// # Errors
 /// What `Actor::require` says.
-pub async fn list_models(desk: &Desk, actor: &Actor) -> Result<Vec<Model>, ResponseError> {
-    actor.require(Scope::AgentsUse)?;
+pub async fn list_models(
+    desk: &Desk,
+    member: &WorkspaceCaller,
+) -> Result<Vec<Model>, ResponseError> {
     let mut c = desk.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::AgentsUse)?;
     let agents: Vec<(String, Timestamp, Option<Json<AccessControl>>)> = c
         .q("select name, created_at, access from agents where workspace_id = $1 and status = 'active' and mentionable and not is_system \
             order by id limit $2")
@@ -62,7 +66,7 @@ pub async fn list_models(desk: &Desk, actor: &Actor) -> Result<Vec<Model>, Respo
         .await?;
     let mut models: Vec<Model> = agents
         .iter()
-        .filter(|(_, _, access)| profiles::may_use(access.as_ref().map(|lists| &lists.0), actor))
+        .filter(|(_, _, access)| profiles::may_use(access.as_ref().map(|lists| &lists.0), &actor))
         .map(|(name, created_at, _)| of_agent(name, *created_at))
         .collect();
     drop(c);
@@ -74,14 +78,20 @@ pub async fn list_models(desk: &Desk, actor: &Actor) -> Result<Vec<Model>, Respo
 ///
 /// # Errors
 /// `ModelNotFound`, or what `Actor::require` says.
-pub async fn find_model(desk: &Desk, actor: &Actor, id: &str) -> Result<Model, ResponseError> {
+pub async fn find_model(
+    desk: &Desk,
+    member: &WorkspaceCaller,
+    id: &str,
+) -> Result<Model, ResponseError> {
+    let mut c = desk.db.read().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsUse)?;
     let absent = || ResponseError::ModelNotFound(id.to_owned());
     if let Some(name) = id.strip_prefix(AGENT_PREFIX) {
-        let mut c = desk.db.read().await?;
-        let found = find_agent(&mut c, actor, name).await?;
+        let found = find_agent(&mut c, &actor, name).await?;
         return found.ok_or_else(absent);
     }
+    drop(c);
     Some(desk.default_model().await)
         .filter(|model| model.id == id)
         .ok_or_else(absent)
@@ -89,7 +99,7 @@ pub async fn find_model(desk: &Desk, actor: &Actor, id: &str) -> Result<Model, R
 
 async fn find_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     name: &str,
 ) -> Result<Option<Model>, ResponseError> {
     let Some(agent) = profiles::find_usable(c, actor, name).await? else {

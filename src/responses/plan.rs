@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     agents::{profiles, prompt::estimate_tokens},
-    auth::{Actor, Scope},
+    auth::{Actor, Caller, Scope, WorkspaceCaller},
     db::{Conn, now},
-    ids::{AgentId, ResponseId, UserId, WorkspaceId},
+    ids::{AgentId, ResponseId, WorkspaceId},
     model::ChatRequest,
 };
 
@@ -30,7 +30,7 @@ pub(super) const AGENT_PREFIX: &str = "agent:";
 /// A call that is ready to be made.
 pub struct Plan {
     pub(super) workspace: WorkspaceId,
-    pub(super) user: UserId,
+    pub(super) caller: Caller,
     pub(super) agent: Option<(AgentId, i64)>,
     pub(super) request: ChatRequest,
     /// Estimated.
@@ -64,7 +64,7 @@ fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, Re
 /// before where it is the same agent.
 async fn choose_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     form: &CreateResponse,
     previous: Option<&Previous>,
 ) -> Result<Option<Asked>, ResponseError> {
@@ -142,7 +142,13 @@ impl Desk {
     /// # Errors
     /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`, `ContextTooLarge`, or
     /// what `Actor::require` says.
-    pub async fn plan(&self, actor: &Actor, form: &CreateResponse) -> Result<Plan, ResponseError> {
+    pub async fn plan(
+        &self,
+        member: &WorkspaceCaller,
+        form: &CreateResponse,
+    ) -> Result<Plan, ResponseError> {
+        let mut c = self.db.snapshot().await?;
+        let actor = &member.enter(&mut c).await?;
         actor.require(Scope::AgentsUse)?;
         form.check()?;
         let input = form.input.as_ref();
@@ -151,7 +157,6 @@ impl Desk {
         })?)?;
         let own_tools = read_tools(form.tools.as_deref().unwrap_or_default())?;
 
-        let mut c = self.db.snapshot().await?;
         let previous = match &form.previous_response_id {
             Some(reference) => Some(chain::find_previous(&mut c, actor, reference).await?),
             None => None,
@@ -187,7 +192,7 @@ impl Desk {
         let agent = asked.map(|asked| (asked.agent, asked.version));
         Ok(Plan {
             workspace: actor.workspace,
-            user: actor.user,
+            caller: member.caller.clone(),
             agent,
             prompt_tokens,
             input,
@@ -205,7 +210,7 @@ impl Desk {
 
     async fn before(
         &self,
-        actor: &Actor,
+        actor: &Actor<'_>,
         previous: Option<Previous>,
         model: &str,
     ) -> Result<Before, ResponseError> {

@@ -20,7 +20,7 @@ use super::{
     store,
 };
 use crate::{
-    auth::{Actor, Caller},
+    auth::{Caller, WorkspaceCaller},
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
@@ -50,10 +50,10 @@ pub fn router() -> OpenApiRouter<State> {
     responses((status = 200, description = "The answer, or a stream of events", content((Response = "application/json"), (String = "text/event-stream")))))]
 async fn create_response(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<CreateResponse>,
 ) -> Result<HttpResponse, ApiError> {
-    let plan = state.responses.plan(&actor, &form).await?;
+    let plan = state.responses.plan(&member, &form).await?;
     if form.wants_stream() {
         let call = state.responses.begin(plan, Delivery::Stream)?;
         return stream(call).await;
@@ -196,7 +196,7 @@ async fn delete_response(
     caller: Caller,
     Path(reference): Path<String>,
 ) -> Result<Json<DeletedResponse>, ApiError> {
-    Ok(Json(store::delete(&state.db, &caller, &reference).await?))
+    Ok(Json(store::delete(&state.db, caller, reference).await?))
 }
 
 /// What may be named as `model`.
@@ -211,11 +211,11 @@ struct Models {
 #[utoipa::path(get, path = "/v1/models", tag = "responses", responses((status = 200, body = Models)))]
 async fn list_models(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
 ) -> Result<Json<Models>, ApiError> {
     Ok(Json(Models {
         object: "list",
-        data: super::list_models(&state.responses, &actor).await?,
+        data: super::list_models(&state.responses, &member).await?,
     }))
 }
 
@@ -223,10 +223,10 @@ async fn list_models(
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "responses", params(("id" = String, Path)), responses((status = 200, body = Model)))]
 async fn get_model(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Path(id): Path<String>,
 ) -> Result<Json<Model>, ApiError> {
     Ok(Json(
-        super::find_model(&state.responses, &actor, &id).await?,
+        super::find_model(&state.responses, &member, &id).await?,
     ))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{ResponseError, items::Item};
 use crate::{
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, AuthError, Caller, Scope},
     db::{Conn, Db, DbError, Json, now},
     ids::{AgentId, ResponseId, UserId, WorkspaceId},
     tasks::queue::{self, Call},
@@ -27,10 +27,22 @@ pub(super) struct NewRow {
     pub kept: Duration,
 }
 
-/// Records a call that has ended, and keeps its answer if there is one to keep.
-pub(super) async fn record(c: &mut Conn, call: &Call, row: Option<&NewRow>) -> Result<(), DbError> {
+/// Records a call that has ended, and keeps its answer if there is one to keep. A caller without access gets `Err` inside: the
+/// usage is recorded all the same.
+pub(super) async fn record(
+    c: &mut Conn,
+    caller: &Caller,
+    call: &Call,
+    row: Option<&NewRow>,
+) -> Result<Result<(), AuthError>, DbError> {
     queue::record_call(c, call).await?;
-    let Some(row) = row else { return Ok(()) };
+    let Some(row) = row else { return Ok(Ok(())) };
+    let entered = caller.enter(c, call.workspace).await;
+    match entered.and_then(|actor| actor.require(Scope::AgentsUse)) {
+        Ok(()) => {}
+        Err(AuthError::Db(e)) => return Err(e),
+        Err(refused) => return Ok(Err(refused)),
+    }
     let at = now();
     c.q("insert into responses (id, workspace_id, user_id, previous_id, agent_id, agent_version, task_id, input, response, created_at, expires_at) \
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
@@ -47,7 +59,7 @@ pub(super) async fn record(c: &mut Conn, call: &Call, row: Option<&NewRow>) -> R
         .bind(at + row.kept)
         .run()
         .await?;
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// A kept answer as a link of a conversation.
@@ -63,7 +75,7 @@ pub(super) struct Link {
 /// The actor's own answer in the actor's workspace; `None` also for one that has run out.
 pub(super) async fn find_link(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     id: ResponseId,
 ) -> Result<Option<Link>, DbError> {
     c.q(
@@ -106,7 +118,11 @@ async fn find_own(
         .filter(|row| row.user_id == caller.user && row.expires_at > now())
         .ok_or_else(absent)?;
     let actor = caller.enter(c, row.workspace_id).await;
-    actor.map_err(|_| absent())?.require(Scope::AgentsUse)?;
+    let actor = actor.map_err(|e| match e {
+        AuthError::WorkspaceNotFound => absent(),
+        other => other.into(),
+    })?;
+    actor.require(Scope::AgentsUse)?;
     Ok((id, row))
 }
 
@@ -133,21 +149,20 @@ pub struct DeletedResponse {
 /// As `get`.
 pub async fn delete(
     db: &Db,
-    caller: &Caller,
-    reference: &str,
+    caller: Caller,
+    reference: String,
 ) -> Result<DeletedResponse, ResponseError> {
-    let (id, row) = find_own(&mut db.read().await?, caller, reference).await?;
-    let removed = db
+    let (_, row) = find_own(&mut db.read().await?, &caller, &reference).await?;
+    let id = db
         .write(row.workspace_id.0, async move |c: &mut Conn| {
+            let (id, _) = find_own(c, &caller, &reference).await?;
             c.q("delete from responses where id = $1")
                 .bind(id)
                 .run()
-                .await
+                .await?;
+            Ok::<_, ResponseError>(id)
         })
-        .await;
-    if removed.map_err(|e: DbError| e)? == 0 {
-        return Err(ResponseError::NotFound(reference.to_owned()));
-    }
+        .await?;
     if let Err(e) = db.scrub().await {
         tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
     }

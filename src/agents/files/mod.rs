@@ -145,7 +145,7 @@ async fn find_row(c: &mut Conn, owner: Uuid, path: &str) -> Result<Option<Row>, 
 /// `NotFound`, or what `Actor::require` says.
 pub async fn list(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
@@ -181,7 +181,7 @@ async fn read_all(c: &mut Conn, owner: Uuid, source: &'static str) -> Result<Vec
 /// `NotFound`, `FileNotFound`, or what `Actor::require` says.
 pub async fn read(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     path: &FilePath,
 ) -> Result<File, AgentError> {
@@ -211,7 +211,7 @@ pub async fn read(
 /// `NotFound`, `VersionNotFound`, or what `Actor::require` says.
 pub async fn read_version(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     path: &FilePath,
     version: i64,

@@ -45,7 +45,7 @@ pub(in crate::agents) async fn standing_orders(
 ///
 /// # Errors
 /// What `Actor::require` says.
-pub async fn list_shared(c: &mut Conn, actor: &Actor) -> Result<Vec<FileSummary>, AgentError> {
+pub async fn list_shared(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
     let files = read_all(c, actor.workspace.0, "workspace").await?;
     Ok(files.into_iter().map(|file| file.summary).collect())
@@ -78,7 +78,7 @@ fn require_shared(path: &FilePath) -> Result<(), AgentError> {
 /// `FileRefused` for another path, `FileTooLarge`, `FileStale`, or what `Actor::require` says.
 pub async fn write_shared(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     path: &FilePath,
     content: &str,
     expected: Option<i64>,
@@ -96,7 +96,7 @@ pub async fn write_shared(
 /// `FileNotFound`, `FileStale`, or what `Actor::require` says.
 pub async fn delete_shared(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     path: &FilePath,
     expected: Option<i64>,
 ) -> Result<(), AgentError> {
@@ -108,7 +108,7 @@ pub async fn delete_shared(
 
 async fn audit(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     action: &'static str,
     path: &FilePath,
 ) -> Result<(), AgentError> {

@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: usize = 256 * 1024;
 /// `Actor::require` says.
 pub async fn write(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     path: &FilePath,
     content: &str,
@@ -58,7 +58,7 @@ pub async fn write(
 /// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or what `Actor::require` says.
 pub async fn delete(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     path: &FilePath,
     expected: Option<i64>,
@@ -84,7 +84,7 @@ pub async fn delete(
 
 pub(super) async fn delete_row(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     owner: Uuid,
     path: &FilePath,
     expected: Option<i64>,
@@ -100,7 +100,7 @@ pub(super) async fn delete_row(
 /// Stores a state of a file and its version; `None` takes the content away, and then there is no file to answer.
 pub(super) async fn write_row(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     (owner, source): (Uuid, &'static str),
     path: &FilePath,
     content: Option<&str>,
@@ -166,7 +166,7 @@ pub(super) async fn write_row(
 /// Rows that a new agent begins with.
 pub(in crate::agents) async fn plant(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     agent: &Agent,
     files: &BTreeMap<String, String>,
 ) -> Result<(), AgentError> {

@@ -24,7 +24,7 @@ use crate::{
 /// `NameTaken`, those of what the profile names, or what `Actor::require` says.
 pub async fn create_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     parts: Parts,
     summary: String,
 ) -> Result<Agent, AgentError> {
@@ -45,7 +45,7 @@ pub async fn create_agent(
 /// Makes an agent whose profile names what there is.
 async fn insert_new(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     parts: Parts,
     summary: String,
 ) -> Result<Agent, AgentError> {
@@ -79,7 +79,7 @@ async fn insert_new(
 /// A picture becomes one that everyone in the workspace may see.
 async fn lend_avatar(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     profile: &Profile,
     before: Option<&Profile>,
 ) -> Result<(), AgentError> {
@@ -95,7 +95,7 @@ async fn lend_avatar(
 /// A base that one may not see does not exist.
 pub(in crate::agents) async fn see_base(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     profile: &Profile,
     before: Option<AgentId>,
 ) -> Result<(), AgentError> {
@@ -116,7 +116,7 @@ pub(in crate::agents) async fn see_base(
 /// what `Actor::require` says.
 pub async fn patch_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     patch: &AgentPatch,
     expected: Option<i64>,
@@ -140,7 +140,7 @@ pub async fn patch_agent(
 /// As `patch_agent`.
 pub async fn put_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     parts: Parts,
     expected: Option<i64>,
@@ -160,7 +160,7 @@ pub async fn put_agent(
 /// new one.
 async fn apply(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     row: &Row,
     parts: Parts,
     settled_by: Option<&Profile>,
@@ -229,7 +229,7 @@ async fn apply(
 
 pub(super) async fn audit(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     action: &'static str,
     agent: AgentId,
     data: serde_json::Value,
@@ -251,7 +251,7 @@ fn stored_status(text: &str) -> &'static str {
 /// `NotFound`, `NotActive`, or what `Actor::require` says.
 pub async fn make_default(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Agent, AgentError> {
     actor.require(Scope::AgentsAdmin)?;
@@ -267,7 +267,7 @@ pub async fn make_default(
 }
 
 /// Moves the pointer. No version comes of it: it is the workspace's, and neither agent says anything else than before.
-async fn point_default_at(c: &mut Conn, actor: &Actor, row: &Row) -> Result<Agent, AgentError> {
+async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<Agent, AgentError> {
     c.q("update workspaces set default_agent_id = $2 where id = $1")
         .bind(actor.workspace)
         .bind(row.id)
@@ -314,7 +314,7 @@ pub struct CopyForm {
 /// `NotFound`, `NameTaken` for a name that was asked for, or what `Actor::require` says.
 pub async fn duplicate_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     form: &CopyForm,
 ) -> Result<Agent, AgentError> {
@@ -340,7 +340,7 @@ pub async fn duplicate_agent(
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
-async fn free_name(c: &mut Conn, actor: &Actor, name: &str) -> Result<String, AgentError> {
+async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String, AgentError> {
     // Room for `-copy-NNNN`.
     let stem: String = name.chars().take(handles::HANDLE_CHARS_MAX - 10).collect();
     for n in 1..10_000 {
@@ -368,7 +368,7 @@ async fn free_name(c: &mut Conn, actor: &Actor, name: &str) -> Result<String, Ag
 /// `NotFound`, `VersionNotFound`, `Stale`, those of what the old profile names, or what `Actor::require` says.
 pub async fn rollback_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     target: i64,
     expected: Option<i64>,

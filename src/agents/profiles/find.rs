@@ -31,7 +31,7 @@ pub struct Askable {
 
 impl Askable {
     /// Whether this person may use it; who may not sees no agent here.
-    pub fn is_for(&self, actor: &Actor) -> bool {
+    pub fn is_for(&self, actor: &Actor<'_>) -> bool {
         parts::may_use(self.access.as_ref().map(|access| &access.0), actor)
     }
 }
@@ -85,7 +85,7 @@ struct HandleRow {
 /// this person.
 pub async fn find_askable(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     id: AgentId,
 ) -> Result<Option<Askable>, DbError> {
     let found: Option<Askable> = c
@@ -101,7 +101,7 @@ pub async fn find_askable(
 /// another workspace, or not for this person.
 pub async fn find_usable(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Option<Askable>, DbError> {
     if reference == "main" {
@@ -140,7 +140,7 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
 }
 
 /// Whether there is such an agent, and this person may not see it.
-pub async fn is_hidden(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool, DbError> {
+pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1")
         .bind(id)
@@ -150,7 +150,7 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool,
 }
 
 /// Whether there is such an agent, and its lists keep this person from using it.
-pub async fn is_barred(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<bool, DbError> {
+pub async fn is_barred(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let lists = find_lists(c, id).await?;
     Ok(lists.is_some_and(|lists| !parts::permits(lists.as_ref(), actor.user, actor.role)))
 }
@@ -231,7 +231,7 @@ pub(super) async fn get_row(
 /// `NotFound`, or `BadId` when it is neither.
 pub(super) async fn get_visible_row(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Row, AgentError> {
     let id = id_of(c, actor.workspace, reference).await?;
@@ -271,7 +271,11 @@ pub async fn get_agent(
 
 /// # Errors
 /// `NotFound` also for one that this person may not see.
-pub async fn get_visible(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<Agent, AgentError> {
+pub async fn get_visible(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: AgentId,
+) -> Result<Agent, AgentError> {
     get_by_reference(c, actor, &id.to_string()).await
 }
 
@@ -281,7 +285,7 @@ pub async fn get_visible(c: &mut Conn, actor: &Actor, id: AgentId) -> Result<Age
 /// `NotFound`, or `BadId` when it is neither.
 pub async fn get_by_reference(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Agent, AgentError> {
     Ok(get_visible_row(c, actor, reference).await?.into())

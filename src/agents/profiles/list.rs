@@ -40,7 +40,7 @@ struct Row {
 }
 
 impl Row {
-    fn is_visible(&self, actor: &Actor) -> bool {
+    fn is_visible(&self, actor: &Actor<'_>) -> bool {
         parts::may_see(self.access.as_ref().map(|access| &access.0), actor)
     }
 
@@ -116,7 +116,7 @@ const PAIR_COUNT_MAX: i64 = 200;
 /// The two pairs of a filter that fewest agents have, the rarest first; `None` without metadata.
 async fn rarest_pairs(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     filter: &Filter,
 ) -> Result<Option<(String, Option<String>)>, AgentError> {
     let mut pairs = Vec::new();
@@ -145,7 +145,7 @@ async fn rarest_pairs(
 /// `NotFound` when that is no agent of this workspace.
 pub async fn list_agents(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     filter: &Filter,
     (after, before): (Option<AgentId>, Option<AgentId>),
     limit: i64,
@@ -204,7 +204,7 @@ pub async fn list_agents(
 /// The agent of this name, archived or not, if this person may see it.
 pub async fn find_by_name(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     name: &str,
 ) -> Result<Option<AgentId>, AgentError> {
     let filter = Filter {
@@ -218,7 +218,7 @@ pub async fn find_by_name(
 /// One round of rows between two ids, by the narrowest index that the filter allows; the last ones first when `backwards`.
 async fn page(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     filter: &Filter,
     pairs: Option<&(String, Option<String>)>,
     between: (AgentId, AgentId),

@@ -262,12 +262,12 @@ pub(super) fn permits(access: Option<&AccessControl>, user: UserId, role: Role) 
 }
 
 /// Whether the person may use an agent with these lists.
-pub fn may_use(access: Option<&AccessControl>, actor: &Actor) -> bool {
+pub fn may_use(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsUse) && permits(access, actor.user, actor.role)
 }
 
 /// Whether the person may see an agent with these lists; those who manage agents see all.
-pub fn may_see(access: Option<&AccessControl>, actor: &Actor) -> bool {
+pub fn may_see(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsAdmin) || permits(access, actor.user, actor.role)
 }
 

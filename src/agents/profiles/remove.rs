@@ -44,7 +44,7 @@ impl From<AgentId> for Archived {
 /// `NotFound`, `DefaultMustStay`, `Stale`, or what `Actor::require` says.
 pub async fn archive_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     expected: Option<i64>,
 ) -> Result<Archived, AgentError> {
@@ -73,7 +73,7 @@ pub async fn archive_agent(
 /// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or what `Actor::require` says.
 pub async fn delete_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     expected: Option<i64>,
 ) -> Result<Archived, AgentError> {
@@ -109,7 +109,7 @@ pub async fn delete_agent(
 
 async fn removable(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     expected: Option<i64>,
 ) -> Result<Row, AgentError> {

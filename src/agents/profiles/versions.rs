@@ -107,7 +107,7 @@ impl Stored {
 /// `NotFound`.
 pub async fn list_versions(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     before: Option<i64>,
     limit: i64,
@@ -153,7 +153,7 @@ pub(super) async fn stored(c: &mut Conn, row: &Row, version: i64) -> Result<Stor
 /// `NotFound`, `VersionNotFound`.
 pub async fn get_version(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     version: i64,
 ) -> Result<AgentVersion, AgentError> {
@@ -173,7 +173,7 @@ pub async fn get_version(
 /// `NotFound`, `VersionNotFound`.
 pub async fn diff(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
     (from, to): (i64, i64),
 ) -> Result<AgentDiff, AgentError> {
@@ -213,7 +213,7 @@ pub async fn diff(
 /// `NotFound`.
 pub async fn get_resolved_agent(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     reference: &str,
 ) -> Result<(super::Agent, Vec<Base>), AgentError> {
     let row = get_visible_row(c, actor, reference).await?;

@@ -7,8 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{Named, St, tagged};
 use crate::{
     agents::files::{self, File, FilePath, FileSummary},
-    auth::{Actor, Caller, Scope},
-    db::Conn,
+    auth::{Caller, Scope, WorkspaceCaller},
     http::{
         ApiError, State,
         extract::{Body, IfMatch, Path, Query},
@@ -51,10 +50,11 @@ fn answer(file: &File) -> Response {
 #[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
     let mut c = state.db.read().await?;
-    Ok(whole(files::list(&mut c, &actor, &reference).await?))
+    let actor = named.enter(&mut c).await?;
+    Ok(whole(files::list(&mut c, &actor, &named.reference).await?))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -70,18 +70,19 @@ struct FileQuery {
     responses((status = 200, body = File)))]
 async fn get_file(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Path((_, path)): Path<(String, String)>,
     Query(query): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
     let path = FilePath::parse(&path)?;
     let mut c = state.db.read().await?;
+    let actor = named.enter(&mut c).await?;
     if let Some(version) = query.version {
-        let old = files::read_version(&mut c, &actor, &reference, &path, version).await?;
+        let old = files::read_version(&mut c, &actor, &named.reference, &path, version).await?;
         return Ok(answer(&old));
     }
     Ok(answer(
-        &files::read(&mut c, &actor, &reference, &path).await?,
+        &files::read(&mut c, &actor, &named.reference, &path).await?,
     ))
 }
 
@@ -91,18 +92,15 @@ async fn get_file(
     request_body = FileForm, responses((status = 200, body = File)))]
 async fn put_file(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     Body(form): Body<FileForm>,
 ) -> Result<Response, ApiError> {
-    actor.require(Scope::AgentsWrite)?;
     let path = FilePath::parse(&path)?;
-    let key = actor.workspace.0;
-    let file = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            files::write(c, &actor, &reference, &path, &form.content, expected).await
+    let file = named
+        .write(&state.db, async move |c, actor, reference| {
+            files::write(c, actor, reference, &path, &form.content, expected).await
         })
         .await?;
     Ok(answer(&file))
@@ -113,24 +111,17 @@ async fn put_file(
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_file(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
 ) -> Result<StatusCode, ApiError> {
-    actor.require(Scope::AgentsWrite)?;
     let path = FilePath::parse(&path)?;
-    let key = actor.workspace.0;
-    state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            files::delete(c, &actor, &reference, &path, expected).await
+    named
+        .write(&state.db, async move |c, actor, reference| {
+            files::delete(c, actor, reference, &path, expected).await
         })
         .await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-async fn enter(state: &State, caller: &Caller, workspace: WorkspaceId) -> Result<Actor, ApiError> {
-    Ok(caller.enter(&mut state.db.read().await?, workspace).await?)
 }
 
 /// The workspace's own files for all its agents
@@ -140,8 +131,8 @@ async fn list_shared_files(
     caller: Caller,
     Path(id): Path<WorkspaceId>,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
-    let actor = enter(&state, &caller, id).await?;
     let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c, id).await?;
     Ok(whole(files::list_shared(&mut c, &actor).await?))
 }
 
@@ -153,10 +144,10 @@ async fn get_shared_file(
     caller: Caller,
     Path((id, path)): Path<(WorkspaceId, String)>,
 ) -> Result<Response, ApiError> {
-    let actor = enter(&state, &caller, id).await?;
+    let mut c = state.db.read().await?;
+    let actor = caller.enter(&mut c, id).await?;
     actor.require(Scope::AgentsRead)?;
     let path = FilePath::parse(&path)?;
-    let mut c = state.db.read().await?;
     Ok(answer(
         &files::read_shared(&mut c, actor.workspace, &path).await?,
     ))
@@ -173,13 +164,14 @@ async fn put_shared_file(
     IfMatch(expected): IfMatch,
     Body(form): Body<FileForm>,
 ) -> Result<Response, ApiError> {
-    let actor = enter(&state, &caller, id).await?;
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
     let path = FilePath::parse(&path)?;
-    let key = actor.workspace.0;
-    let file = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            files::write_shared(c, &actor, &path, &form.content, expected).await
+    let file = member
+        .write(&state.db, async move |c, actor| {
+            files::write_shared(c, actor, &path, &form.content, expected).await
         })
         .await?;
     Ok(answer(&file))
@@ -194,13 +186,14 @@ async fn delete_shared_file(
     Path((id, path)): Path<(WorkspaceId, String)>,
     IfMatch(expected): IfMatch,
 ) -> Result<StatusCode, ApiError> {
-    let actor = enter(&state, &caller, id).await?;
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
     let path = FilePath::parse(&path)?;
-    let key = actor.workspace.0;
-    state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            files::delete_shared(c, &actor, &path, expected).await
+    member
+        .write(&state.db, async move |c, actor| {
+            files::delete_shared(c, actor, &path, expected).await
         })
         .await?;
     Ok(StatusCode::NO_CONTENT)

@@ -11,7 +11,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::{AgentError, profiles::Agent};
 use crate::{
-    auth::{Actor, Caller},
+    auth::{Actor, AuthError, Caller, WorkspaceCaller},
+    db::{Conn, Db},
     http::{ApiError, State, extract::workspace_of},
     ids::{AgentId, WorkspaceId},
 };
@@ -54,18 +55,49 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
     tagged(status, agent.summary.version, &agent)
 }
 
-/// The agent that a route names as `{id}`: its id, or `main`; and who asks, in its workspace. Whether the person may see it is
-/// asked where it is read.
+/// The agent that a route names as `{id}`: its ID, or `main`; and the caller at its workspace. Whether the person can see it is
+/// checked where it is read.
 struct Named {
-    actor: Actor,
+    member: WorkspaceCaller,
     reference: String,
+}
+
+/// An agent of another workspace does not exist.
+fn hide(error: AgentError) -> AgentError {
+    match error {
+        AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::NotFound,
+        other => other,
+    }
+}
+
+impl Named {
+    /// # Errors
+    /// `NotFound` for an agent of another workspace.
+    async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AgentError> {
+        self.member.enter(c).await.map_err(|e| hide(e.into()))
+    }
+
+    /// As `WorkspaceCaller::write`; the command also gets the agent's reference.
+    ///
+    /// # Errors
+    /// `NotFound` for an agent of another workspace, or the command's own.
+    async fn write<T, F>(self, db: &Db, command: F) -> Result<T, AgentError>
+    where
+        T: Send + 'static,
+        F: AsyncFn(&mut Conn, &Actor<'_>, &str) -> Result<T, AgentError> + Send + 'static,
+    {
+        let Self { member, reference } = self;
+        let command =
+            async move |c: &mut Conn, actor: &Actor<'_>| command(c, actor, &reference).await;
+        member.write(db, command).await.map_err(hide)
+    }
 }
 
 impl FromRequestParts<State> for Named {
     type Rejection = ApiError;
 
     /// # Errors
-    /// `NotFound` for an agent of another workspace; 400 for what is no id.
+    /// `NotFound` for an agent that does not exist; 400 for what is no id.
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let reference = RawPathParams::from_request_parts(parts, state)
@@ -76,21 +108,19 @@ impl FromRequestParts<State> for Named {
                 path.iter().find_map(named)
             })
             .unwrap_or_default();
-        if reference == "main" {
-            let workspace = workspace_of(state, &parts.headers, &caller).await?;
-            let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
-            return Ok(Self { actor, reference });
-        }
-        let id: AgentId = reference.parse()?;
-        let mut c = state.db.read().await?;
-        let row: Option<(WorkspaceId,)> = c
-            .q("select workspace_id from agents where id = $1")
-            .bind(id)
-            .opt()
-            .await?;
-        let workspace = row.ok_or(AgentError::NotFound)?.0;
-        let entered = caller.enter(&mut c, workspace).await;
-        let actor = entered.map_err(|_| AgentError::NotFound)?;
-        Ok(Self { actor, reference })
+        let workspace = if reference == "main" {
+            workspace_of(state, &parts.headers, &caller).await?
+        } else {
+            let id: AgentId = reference.parse()?;
+            let mut c = state.db.read().await?;
+            let row: Option<(WorkspaceId,)> = c
+                .q("select workspace_id from agents where id = $1")
+                .bind(id)
+                .opt()
+                .await?;
+            row.ok_or(AgentError::NotFound)?.0
+        };
+        let member = WorkspaceCaller { caller, workspace };
+        Ok(Self { member, reference })
     }
 }

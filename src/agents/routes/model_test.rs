@@ -9,7 +9,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::retry::Failure,
-    auth::{Actor, Scope},
+    auth::{Scope, WorkspaceCaller},
     http::{ApiError, State, extract::Body},
     model::{ChatRequest, CollectError, Limits, Role, Turn, collect},
 };
@@ -53,10 +53,12 @@ struct ModelTestError {
 #[utoipa::path(post, path = "/v1/model-test", tag = "admin", request_body = ModelTestForm, responses((status = 200, body = ModelTest)))]
 async fn test_model(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<ModelTestForm>,
 ) -> Result<Json<ModelTest>, ApiError> {
-    actor.require(Scope::WorkspaceAdmin)?;
+    let mut c = state.db.read().await?;
+    member.enter(&mut c).await?.require(Scope::WorkspaceAdmin)?;
+    drop(c);
     let model = form.model.as_deref().map(str::trim);
     if model.is_some_and(|model| {
         model.is_empty()

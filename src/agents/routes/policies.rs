@@ -6,10 +6,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::{
+        AgentError,
         policy::{self, Policy, PolicyPatch},
         sandbox::{self, SandboxForm, SandboxPolicy},
     },
-    auth::{Actor, Caller, Scope},
+    auth::{AuthError, Caller, Scope, WorkspaceCaller},
     db::Conn,
     http::{
         ApiError, State,
@@ -52,11 +53,13 @@ async fn patch_policy(
     Path(id): Path<WorkspaceId>,
     Body(patch): Body<PolicyPatch>,
 ) -> Result<Json<Policy>, ApiError> {
-    let actor = caller.enter(&mut state.db.read().await?, id).await?;
-    let policy = state
-        .db
-        .write(id.0, async move |c: &mut Conn| {
-            policy::change(c, &actor, &patch).await
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    let policy = member
+        .write(&state.db, async move |c, actor| {
+            policy::change(c, actor, &patch).await
         })
         .await?;
     Ok(Json(policy))
@@ -66,10 +69,11 @@ async fn patch_policy(
 #[utoipa::path(get, path = "/v1/sandbox-policies", tag = "agents", responses((status = 200, body = List<SandboxPolicy>)))]
 async fn list_sandbox_policies(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
 ) -> Result<Json<List<SandboxPolicy>>, ApiError> {
-    actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
     let all = sandbox::list(&mut c, actor.workspace).await?;
     let limit = i64::try_from(all.len()).unwrap_or(i64::MAX);
     Ok(Json(List::new(all, limit, false, |p: &SandboxPolicy| {
@@ -81,33 +85,38 @@ async fn list_sandbox_policies(
 #[utoipa::path(post, path = "/v1/sandbox-policies", tag = "agents", request_body = SandboxForm, responses((status = 201, body = SandboxPolicy)))]
 async fn create_sandbox_policy(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<SandboxForm>,
 ) -> Result<(StatusCode, Json<SandboxPolicy>), ApiError> {
-    let key = actor.workspace.0;
-    let made = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            sandbox::create(c, &actor, form.clone()).await
+    let made = member
+        .write(&state.db, async move |c, actor| {
+            sandbox::create(c, actor, form.clone()).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// The person in the workspace of a sandbox policy.
-async fn actor_of(state: &State, caller: &Caller, id: SandboxPolicyId) -> Result<Actor, ApiError> {
-    let mut c = state.db.read().await?;
+/// The person at the workspace of a sandbox policy.
+async fn member_of(
+    c: &mut Conn,
+    caller: Caller,
+    id: SandboxPolicyId,
+) -> Result<WorkspaceCaller, AgentError> {
     let row: Option<(WorkspaceId,)> = c
         .q("select workspace_id from sandbox_policies where id = $1")
         .bind(id)
         .opt()
         .await?;
-    let unknown = || crate::agents::AgentError::SandboxPolicyNotFound;
-    let workspace = row.ok_or_else(unknown)?.0;
-    Ok(caller
-        .enter(&mut c, workspace)
-        .await
-        .map_err(|_| unknown())?)
+    let workspace = row.ok_or(AgentError::SandboxPolicyNotFound)?.0;
+    Ok(WorkspaceCaller { caller, workspace })
+}
+
+/// A policy of another workspace does not exist.
+fn hide(error: AgentError) -> AgentError {
+    match error {
+        AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::SandboxPolicyNotFound,
+        other => other,
+    }
 }
 
 /// A sandbox policy
@@ -117,9 +126,10 @@ async fn get_sandbox_policy(
     caller: Caller,
     Path(id): Path<SandboxPolicyId>,
 ) -> Result<Json<SandboxPolicy>, ApiError> {
-    let actor = actor_of(&state, &caller, id).await?;
-    actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
+    let member = member_of(&mut c, caller, id).await?;
+    let actor = member.enter(&mut c).await.map_err(|e| hide(e.into()))?;
+    actor.require(Scope::AgentsRead)?;
     Ok(Json(sandbox::get(&mut c, actor.workspace, id).await?))
 }
 
@@ -132,14 +142,13 @@ async fn put_sandbox_policy(
     Path(id): Path<SandboxPolicyId>,
     Body(form): Body<SandboxForm>,
 ) -> Result<Json<SandboxPolicy>, ApiError> {
-    let actor = actor_of(&state, &caller, id).await?;
-    let key = actor.workspace.0;
-    let changed = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            sandbox::replace(c, &actor, id, form.clone()).await
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
+    let changed = member
+        .write(&state.db, async move |c, actor| {
+            sandbox::replace(c, actor, id, form.clone()).await
         })
-        .await?;
+        .await
+        .map_err(hide)?;
     Ok(Json(changed))
 }
 
@@ -150,13 +159,12 @@ async fn delete_sandbox_policy(
     caller: Caller,
     Path(id): Path<SandboxPolicyId>,
 ) -> Result<StatusCode, ApiError> {
-    let actor = actor_of(&state, &caller, id).await?;
-    let key = actor.workspace.0;
-    state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            sandbox::delete(c, &actor, id).await
+    let member = member_of(&mut state.db.read().await?, caller, id).await?;
+    member
+        .write(&state.db, async move |c, actor| {
+            sandbox::delete(c, actor, id).await
         })
-        .await?;
+        .await
+        .map_err(hide)?;
     Ok(StatusCode::NO_CONTENT)
 }

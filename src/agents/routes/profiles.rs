@@ -20,7 +20,7 @@ use crate::{
         templates::{self, Template},
         transfer::{self, Export, Import},
     },
-    auth::{Actor, Scope},
+    auth::{Scope, WorkspaceCaller},
     chat::remove,
     db::{Conn, DbError},
     http::{
@@ -98,9 +98,11 @@ impl AgentsQuery {
 #[utoipa::path(get, path = "/v1/agents", tag = "agents", params(AgentsQuery), responses((status = 200, body = List<AgentSummary>)))]
 async fn list_agents(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<List<AgentSummary>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
     let query = AgentsQuery::parse(pairs)?;
     let page = PageQuery {
@@ -120,7 +122,6 @@ async fn list_agents(
         name: query.name,
         metadata: query.metadata,
     };
-    let mut c = state.db.read().await?;
     let mut rows = profiles::list_agents(
         &mut c,
         &actor,
@@ -145,16 +146,13 @@ async fn list_agents(
 #[utoipa::path(post, path = "/v1/agents", tag = "agents", request_body = NewAgent, responses((status = 201, body = Agent)))]
 async fn create_agent(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<NewAgent>,
 ) -> Result<Response, ApiError> {
-    actor.require(Scope::AgentsWrite)?;
     let parts = form.into_parts()?;
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::create_agent(c, &actor, parts.clone(), "created".to_owned()).await
+    let agent = member
+        .write(&state.db, async move |c, actor| {
+            profiles::create_agent(c, actor, parts.clone(), "created".to_owned()).await
         })
         .await?;
     Ok(answer(&state, StatusCode::CREATED, agent).await)
@@ -184,18 +182,19 @@ struct ResolvedAgent {
 #[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Query(query): Query<AgentQuery>,
 ) -> Result<Response, ApiError> {
-    actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
+    let actor = named.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
     if !query.resolve {
-        let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
+        let agent = profiles::get_by_reference(&mut c, &actor, &named.reference).await?;
         drop(c);
         return Ok(answer(&state, StatusCode::OK, agent).await);
     }
     let (mut agent, resolved_from) =
-        profiles::get_resolved_agent(&mut c, &actor, &reference).await?;
+        profiles::get_resolved_agent(&mut c, &actor, &named.reference).await?;
     let policy = policy::find(&mut c, actor.workspace).await?;
     let own = agent.sandbox_policy_id.as_deref();
     let sandbox =
@@ -219,17 +218,14 @@ async fn get_agent(
     request_body = NewAgent, responses((status = 200, body = Agent)))]
 async fn put_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     IfMatch(expected): IfMatch,
     Body(form): Body<NewAgent>,
 ) -> Result<Response, ApiError> {
-    actor.require(Scope::AgentsWrite)?;
     let parts = form.into_parts()?;
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::put_agent(c, &actor, &reference, parts.clone(), expected).await
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::put_agent(c, actor, reference, parts.clone(), expected).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)
@@ -240,15 +236,13 @@ async fn put_agent(
     request_body = AgentPatch, responses((status = 200, body = Agent)))]
 async fn patch_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     IfMatch(expected): IfMatch,
     Body(patch): Body<AgentPatch>,
 ) -> Result<Response, ApiError> {
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::patch_agent(c, &actor, &reference, &patch, expected).await
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::patch_agent(c, actor, reference, &patch, expected).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)
@@ -268,21 +262,19 @@ struct DeleteQuery {
     params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Query(query): Query<DeleteQuery>,
     IfMatch(expected): IfMatch,
 ) -> Result<Json<Archived>, ApiError> {
-    let key = actor.workspace.0;
     let hub = state.hub.clone();
-    let archived = state
-        .db
-        .write(key, async move |c: &mut Conn| {
+    let archived = named
+        .write(&state.db, async move |c, actor, reference| {
             if !query.permanent {
-                return profiles::archive_agent(c, &actor, &reference, expected).await;
+                return profiles::archive_agent(c, actor, reference, expected).await;
             }
             actor.require(Scope::AgentsAdmin)?;
-            let agent = profiles::get_by_reference(c, &actor, &reference).await?;
-            let archived = profiles::delete_agent(c, &actor, &reference, expected).await?;
+            let agent = profiles::get_by_reference(c, actor, reference).await?;
+            let archived = profiles::delete_agent(c, actor, reference, expected).await?;
             end_tasks(c, agent.summary.id, &hub).await?;
             Ok::<_, AgentError>(archived)
         })
@@ -313,14 +305,12 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
     request_body = CopyForm, responses((status = 201, body = Agent)))]
 async fn duplicate_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Body(form): Body<CopyForm>,
 ) -> Result<Response, ApiError> {
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::duplicate_agent(c, &actor, &reference, &form).await
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::duplicate_agent(c, actor, reference, &form).await
         })
         .await?;
     Ok(answer(&state, StatusCode::CREATED, agent).await)
@@ -328,15 +318,10 @@ async fn duplicate_agent(
 
 /// Make an agent the workspace's default
 #[utoipa::path(post, path = "/v1/agents/{id}/default", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Agent)))]
-async fn make_default(
-    axum::extract::State(state): St,
-    Named { actor, reference }: Named,
-) -> Result<Response, ApiError> {
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::make_default(c, &actor, &reference).await
+async fn make_default(axum::extract::State(state): St, named: Named) -> Result<Response, ApiError> {
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::make_default(c, actor, reference).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)
@@ -346,11 +331,12 @@ async fn make_default(
 #[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
 ) -> Result<Json<Export>, ApiError> {
     let mut c = state.db.snapshot().await?;
+    let actor = named.enter(&mut c).await?;
     Ok(Json(
-        transfer::export_agent(&mut c, &actor, &reference).await?,
+        transfer::export_agent(&mut c, &actor, &named.reference).await?,
     ))
 }
 
@@ -358,14 +344,12 @@ async fn export_agent(
 #[utoipa::path(post, path = "/v1/agents/import", tag = "agents", request_body = Import, responses((status = 201, body = Agent)))]
 async fn import_agent(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(import): Body<Import>,
 ) -> Result<Response, ApiError> {
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            transfer::import_agent(c, &actor, &import).await
+    let agent = member
+        .write(&state.db, async move |c, actor| {
+            transfer::import_agent(c, actor, &import).await
         })
         .await?;
     Ok(answer(&state, StatusCode::CREATED, agent).await)
@@ -375,17 +359,22 @@ async fn import_agent(
 #[utoipa::path(post, path = "/v1/agents/preview", tag = "agents", request_body = PreviewForm, responses((status = 200, body = Preview)))]
 async fn preview_agent(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<PreviewForm>,
 ) -> Result<Json<Preview>, ApiError> {
     let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     Ok(Json(preview::preview(&mut c, &actor, form).await?))
 }
 
 /// Agents to begin with: post one's fields to make it
 #[utoipa::path(get, path = "/v1/agent-templates", tag = "agents", responses((status = 200, body = List<Template>)))]
-async fn list_templates(actor: Actor) -> Result<Response, ApiError> {
-    actor.require(Scope::AgentsRead)?;
+async fn list_templates(
+    axum::extract::State(state): St,
+    member: WorkspaceCaller,
+) -> Result<Response, ApiError> {
+    let mut c = state.db.read().await?;
+    member.enter(&mut c).await?.require(Scope::AgentsRead)?;
     let all: Vec<&Template> = templates::all().iter().collect();
     let limit = i64::try_from(all.len()).unwrap_or(i64::MAX);
     let list = List::new(all, limit, false, |template| template.agent.name.clone());

@@ -15,7 +15,7 @@ use crate::{
         files::{self, FilePath},
         profiles::{self, Agent, AgentPatch, AgentSummary, NewAgent},
     },
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, Scope, WorkspaceCaller},
     chat::{access, bindings},
     db::Conn,
     http::{
@@ -115,16 +115,11 @@ fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> 
 #[utoipa::path(post, path = "/v1/rpc/{method}", tag = "agents", params(("method" = String, Path)), request_body = Object, responses((status = 200, body = Object)))]
 async fn call(
     axum::extract::State(state): St,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
     Path(method): Path<String>,
     Body(params): Body<Map<String, Value>>,
 ) -> Result<Json<Value>, ApiError> {
-    let rpc = Rpc {
-        state,
-        caller,
-        actor,
-    };
+    let rpc = Rpc { state, member };
     let answer = match method.as_str() {
         "agents.list" => {
             let Nothing {} = take(params)?;
@@ -186,8 +181,7 @@ async fn call(
 
 struct Rpc {
     state: State,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
 }
 
 fn brief(agent: &AgentSummary) -> Value {
@@ -202,13 +196,22 @@ fn brief(agent: &AgentSummary) -> Value {
 }
 
 impl Rpc {
+    async fn write<T, F>(&self, command: F) -> Result<T, AgentError>
+    where
+        T: Send + 'static,
+        F: AsyncFn(&mut Conn, &Actor<'_>) -> Result<T, AgentError> + Send + 'static,
+    {
+        self.member.clone().write(&self.state.db, command).await
+    }
+
     /// An id or `main`, of what may be a name.
     async fn reference(&self, text: &str) -> Result<String, ApiError> {
         if text == "main" || text.parse::<crate::ids::AgentId>().is_ok() {
             return Ok(text.to_owned());
         }
         let mut c = self.state.db.read().await?;
-        let found = profiles::find_by_name(&mut c, &self.actor, text).await?;
+        let actor = self.member.enter(&mut c).await?;
+        let found = profiles::find_by_name(&mut c, &actor, text).await?;
         Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }
 
@@ -218,8 +221,8 @@ impl Rpc {
             return Ok("main".to_owned());
         };
         let mut c = self.state.db.read().await?;
-        let found = access::thread(&mut c, &self.caller, thread).await?;
-        if found.place.actor.workspace != self.actor.workspace {
+        let found = access::thread(&mut c, &self.member.caller, thread).await?;
+        if found.place.actor.workspace != self.member.workspace {
             return Err(crate::chat::ChatError::ThreadNotFound.into());
         }
         let bound = bindings::find_binding(&mut c, Spot::Thread(thread)).await?;
@@ -227,11 +230,12 @@ impl Rpc {
     }
 
     async fn list(&self) -> Result<Value, ApiError> {
-        self.actor.require(Scope::AgentsRead)?;
         let mut c = self.state.db.read().await?;
+        let actor = self.member.enter(&mut c).await?;
+        actor.require(Scope::AgentsRead)?;
         let all = profiles::list_agents(
             &mut c,
-            &self.actor,
+            &actor,
             &profiles::Filter::default(),
             (None, None),
             AGENTS_MAX,
@@ -252,10 +256,11 @@ impl Rpc {
     }
 
     async fn get(&self, reference: &str) -> Result<Value, ApiError> {
-        self.actor.require(Scope::AgentsRead)?;
         let reference = self.reference(reference).await?;
         let mut c = self.state.db.read().await?;
-        let agent = profiles::get_by_reference(&mut c, &self.actor, &reference).await?;
+        let actor = self.member.enter(&mut c).await?;
+        actor.require(Scope::AgentsRead)?;
+        let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
         Ok(Self::whole(&agent))
     }
 
@@ -276,49 +281,35 @@ impl Rpc {
             ..NewAgent::default()
         };
         let parts = new.into_parts()?;
-        let actor = self.actor.clone();
         let agent = self
-            .state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                profiles::create_agent(c, &actor, parts.clone(), "created".to_owned()).await
+            .write(async move |c, actor| {
+                profiles::create_agent(c, actor, parts.clone(), "created".to_owned()).await
             })
             .await?;
         Ok(Self::whole(&agent))
     }
 
     async fn patch(&self, reference: String, patch: AgentPatch) -> Result<Value, ApiError> {
-        let actor = self.actor.clone();
         let agent = self
-            .state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                profiles::patch_agent(c, &actor, &reference, &patch, None).await
+            .write(async move |c, actor| {
+                profiles::patch_agent(c, actor, &reference, &patch, None).await
             })
             .await?;
         Ok(Self::whole(&agent))
     }
 
     async fn delete(&self, reference: &str) -> Result<Value, ApiError> {
-        let (actor, reference) = (self.actor.clone(), self.reference(reference).await?);
+        let reference = self.reference(reference).await?;
         let archived = self
-            .state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                profiles::archive_agent(c, &actor, &reference, None).await
-            })
+            .write(async move |c, actor| profiles::archive_agent(c, actor, &reference, None).await)
             .await?;
         Ok(json!(archived))
     }
 
     async fn set_default(&self, reference: &str) -> Result<Value, ApiError> {
-        let (actor, reference) = (self.actor.clone(), self.reference(reference).await?);
+        let reference = self.reference(reference).await?;
         let agent = self
-            .state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                profiles::make_default(c, &actor, &reference).await
-            })
+            .write(async move |c, actor| profiles::make_default(c, actor, &reference).await)
             .await?;
         Ok(brief(&agent.summary))
     }
@@ -326,7 +317,8 @@ impl Rpc {
     async fn toggle(&self, reference: &str) -> Result<Value, ApiError> {
         let reference = self.reference(reference).await?;
         let mut c = self.state.db.read().await?;
-        let agent = profiles::get_by_reference(&mut c, &self.actor, &reference).await?;
+        let actor = self.member.enter(&mut c).await?;
+        let agent = profiles::get_by_reference(&mut c, &actor, &reference).await?;
         drop(c);
         let status = if agent.summary.status == "active" {
             "inactive"
@@ -340,7 +332,8 @@ impl Rpc {
     async fn list_files(&self, reference: &str) -> Result<Value, ApiError> {
         let reference = self.reference(reference).await?;
         let mut c = self.state.db.read().await?;
-        let files = files::list(&mut c, &self.actor, &reference).await?;
+        let actor = self.member.enter(&mut c).await?;
+        let files = files::list(&mut c, &actor, &reference).await?;
         Ok(json!({"files": files}))
     }
 
@@ -348,20 +341,16 @@ impl Rpc {
         let reference = self.reference(&of.agent_id).await?;
         let path = FilePath::parse(&of.path)?;
         let mut c = self.state.db.read().await?;
-        Ok(json!(
-            files::read(&mut c, &self.actor, &reference, &path).await?
-        ))
+        let actor = self.member.enter(&mut c).await?;
+        Ok(json!(files::read(&mut c, &actor, &reference, &path).await?))
     }
 
     async fn set_file(&self, set: SetFile) -> Result<Value, ApiError> {
         let reference = self.reference(&set.agent_id).await?;
         let path = FilePath::parse(&set.path)?;
-        let actor = self.actor.clone();
         let file = self
-            .state
-            .db
-            .write(actor.workspace.0, async move |c: &mut Conn| {
-                files::write(c, &actor, &reference, &path, &set.content, None).await
+            .write(async move |c, actor| {
+                files::write(c, actor, &reference, &path, &set.content, None).await
             })
             .await?;
         Ok(json!(file.summary))

@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::profiles,
-    auth::{self, Actor, Scope},
+    auth::{self, Scope, WorkspaceCaller},
     http::{ApiError, State, extract::Query},
     ids::UserId,
     tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
@@ -90,12 +90,14 @@ fn parse_group(text: Option<&str>) -> Result<(GroupBy, &'static str), ApiError> 
 #[utoipa::path(get, path = "/v1/usage", tag = "admin", params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
 async fn get_usage(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<UsageAnswer>, ApiError> {
     let from = parse_month(query.from.as_deref(), "from")?;
     let to = parse_month(query.to.as_deref(), "to")?;
     let (by, group_by) = parse_group(query.group_by.as_deref())?;
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
         None => None,
         Some("me") => Some(actor.user),
@@ -118,7 +120,6 @@ async fn get_usage(
         ));
     }
     let filter = Filter { from, to, user };
-    let mut c = state.db.snapshot().await?;
     if let Some(user) = user
         && !usage::knows(&mut c, actor.workspace, user).await?
     {

@@ -8,7 +8,6 @@ use super::{Named, St, answer};
 use crate::{
     agents::profiles::{self, Agent, AgentDiff, AgentVersion, VersionSummary},
     auth::Scope,
-    db::Conn,
     http::{
         ApiError, State,
         extract::{Body, IfMatch, Path, Query},
@@ -40,10 +39,9 @@ struct VersionsQuery {
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Query(query): Query<VersionsQuery>,
 ) -> Result<Json<List<VersionSummary>>, ApiError> {
-    actor.require(Scope::AgentsRead)?;
     let limit = parse_limit(query.limit.as_deref(), 20)?;
     let before = query
         .cursor
@@ -58,7 +56,9 @@ async fn list_versions(
         })
         .transpose()?;
     let mut c = state.db.read().await?;
-    let rows = profiles::list_versions(&mut c, &actor, &reference, before, limit + 1).await?;
+    let actor = named.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
+    let rows = profiles::list_versions(&mut c, &actor, &named.reference, before, limit + 1).await?;
     let mut list = List::new(rows, limit, false, |v: &VersionSummary| {
         v.version.to_string()
     });
@@ -73,13 +73,14 @@ async fn list_versions(
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Path((_, version)): Path<(String, i64)>,
 ) -> Result<Json<AgentVersion>, ApiError> {
-    actor.require(Scope::AgentsRead)?;
     let mut c = state.db.read().await?;
+    let actor = named.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
     Ok(Json(
-        profiles::get_version(&mut c, &actor, &reference, version).await?,
+        profiles::get_version(&mut c, &actor, &named.reference, version).await?,
     ))
 }
 
@@ -96,17 +97,18 @@ struct DiffQuery {
     params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     Path((_, version)): Path<(String, i64)>,
     Query(query): Query<DiffQuery>,
 ) -> Result<Json<AgentDiff>, ApiError> {
-    actor.require(Scope::AgentsRead)?;
     let from = query
         .against
         .unwrap_or_else(|| version.saturating_sub(1).max(1));
     let mut c = state.db.read().await?;
+    let actor = named.enter(&mut c).await?;
+    actor.require(Scope::AgentsRead)?;
     Ok(Json(
-        profiles::diff(&mut c, &actor, &reference, (from, version)).await?,
+        profiles::diff(&mut c, &actor, &named.reference, (from, version)).await?,
     ))
 }
 
@@ -121,15 +123,13 @@ struct RollbackForm {
     request_body = RollbackForm, responses((status = 200, body = Agent)))]
 async fn roll_back(
     axum::extract::State(state): St,
-    Named { actor, reference }: Named,
+    named: Named,
     IfMatch(expected): IfMatch,
     Body(form): Body<RollbackForm>,
 ) -> Result<Response, ApiError> {
-    let key = actor.workspace.0;
-    let agent = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            profiles::rollback_agent(c, &actor, &reference, form.target_version, expected).await
+    let agent = named
+        .write(&state.db, async move |c, actor, reference| {
+            profiles::rollback_agent(c, actor, reference, form.target_version, expected).await
         })
         .await?;
     Ok(answer(&state, StatusCode::OK, agent).await)

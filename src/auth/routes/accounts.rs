@@ -188,9 +188,8 @@ async fn login(
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts", responses((status = 204)))]
 async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Response, ApiError> {
     let (user, id) = (caller.user, caller.require_session()?);
-    state
-        .db
-        .write(Uuid::nil(), async move |c: &mut Conn| {
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
             sessions::end(c, user, id).await
         })
         .await?;
@@ -233,7 +232,7 @@ async fn update_me(
         .transpose()?;
     let user = caller.user;
     if let Some(name) = name {
-        users::rename(&state.db, user, name).await?;
+        users::rename(&state.db, &caller, name).await?;
     }
     Ok(Json(account(&mut state.db.read().await?, user).await?))
 }
@@ -270,9 +269,8 @@ async fn password(
     }
     state.limits.logged_in(&email, address.0);
     let hash = state.hasher.hash(form.new_password).await?;
-    state
-        .db
-        .write(Uuid::nil(), async move |c: &mut Conn| {
+    caller
+        .write(&state.db, async move |c: &mut Conn| {
             users::set_password(c, user, &hash).await?;
             sessions::end_others(c, user, session).await
         })
@@ -321,9 +319,8 @@ async fn end_session(
 ) -> Result<StatusCode, ApiError> {
     caller.require_session()?;
     let user = caller.user;
-    if !state
-        .db
-        .write(Uuid::nil(), async move |c: &mut Conn| {
+    if !caller
+        .write(&state.db, async move |c: &mut Conn| {
             sessions::end(c, user, id).await
         })
         .await?

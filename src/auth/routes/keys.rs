@@ -7,10 +7,9 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, actor_at};
-use crate::auth::{Actor, ApiKey, Caller, Scope, Scopes, keys};
+use super::{St, caller_at};
+use crate::auth::{ApiKey, AuthError, Caller, Scope, Scopes, WorkspaceCaller, keys};
 use crate::{
-    db::Conn,
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
@@ -30,11 +29,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(PageQuery), responses((status = 200, body = List<ApiKey>)))]
 async fn list_keys(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<ApiKey>>, ApiError> {
     let page = query.parse::<ApiKeyId>(20)?;
-    let keys = keys::list(&mut state.db.read().await?, &actor).await?;
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    let keys = keys::list(&mut c, &actor).await?;
     Ok(Json(page.cut(keys, |key| key.id)?))
 }
 
@@ -60,17 +61,13 @@ struct NewKey {
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys", request_body = KeyForm, responses((status = 201, body = NewKey)))]
 async fn create_key(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<KeyForm>,
 ) -> Result<(StatusCode, Json<NewKey>), ApiError> {
-    if actor.key.is_some() {
-        actor.require(Scope::WorkspaceAdmin)?;
-    }
     let scopes = Scopes(form.scopes.into_iter().collect());
-    let (api_key, key) = state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
-            keys::create(c, &actor, &form.name, scopes.clone(), form.expires_in_s).await
+    let (api_key, key) = member
+        .write(&state.db, async move |c, actor| {
+            keys::create(c, actor, &form.name, scopes.clone(), form.expires_in_s).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(NewKey { api_key, key })))
@@ -92,13 +89,13 @@ async fn delete_key(
         .bind(id)
         .opt()
         .await?;
-    let actor = actor_at(&state, &headers, &caller, workspace, "key").await?;
-    state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
-            keys::delete(c, &actor, id).await
+    let member = caller_at(&state, &headers, caller, workspace).await?;
+    member
+        .write(&state.db, async move |c, actor| {
+            keys::delete(c, actor, id).await
         })
-        .await?;
+        .await
+        .map_err(|e: AuthError| e.hiding("key"))?;
     state
         .hub
         .close_where(Close::NotAuthenticated, |socket| socket.key == Some(id));

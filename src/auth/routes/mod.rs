@@ -8,7 +8,7 @@ mod workspaces;
 use axum::http::HeaderMap;
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Actor, AuthError, Caller};
+use super::{Caller, WorkspaceCaller};
 use crate::{
     http::{ApiError, State, extract::workspace_of},
     ids::WorkspaceId,
@@ -24,19 +24,17 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(keys::router())
 }
 
-/// The person in the workspace of the object that a route names. Where there is no such object it is the request's own
-/// workspace, so that who may not do it at all is told so first; a foreign workspace's `what` does not exist.
-async fn actor_at(
+/// The person at the workspace of the object that a route names. Without such an object it is the request's own
+/// workspace, so that missing rights are reported first.
+async fn caller_at(
     state: &State,
     headers: &HeaderMap,
-    caller: &Caller,
+    caller: Caller,
     workspace: Option<(WorkspaceId,)>,
-    what: &'static str,
-) -> Result<Actor, ApiError> {
+) -> Result<WorkspaceCaller, ApiError> {
     let workspace = match workspace {
         Some((workspace,)) => workspace,
-        None => workspace_of(state, headers, caller).await?,
+        None => workspace_of(state, headers, &caller).await?,
     };
-    let entered = caller.enter(&mut state.db.read().await?, workspace).await;
-    Ok(entered.map_err(|_| AuthError::NotFound(what))?)
+    Ok(WorkspaceCaller { caller, workspace })
 }

@@ -7,10 +7,10 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, actor_at};
+use super::{St, caller_at};
 use crate::auth::{
-    Actor, AuditEntry, Caller, Invite, Member, Role, Scope, Workspace, audit, invites, members,
-    users, workspaces,
+    AuditEntry, AuthError, Caller, Invite, Member, Role, Scope, Workspace, WorkspaceCaller, audit,
+    invites, members, users, workspaces,
 };
 use crate::{
     chat::{ChatError, channels},
@@ -39,12 +39,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/members", tag = "people", params(PageQuery), responses((status = 200, body = List<Member>)))]
 async fn list_members(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<Member>>, ApiError> {
-    actor.require(Scope::ChatRead)?;
     let page = query.parse::<UserId>(20)?;
     let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::ChatRead)?;
     let rows = members::list_members(
         &mut c,
         actor.workspace,
@@ -75,16 +76,14 @@ struct MemberPatch {
     responses((status = 200, body = Member)))]
 async fn update_member(
     axum::extract::State(state): St,
-    actor: Actor,
+    asker: WorkspaceCaller,
     Path(user): Path<UserId>,
     Body(patch): Body<MemberPatch>,
 ) -> Result<Json<Member>, ApiError> {
     let role_changes = patch.role.is_some();
-    let workspace = actor.workspace;
-    let member = state
-        .db
-        .write(workspace.0, async move |c: &mut Conn| {
-            members::update(c, &actor, user, patch.role, patch.handle.as_deref()).await
+    let member = asker
+        .write(&state.db, async move |c, actor| {
+            members::update(c, actor, user, patch.role, patch.handle.as_deref()).await
         })
         .await?;
     if role_changes {
@@ -99,13 +98,12 @@ async fn update_member(
 #[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), responses((status = 204)))]
 async fn remove_member(
     axum::extract::State(state): St,
-    actor: Actor,
+    asker: WorkspaceCaller,
     Path(user): Path<UserId>,
 ) -> Result<StatusCode, ApiError> {
-    state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
-            members::remove(c, &actor, user).await
+    asker
+        .write(&state.db, async move |c, actor| {
+            members::remove(c, actor, user).await
         })
         .await?;
     Ok(StatusCode::NO_CONTENT)
@@ -115,18 +113,13 @@ async fn remove_member(
 #[utoipa::path(get, path = "/v1/invites", tag = "people", params(PageQuery), responses((status = 200, body = List<Invite>)))]
 async fn list_invites(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<Invite>>, ApiError> {
     let page = query.parse::<InviteId>(20)?;
-    let rows = invites::list(
-        &mut state.db.read().await?,
-        &actor,
-        page.after,
-        page.before,
-        page.limit + 1,
-    )
-    .await?;
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    let rows = invites::list(&mut c, &actor, page.after, page.before, page.limit + 1).await?;
     Ok(Json(List::new(
         rows,
         page.limit,
@@ -161,7 +154,7 @@ struct NewInviteAnswer {
 #[utoipa::path(post, path = "/v1/invites", tag = "people", request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
 async fn create_invite(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<InviteForm>,
 ) -> Result<(StatusCode, Json<NewInviteAnswer>), ApiError> {
     let new = invites::NewInvite {
@@ -170,11 +163,9 @@ async fn create_invite(
         max_uses: form.max_uses,
         expires_in_s: form.expires_in_s,
     };
-    let key = actor.workspace.0;
-    let (invite, token) = state
-        .db
-        .write(key, async move |c: &mut Conn| {
-            invites::create(c, &actor, &new).await
+    let (invite, token) = member
+        .write(&state.db, async move |c, actor| {
+            invites::create(c, actor, &new).await
         })
         .await?;
     let url = format!("{}/invite/{token}", state.public_url);
@@ -237,13 +228,13 @@ async fn withdraw_invite(
         .bind(id)
         .opt()
         .await?;
-    let actor = actor_at(&state, &headers, &caller, workspace, "invite").await?;
-    state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
-            invites::withdraw(c, &actor, id).await
+    let member = caller_at(&state, &headers, caller, workspace).await?;
+    member
+        .write(&state.db, async move |c, actor| {
+            invites::withdraw(c, actor, id).await
         })
-        .await?;
+        .await
+        .map_err(|e: AuthError| e.hiding("invite"))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -272,6 +263,7 @@ async fn accept_invite(
     let accepted = state
         .db
         .write(workspace.0, async move |c: &mut Conn| {
+            caller.check_credential(c).await?;
             let invite = invites::find_open(c, &token, Some(&email)).await?;
             if !workspaces::ids_of(c, caller.user)
                 .await?
@@ -313,9 +305,11 @@ struct AuditQuery {
 #[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(AuditQuery), responses((status = 200, body = List<AuditEntry>)))]
 async fn list_audit_log(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<AuditQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::WorkspaceAdmin)?;
     let filter = audit::Filter {
         actor: parse_id(query.actor_id.as_deref(), "actor_id")?,
@@ -338,7 +332,6 @@ async fn list_audit_log(
         before: query.before,
     };
     let page = page.parse::<AuditEntryId>(20)?;
-    let mut c = state.db.read().await?;
     let rows = audit::list(
         &mut c,
         actor.workspace,

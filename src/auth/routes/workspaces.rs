@@ -6,12 +6,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::auth::{
-    AuthError, Caller, DisplayName, MyWorkspace, Role, Scope, Workspace, workspaces,
+    AuthError, Caller, DisplayName, MyWorkspace, Role, Workspace, WorkspaceCaller, workspaces,
 };
 use crate::{
     chat::found::found_workspace,
-    config::Signup,
-    db::Conn,
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
@@ -62,14 +60,8 @@ async fn create_workspace(
         .as_deref()
         .map(workspaces::parse_slug)
         .transpose()?;
-    if state.config.signup != Signup::Open
-        && !workspaces::may_create(&mut state.db.read().await?, caller.user).await?
-    {
-        return Err(AuthError::WorkspaceCreationClosed.into());
-    }
-    let max = state.config.workspaces_per_user;
-    let maker = (caller.user, caller.name);
-    let workspace = found_workspace(&state.db, maker, max, name, slug).await?;
+    let (signup, max) = (state.config.signup, state.config.workspaces_per_user);
+    let workspace = found_workspace(&state.db, caller, signup, max, name, slug).await?;
     Ok((
         StatusCode::CREATED,
         Json(WorkspaceAnswer {
@@ -120,8 +112,6 @@ async fn update_workspace(
     Path(id): Path<WorkspaceId>,
     Body(patch): Body<WorkspacePatch>,
 ) -> Result<Json<WorkspaceAnswer>, ApiError> {
-    let actor = caller.enter(&mut state.db.read().await?, id).await?;
-    actor.require(Scope::WorkspaceAdmin)?;
     let name = patch
         .name
         .map(|name| DisplayName::parse(&name, "name"))
@@ -131,12 +121,17 @@ async fn update_workspace(
         .as_deref()
         .map(workspaces::parse_slug)
         .transpose()?;
-    let role = actor.role;
-    let workspace = state
-        .db
-        .write(id.0, async move |c: &mut Conn| {
-            workspaces::update(c, &actor, name.as_ref(), slug.as_deref()).await
+    let admin = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    let answer = admin
+        .write(&state.db, async move |c, actor| {
+            Ok::<_, AuthError>(WorkspaceAnswer {
+                workspace: workspaces::update(c, actor, name.as_ref(), slug.as_deref()).await?,
+                role: actor.role,
+            })
         })
         .await?;
-    Ok(Json(WorkspaceAnswer { workspace, role }))
+    Ok(Json(answer))
 }

@@ -86,7 +86,7 @@ async fn announce(
 /// `NameTaken`, or what `Actor::require` says.
 pub async fn create(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     name: &str,
     topic: Option<String>,
     private: bool,
@@ -121,7 +121,7 @@ pub async fn create(
 /// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many or nobody, or what `Actor::require` says.
 pub async fn open_direct(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     mut members: Vec<UserId>,
     agent: Option<AgentId>,
 ) -> Result<(MyChannel, bool), ChatError> {

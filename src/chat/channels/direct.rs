@@ -49,7 +49,7 @@ pub async fn restore_direct_channels(
 /// `MemberLeft` if everybody else has left the workspace.
 pub(in crate::chat) async fn check_has_reader(
     c: &mut Conn,
-    place: &ChannelAccess,
+    place: &ChannelAccess<'_>,
 ) -> Result<(), ChatError> {
     if place.kind != "direct" {
         return Ok(());

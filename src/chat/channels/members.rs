@@ -187,7 +187,7 @@ fn not_a_member(user: UserId) -> ChatError {
 /// In the order in which they joined the channel; `joined_at` is when they did.
 pub async fn list_members(
     c: &mut Conn,
-    access: &access::ChannelAccess,
+    access: &access::ChannelAccess<'_>,
     (after, before): (Option<UserId>, Option<UserId>),
     limit: i64,
 ) -> Result<Vec<Member>, ChatError> {

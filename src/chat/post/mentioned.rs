@@ -35,7 +35,7 @@ pub(in crate::chat) struct Found {
 /// Looks up whom the text names. Agents that the person may not use are plain text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     text: &Text,
 ) -> Result<Found, ChatError> {
     let mut found = Found::default();

@@ -104,7 +104,7 @@ pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
 /// What a client's id stands for; `None` when it is new and now taken for `object`.
 pub async fn claim_client_id(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     client_id: Option<&str>,
     place: &str,
     object: Uuid,
@@ -236,7 +236,7 @@ async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, 
 /// A text of a person, and where it goes.
 #[derive(Debug, Clone)]
 struct Said<'a> {
-    access: &'a ThreadAccess,
+    access: &'a ThreadAccess<'a>,
     message: MessageId,
     parent: Option<MessageId>,
     text: &'a Text,
@@ -424,7 +424,7 @@ pub async fn post_message(
 async fn parent_in(
     c: &mut Conn,
     caller: &Caller,
-    access: &ThreadAccess,
+    access: &ThreadAccess<'_>,
     parent: MessageId,
 ) -> Result<(), ChatError> {
     let row: Option<(ThreadId, Option<ForkId>, WorkspaceId)> = c

@@ -39,7 +39,7 @@ struct Opening {
 async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
-    place: &access::ChannelAccess,
+    place: &access::ChannelAccess<'_>,
     new: &NewThread,
 ) -> Result<Opening, ChatError> {
     let actor = &place.actor;

@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Actor, Scope},
+    auth::{Scope, WorkspaceCaller},
     chat::snapshot::{self, Limits, Snapshot},
     http::{ApiError, State, extract::Query, page::parse_limit},
     realtime::log,
@@ -22,13 +22,14 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/snapshot", tag = "boot", responses((status = 200, body = Snapshot)))]
 async fn get_snapshot(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
 ) -> Result<Json<Snapshot>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     let online = state.hub.online(actor.workspace);
     let limits = Limits {
         upload_bytes_max: state.config.upload_bytes_max,
     };
-    let mut c = state.db.snapshot().await?;
     let mut snapshot = snapshot::load(&mut c, &actor, state.epoch.clone(), online, limits).await?;
     drop(c);
     for agent in &mut snapshot.agents {
@@ -72,9 +73,11 @@ struct Events {
 #[utoipa::path(get, path = "/v1/events", tag = "boot", params(EventsQuery), responses((status = 200, body = Events)))]
 async fn list_events(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), 100)?;
     let after = match query.after.as_deref().filter(|t| !t.is_empty()) {
@@ -91,7 +94,6 @@ async fn list_events(
                 )
             })?,
     };
-    let mut c = state.db.snapshot().await?;
     let (head, pruned) = log::head(&mut c, actor.workspace).await?;
     let resync = after < pruned || after > head;
     let mut rows = if resync {

@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, WhichObject, write_for};
 use crate::{
-    auth::{Actor, Caller, Member, Scope},
+    auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
         channels::{self, MyChannel},
@@ -39,12 +39,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<MyChannel>)))]
 async fn list_channels(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<MyChannel>>, ApiError> {
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = query.parse::<ChannelId>(20)?;
-    let mut c = state.db.read().await?;
     let rows = channels::list_mine(
         &mut c,
         actor.workspace,
@@ -75,15 +76,14 @@ struct ChannelForm {
 #[utoipa::path(post, path = "/v1/channels", tag = "channels", request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
 async fn create_channel(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<ChannelForm>,
 ) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
     let name = channels::parse_name(&form.name)?;
     let topic = channels::parse_topic(form.topic.as_deref())?;
-    let made = state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
-            channels::create(c, &actor, &name, topic.clone(), form.private).await
+    let made = member
+        .write(&state.db, async move |c, actor| {
+            channels::create(c, actor, &name, topic.clone(), form.private).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(made)))
@@ -103,7 +103,7 @@ struct DirectForm {
     responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "It existed")))]
 async fn open_direct(
     axum::extract::State(state): St,
-    actor: Actor,
+    member: WorkspaceCaller,
     Body(form): Body<DirectForm>,
 ) -> Result<(StatusCode, Json<MyChannel>), ApiError> {
     if form.member_ids.is_none() && form.agent_id.is_none() {
@@ -112,12 +112,11 @@ async fn open_direct(
             "name people in member_ids, or an agent in agent_id".to_owned(),
         ));
     }
-    let (channel, is_new) = state
-        .db
-        .write(actor.workspace.0, async move |c: &mut Conn| {
+    let (channel, is_new) = member
+        .write(&state.db, async move |c, actor| {
             channels::open_direct(
                 c,
-                &actor,
+                actor,
                 form.member_ids.clone().unwrap_or_default(),
                 form.agent_id,
             )

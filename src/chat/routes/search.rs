@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Actor, Caller, Scope},
+    auth::{Scope, WorkspaceCaller},
     chat::{
         ChatError,
         search::find::{self, Search, SearchPage, Start},
@@ -83,10 +83,11 @@ enum SearchOrder {
 #[utoipa::path(get, path = "/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = SearchPage)))]
 async fn search(
     axum::extract::State(state): St,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<SearchPage>, ApiError> {
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), HITS_PAGE)?;
     let author = find::parse_author(query.author_id.as_deref())
@@ -106,8 +107,7 @@ async fn search(
         let text = "there is nothing to search for: write a word, or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
     }
-    let mut c = state.db.snapshot().await?;
     Ok(Json(
-        find::find(&mut c, &caller, &actor, &search, start, limit).await?,
+        find::find(&mut c, &member.caller, &actor, &search, start, limit).await?,
     ))
 }

@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{St, WhichObject, write_for};
 use crate::{
-    auth::{Actor, Caller, Role, Scope},
+    auth::{Caller, Role, Scope, WorkspaceCaller},
     chat::{
         ChatError, access,
         post::{self},
@@ -131,10 +131,12 @@ impl TasksQuery {
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TasksQuery), responses((status = 200, body = List<Task>)))]
 async fn list_tasks(
     axum::extract::State(state): St,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<TasksQuery>,
 ) -> Result<Json<List<Task>>, ApiError> {
+    let caller = &member.caller;
+    let mut c = state.db.read().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {
         limit: query.limit.clone(),
@@ -154,15 +156,14 @@ async fn list_tasks(
     }
     let thread = parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?;
     let agent = parse_id::<AgentId>(query.agent_id.as_deref(), "agent_id")?;
-    let mut c = state.db.read().await?;
     if let Some(thread) = thread {
-        access::thread(&mut c, &caller, thread).await?;
+        access::thread(&mut c, caller, thread).await?;
     }
     if let Some(agent) = agent {
         crate::agents::profiles::get_visible(&mut c, &actor, agent).await?;
     }
     if let Some(id) = page.after.or(page.before) {
-        visible_task(&mut c, &caller, id).await?;
+        visible_task(&mut c, caller, id).await?;
     }
     let filter = queue::Filter {
         status,

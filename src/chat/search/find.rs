@@ -289,7 +289,7 @@ fn fact(word: impl Into<String>) -> Phrase {
 /// The author that a handle names, as a fact.
 async fn author_named(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     handle: &str,
 ) -> Result<Option<Phrase>, DbError> {
     if handle == "me" {
@@ -306,7 +306,11 @@ async fn author_named(
 }
 
 /// The channel that a name or an id stands for, as a fact, if the person may see it.
-async fn channel_named(c: &mut Conn, actor: &Actor, name: &str) -> Result<Option<Phrase>, DbError> {
+async fn channel_named(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    name: &str,
+) -> Result<Option<Phrase>, DbError> {
     let row: Option<(ChannelId,)> = c
         .q("select ch.id from channels ch where ch.workspace_id = $1 and (ch.name = $2 or ch.id = $3) and (ch.kind = 'public' \
             or exists (select 1 from channel_members cm where cm.channel_id = ch.id and cm.user_id = $4)) order by ch.id limit 1")
@@ -327,7 +331,7 @@ fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
 }
 
 /// Whether the author of a search is one that the person knows: of the workspace, or of a message that they may see.
-async fn check_author(c: &mut Conn, actor: &Actor, author: Author) -> Result<(), ChatError> {
+async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result<(), ChatError> {
     let q = match author {
         Author::User(_) => {
             c.q("select user_id from members where workspace_id = $1 and user_id = $2")
@@ -358,7 +362,7 @@ async fn check_author(c: &mut Conn, actor: &Actor, author: Author) -> Result<(),
     Ok(())
 }
 
-fn everywhere(actor: &Actor) -> Scope {
+fn everywhere(actor: &Actor<'_>) -> Scope {
     Scope {
         workspace: actor.workspace.0,
         user: actor.user.0,
@@ -375,7 +379,7 @@ fn everywhere(actor: &Actor) -> Scope {
 async fn plan(
     c: &mut Conn,
     caller: &Caller,
-    actor: &Actor,
+    actor: &Actor<'_>,
     search: &Search,
 ) -> Result<Option<Plan>, ChatError> {
     let mut what = Match::default();
@@ -471,7 +475,7 @@ async fn plan(
 }
 
 /// A number below which every message of the workspace was said before `moment`.
-async fn number_before(c: &mut Conn, actor: &Actor, moment: Timestamp) -> Result<i64, DbError> {
+async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Result<i64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from messages where workspace_id = $1")
         .bind(actor.workspace)
@@ -504,7 +508,7 @@ async fn number_before(c: &mut Conn, actor: &Actor, moment: Timestamp) -> Result
 pub async fn find(
     c: &mut Conn,
     caller: &Caller,
-    actor: &Actor,
+    actor: &Actor<'_>,
     search: &Search,
     from: Start,
     limit: i64,
@@ -584,7 +588,7 @@ struct Text {
 
 async fn ranked(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     seqs: Vec<i64>,
     phrases: &[Phrase],
 ) -> Result<Vec<i64>, DbError> {
@@ -632,7 +636,7 @@ struct Place {
 /// The messages with these numbers, in this order.
 async fn hits(
     c: &mut Conn,
-    actor: &Actor,
+    actor: &Actor<'_>,
     seqs: &[i64],
     phrases: &[Phrase],
 ) -> Result<Vec<SearchHit>, DbError> {

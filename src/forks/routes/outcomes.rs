@@ -6,7 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::St;
 use crate::{
-    auth::{Actor, Caller, Scope},
+    auth::{Actor, Caller, Scope, WorkspaceCaller},
     chat::{
         access,
         routes::{WhichObject, write_for},
@@ -54,10 +54,12 @@ struct DecisionsQuery {
 #[utoipa::path(get, path = "/v1/decisions", tag = "outcomes", params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
 async fn list_decisions(
     axum::extract::State(state): St,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<DecisionsQuery>,
 ) -> Result<Json<List<Resolution>>, ApiError> {
+    let caller = &member.caller;
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), PAGE)?;
     let channel = parse_id::<ChannelId>(query.channel_id.as_deref(), "channel_id")?;
@@ -69,9 +71,8 @@ async fn list_decisions(
         )
     })?;
     let filter = decisions::parse_filter(query.q.as_deref(), channel)?;
-    let mut c = state.db.snapshot().await?;
     if let Some(channel) = channel {
-        visible_channel(&mut c, &caller, &actor, channel).await?;
+        visible_channel(&mut c, caller, &actor, channel).await?;
     }
     let found = resolution::list_published(
         &mut c,
@@ -100,7 +101,7 @@ async fn list_decisions(
 async fn visible_channel(
     c: &mut Conn,
     caller: &Caller,
-    actor: &Actor,
+    actor: &Actor<'_>,
     channel: ChannelId,
 ) -> Result<(), ApiError> {
     let place = access::channel(c, caller, channel).await?;
@@ -133,10 +134,12 @@ struct ItemsQuery {
 #[utoipa::path(get, path = "/v1/action-items", tag = "outcomes", params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]
 async fn list_action_items(
     axum::extract::State(state): St,
-    caller: Caller,
-    actor: Actor,
+    member: WorkspaceCaller,
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<List<ActionItem>>, ApiError> {
+    let caller = &member.caller;
+    let mut c = state.db.snapshot().await?;
+    let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {
         limit: query.limit,
@@ -168,12 +171,11 @@ async fn list_action_items(
         done,
         channel,
     };
-    let mut c = state.db.snapshot().await?;
     if let Some(channel) = channel {
-        visible_channel(&mut c, &caller, &actor, channel).await?;
+        visible_channel(&mut c, caller, &actor, channel).await?;
     }
     if let Some(cursor) = page.after.or(page.before) {
-        items::visible(&mut c, &caller, actor.workspace, cursor).await?;
+        items::visible(&mut c, caller, actor.workspace, cursor).await?;
     }
     let cursors = (page.after, page.before);
     let rows = items::list(

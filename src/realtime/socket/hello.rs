@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
-    auth::{Actor, Caller},
+    auth::{AuthError, Caller, Standing},
     http::{
         ApiError, State,
         extract::{parse_json, workspace_of},
@@ -19,7 +19,10 @@ use crate::{
     ids::WorkspaceId,
 };
 
-use super::{GOING_AWAY, MALFORMED_MAX, NO_HELLO, NOT_IN_WORKSPACE, POLICY_VIOLATION, broken};
+use super::{
+    GOING_AWAY, MALFORMED_MAX, NO_HELLO, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, POLICY_VIOLATION,
+    broken,
+};
 
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
@@ -39,7 +42,7 @@ pub(super) async fn greet(
     state: &State,
     headers: &HeaderMap,
     caller: &Caller,
-) -> Result<(Hello, Actor), u16> {
+) -> Result<(Hello, Standing), u16> {
     let deadline = Instant::now() + HELLO_WITHIN;
     let mut malformed = 0;
     loop {
@@ -98,14 +101,14 @@ pub(super) async fn greet(
             Err(_) => return Err(NOT_IN_WORKSPACE),
         };
         let mut c = state.db.read().await.map_err(|_| GOING_AWAY)?;
-        let actor = caller
-            .enter(&mut c, workspace)
-            .await
-            .map_err(|_| NOT_IN_WORKSPACE)?;
+        let actor = caller.enter(&mut c, workspace).await.map_err(|e| match e {
+            AuthError::NotAuthenticated => NOT_AUTHENTICATED,
+            _ => NOT_IN_WORKSPACE,
+        })?;
         actor
             .require(crate::auth::Scope::ChatRead)
             .map_err(|_| NOT_IN_WORKSPACE)?;
-        return Ok((hello, actor));
+        return Ok((hello, actor.standing()));
     }
 }
 

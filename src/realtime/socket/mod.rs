@@ -35,7 +35,7 @@ use crate::realtime::{
     log,
 };
 use crate::{
-    auth::{Actor, Caller, Credential, SocketPlace},
+    auth::{Caller, Credential, SocketPlace, Standing},
     db::DbError,
     http::{
         ApiError, State,
@@ -228,7 +228,7 @@ struct Connection {
     request: RequestId,
     token: Option<String>,
     caller: Caller,
-    actor: Actor,
+    actor: Standing,
     socket: Arc<Socket>,
     queue: mpsc::Receiver<Outgoing>,
     tick: Interval,

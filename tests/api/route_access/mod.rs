@@ -3,6 +3,7 @@
 //! A route without a row fails `every_route_has_its_rows`. To add one: a line in `table.txt` for each way of calling it that
 //! is allowed differently, how it is called in `recipes.rs`, and, where its query or body names objects, lines in `ids.txt`.
 
+mod queued;
 mod recipes;
 mod table;
 mod world;

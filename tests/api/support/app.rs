@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use openvibe::{app::App, config::Config};
+use openvibe::{app::App, config::Config, db::Db};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ pub struct TestApp {
     settings: BTreeMap<String, String>,
     stop: CancellationToken,
     running: JoinSet<()>,
+    db: Option<Db>,
     /// Shared with the server, so that nobody gets the database before it has ended.
     pub place: Arc<Place>,
 }
@@ -53,6 +54,7 @@ impl TestApp {
             model,
             place,
             settings,
+            db: None,
             stop: CancellationToken::new(),
             running: JoinSet::new(),
         };
@@ -65,6 +67,7 @@ impl TestApp {
             .await
             .unwrap();
         self.base = format!("http://{}", app.address());
+        self.db = Some(app.db());
         self.stop = CancellationToken::new();
         let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
         self.running.spawn(async move {
@@ -75,8 +78,14 @@ impl TestApp {
         });
     }
 
+    /// The server's own access to its data.
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
     /// Ends the server as SIGTERM does.
     pub async fn stop(&mut self) {
+        self.db = None;
         self.stop.cancel();
         while let Some(ended) = within("the server to stop", self.running.join_next()).await {
             ended.unwrap();

@@ -1,0 +1,232 @@
+//! Rights are decided when a write has its turn: access that is withdrawn by a command ahead of it in the queue does not count.
+
+use openvibe::db::{Conn, DbError, Engine, now};
+use tokio::{
+    sync::oneshot,
+    task::{AbortHandle, JoinSet},
+};
+use uuid::Uuid;
+
+use super::{
+    area, cell_of,
+    recipes::recipe,
+    send,
+    table::{Asker, COLUMNS, Cell, Row, rows},
+    world::World,
+};
+use crate::support::within;
+
+/// What happens to the asker while the writer is busy.
+#[derive(Debug, Clone, Copy)]
+enum Withdrawal {
+    Demotion,
+    Removal,
+    SessionEnd,
+    KeyRevocation(&'static str),
+}
+
+impl Withdrawal {
+    /// The asker who loses access, and the one whose rights are left.
+    fn askers(self) -> (Asker, Asker) {
+        match self {
+            Self::Demotion => (Asker::Admin, Asker::Viewer),
+            Self::Removal => (Asker::Admin, Asker::Foreign),
+            Self::SessionEnd => (Asker::Admin, Asker::Nobody),
+            Self::KeyRevocation(scope) => (Asker::Key(scope), Asker::Nobody),
+        }
+    }
+
+    async fn apply(self, c: &mut Conn, user: Uuid) -> Result<(), DbError> {
+        let sql = match self {
+            Self::Demotion => "update members set role = 'viewer' where user_id = $1",
+            Self::Removal => "delete from members where user_id = $1",
+            Self::SessionEnd => "delete from sessions where user_id = $1",
+            Self::KeyRevocation(_) => "delete from api_keys where user_id = $1",
+        };
+        // Nothing else deletes these with the membership.
+        if matches!(self, Self::Removal) {
+            c.q("delete from channel_members where user_id = $1")
+                .bind(user)
+                .run()
+                .await?;
+        }
+        c.q(sql).bind(user).run().await?;
+        Ok(())
+    }
+}
+
+/// A command that has changed something and keeps the writer from its commit.
+struct Busy {
+    release: oneshot::Sender<()>,
+    done: JoinSet<Result<(), DbError>>,
+}
+
+/// Withdraws access in a transaction that ends at `release`; until then readers see what was before.
+async fn withdraw(w: &World, withdrawal: Withdrawal, user: Uuid, key: Uuid) -> Busy {
+    let (release, released) = oneshot::channel::<()>();
+    let (begin, begun) = oneshot::channel::<()>();
+    // A command can be called again.
+    let once = std::sync::Mutex::new(Some((begin, released)));
+    let db = w.app.db().clone();
+    let mut done = JoinSet::new();
+    done.spawn(async move {
+        db.write(key, async move |c: &mut Conn| {
+            withdrawal.apply(c, user).await?;
+            let first = once.lock().unwrap().take();
+            if let Some((begin, released)) = first {
+                begin.send(()).ok();
+                released.await.ok();
+            }
+            Ok(())
+        })
+        .await
+    });
+    within("the writer to be busy", begun).await.unwrap();
+    Busy { release, done }
+}
+
+impl Busy {
+    async fn release(mut self) {
+        self.release.send(()).ok();
+        let done = within("the writer to be free", self.done.join_next()).await;
+        done.unwrap().unwrap().unwrap();
+    }
+}
+
+/// Waits until a command waits in a queue, or `sent` has ended without any.
+async fn queued(w: &World, sent: &AbortHandle) {
+    within("a command to be queued", async {
+        while w.app.db().queued_writes() == 0 && !sent.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// The first use of a key is noted by a command that would be taken for the call's.
+async fn note_use_of_keys(w: &World) {
+    let note = async |c: &mut Conn| {
+        c.q("update api_keys set last_used_at = $1")
+            .bind(now())
+            .run()
+            .await
+    };
+    w.app.db().write(Uuid::nil(), note).await.unwrap();
+}
+
+/// The writer of the commands about accounts; all others go to the workspace's.
+fn writer_of(w: &World, row: &Row) -> Uuid {
+    if row.path().starts_with("/v1/auth/") {
+        Uuid::nil()
+    } else {
+        uuid(&w.ada.workspace)
+    }
+}
+
+fn uuid(id: &str) -> Uuid {
+    let id: openvibe::ids::UserId = id
+        .split_once('_')
+        .map(|(_, rest)| format!("user_{rest}"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    id.0
+}
+
+/// Sends a write behind a command that withdraws the asker's access; what is wrong with the answer.
+async fn check(w: &World, row: &Row, withdrawal: Withdrawal) -> Option<String> {
+    let (who, left) = withdrawal.askers();
+    let cell = |who: Asker| {
+        let columns = COLUMNS.iter().zip(&row.cells);
+        columns
+            .filter(|(c, _)| **c == who)
+            .map(|(_, cell)| *cell)
+            .next()
+    };
+    // The new workspace has a writer of its own, which does not wait for the account's.
+    let is_elsewhere =
+        row.route == "POST /v1/workspaces" && w.app.db().engine() == Engine::Postgres;
+    // A call of a model is recorded whatever becomes of the caller; only a kept answer needs the rights.
+    let is_call = row.route == "POST /v1/responses";
+    if is_elsewhere
+        || is_call
+        || cell(who) != Some(Cell::Ok)
+        || !matches!(cell(left), Some(Cell::Refused(_)))
+    {
+        return None;
+    }
+    let double = w.double(who).await;
+    let by = if row.is_own() { &double.person } else { &w.olu };
+    let mut call = recipe(w, row, who, by).await;
+    let asker = call.sender.take().unwrap_or(double.asks);
+    w.settle().await;
+    note_use_of_keys(w).await;
+    let busy = withdraw(w, withdrawal, uuid(&asker.id), writer_of(w, row)).await;
+    let mut calls = JoinSet::new();
+    let sent = calls.spawn(async move { send(&call, &asker).await });
+    queued(w, &sent).await;
+    // Without a command in the queue nothing was written: trying the model, or a preview.
+    let has_written = !sent.is_finished();
+    busy.release().await;
+    let answer = within("an answer", calls.join_next()).await;
+    let (status, text) = answer.unwrap().unwrap();
+    if has_written && !matches!(cell_of(status), Cell::Refused(_)) {
+        return Some(format!(
+            "{} after {withdrawal:?}: {status} {text}",
+            row.name()
+        ));
+    }
+    None
+}
+
+async fn check_area(name: &str) {
+    let w = World::new().await;
+    let mut wrong = Vec::new();
+    for row in rows() {
+        let exports = row.route == "GET /v1/members/{user_id}/export";
+        if area(row.path()) != name || !(row.changes() || exports) {
+            continue;
+        }
+        let key = COLUMNS
+            .iter()
+            .zip(&row.cells)
+            .find_map(|(who, cell)| match (who, cell) {
+                (Asker::Key(scope), Cell::Ok) => Some(Withdrawal::KeyRevocation(scope)),
+                _ => None,
+            });
+        let withdrawals = [
+            Some(Withdrawal::Demotion),
+            Some(Withdrawal::Removal),
+            Some(Withdrawal::SessionEnd),
+            key,
+        ];
+        for withdrawal in withdrawals.into_iter().flatten() {
+            wrong.extend(check(&w, &row, withdrawal).await);
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "decided before its turn:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn lost_access_counts_for_queued_writes_to_accounts_people_and_workspaces() {
+    check_area("people").await;
+}
+
+#[tokio::test]
+async fn lost_access_counts_for_queued_writes_to_channels_threads_and_messages() {
+    check_area("chat").await;
+}
+
+#[tokio::test]
+async fn lost_access_counts_for_queued_writes_to_deep_dives_and_their_results() {
+    check_area("outcomes").await;
+}
+
+#[tokio::test]
+async fn lost_access_counts_for_queued_writes_to_agents() {
+    check_area("agents").await;
+}
