@@ -15,7 +15,7 @@ pub enum FileError {
     Empty,
     #[error("the upload is not understood: {0}")]
     Multipart(String),
-    #[error("nothing more of the upload arrived: try again")]
+    #[error("the upload was slower than 64 KiB in 30 s: try again over a faster connection")]
     TooSlow,
     #[error("a message takes at most {ATTACHMENTS_MAX} files; this one names {0}")]
     TooMany(usize),

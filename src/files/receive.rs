@@ -4,37 +4,39 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures::Stream;
 use multer::{Field, Multipart};
+use tokio::time::{Instant, Sleep};
 
 use super::{Blobs, FileError, blobs::Whole, clean_name};
 
-/// Without a byte, after which an upload is given up.
-const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Slowest upload: this many bytes in each of these times. Time in which the server stores what it has does not count.
+const PACE_BYTES: u64 = 64 * 1024;
+const PACE_WITHIN: Duration = Duration::from_secs(30);
 /// Of the upload that may be in memory between the network and the disk, headers of its parts included.
 const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// More than any `client_id` has.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
-/// How much of an upload is taken, and how long the next of it is waited for.
+/// How much of an upload is taken, and how fast it has to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub bytes_max: u64,
-    idle_max: Duration,
+    pace_within: Duration,
 }
 
 impl Bounds {
     pub fn of_bytes(bytes_max: u64) -> Self {
         Self {
             bytes_max,
-            idle_max: IDLE_MAX,
+            pace_within: PACE_WITHIN,
         }
     }
 }
@@ -46,12 +48,40 @@ pub struct Received {
     pub client_id: Option<String>,
 }
 
-/// Hands on one piece at a time, and refuses to run far ahead of what is taken out at the other end.
+/// Hands on one piece at a time, refuses to run far ahead of what is taken out at the other end, and ends when the client
+/// falls behind the pace.
 struct Paced<S> {
     body: S,
     /// Bytes that may still come before some are taken.
     room: Arc<AtomicI64>,
     rests: bool,
+    pace_within: Duration,
+    /// Bytes of the current stretch, and how long they were waited for.
+    bytes: u64,
+    waited: Duration,
+    /// Since when the next bytes are waited for, and until when.
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    is_too_slow: Arc<AtomicBool>,
+}
+
+impl<S> Paced<S> {
+    fn note_arrival(&mut self, bytes: usize) {
+        if let Some((since, _)) = self.waiting.take() {
+            self.waited += since.elapsed();
+        }
+        self.bytes += bytes as u64;
+        if self.bytes >= PACE_BYTES {
+            (self.bytes, self.waited) = (0, Duration::ZERO);
+        }
+    }
+
+    fn poll_too_slow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let left = self.pace_within.saturating_sub(self.waited);
+        let (_, until) = self
+            .waiting
+            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
+        until.as_mut().poll(cx)
+    }
 }
 
 impl<S, E> Stream for Paced<S>
@@ -68,6 +98,7 @@ where
         }
         match Pin::new(&mut self.body).poll_next(cx) {
             Poll::Ready(Some(Ok(bytes))) => {
+                self.note_arrival(bytes.len());
                 let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
                 if self.room.fetch_sub(len, Ordering::Relaxed) < len {
                     return Poll::Ready(Some(Err(std::io::Error::other(
@@ -81,20 +112,11 @@ where
                 "the request's body broke off",
             )))),
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl Bounds {
-    async fn in_time<T>(
-        self,
-        step: impl Future<Output = Result<T, multer::Error>>,
-    ) -> Result<T, FileError> {
-        match tokio::time::timeout(self.idle_max, step).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(e)) => Err(FileError::Multipart(e.to_string())),
-            Err(_) => Err(FileError::TooSlow),
+            Poll::Pending => {
+                ready!(self.poll_too_slow(cx));
+                self.is_too_slow.store(true, Ordering::Relaxed);
+                Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())))
+            }
         }
     }
 }
@@ -117,24 +139,48 @@ where
         FileError::Multipart("it takes multipart/form-data with a boundary".to_owned())
     })?;
     let room = Arc::new(AtomicI64::new(HELD_BYTES_MAX));
+    let is_too_slow = Arc::new(AtomicBool::new(false));
     let paced = Paced {
         body,
         room: Arc::clone(&room),
         rests: false,
+        pace_within: bounds.pace_within,
+        bytes: 0,
+        waited: Duration::ZERO,
+        waiting: None,
+        is_too_slow: Arc::clone(&is_too_slow),
     };
-    let mut parts = Multipart::new(paced, boundary);
+    let parts = Multipart::new(paced, boundary);
+    match read_parts(blobs, parts, &room, bounds.bytes_max).await {
+        Err(FileError::Multipart(_)) if is_too_slow.load(Ordering::Relaxed) => {
+            Err(FileError::TooSlow)
+        }
+        received => received,
+    }
+}
+
+fn broken(e: &multer::Error) -> FileError {
+    FileError::Multipart(e.to_string())
+}
+
+async fn read_parts(
+    blobs: &Blobs,
+    mut parts: Multipart<'_>,
+    room: &AtomicI64,
+    bytes_max: u64,
+) -> Result<Received, FileError> {
     let (mut file, mut client_id): (Option<(Whole, String)>, Option<String>) = (None, None);
-    while let Some(mut part) = bounds.in_time(parts.next_field()).await? {
+    while let Some(mut part) = parts.next_field().await.map_err(|e| broken(&e))? {
         match part.name() {
             Some("file") if file.is_none() => {
                 let given = file_name(&part);
                 file = Some((
-                    store(blobs, &mut part, &room, bounds).await?,
+                    store(blobs, &mut part, room, bytes_max).await?,
                     clean_name(&given),
                 ));
             }
             Some("client_id") if client_id.is_none() => {
-                client_id = Some(read_text(&mut part, &room, bounds).await?);
+                client_id = Some(read_text(&mut part, room).await?);
             }
             name => {
                 let name: String = name.unwrap_or_default().chars().take(40).collect();
@@ -158,12 +204,12 @@ async fn store(
     blobs: &Blobs,
     part: &mut Field<'_>,
     room: &AtomicI64,
-    bounds: Bounds,
+    bytes_max: u64,
 ) -> Result<Whole, FileError> {
     let mut incoming = blobs.begin().await?;
-    while let Some(bytes) = bounds.in_time(part.chunk()).await? {
-        if incoming.size_bytes() + bytes.len() as u64 > bounds.bytes_max {
-            return Err(FileError::TooLarge(bounds.bytes_max));
+    while let Some(bytes) = part.chunk().await.map_err(|e| broken(&e))? {
+        if incoming.size_bytes() + bytes.len() as u64 > bytes_max {
+            return Err(FileError::TooLarge(bytes_max));
         }
         incoming.write(&bytes).await?;
         taken(room, bytes.len());
@@ -178,13 +224,9 @@ fn taken(room: &AtomicI64, len: usize) {
     room.fetch_add(i64::try_from(len).unwrap_or(0), Ordering::Relaxed);
 }
 
-async fn read_text(
-    part: &mut Field<'_>,
-    room: &AtomicI64,
-    bounds: Bounds,
-) -> Result<String, FileError> {
+async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, FileError> {
     let mut all = Vec::new();
-    while let Some(bytes) = bounds.in_time(part.chunk()).await? {
+    while let Some(bytes) = part.chunk().await.map_err(|e| broken(&e))? {
         taken(room, bytes.len());
         all.extend_from_slice(&bytes);
         if all.len() > CLIENT_ID_BYTES_MAX {
@@ -250,7 +292,7 @@ mod tests {
         let db = Db::open(&place, Arc::new(|_| {})).await.unwrap();
         let blobs = Blobs::open(&db, &dir, TaskTracker::new()).unwrap();
         let bounds = Bounds {
-            idle_max: Duration::from_millis(10),
+            pace_within: Duration::from_millis(10),
             ..Bounds::of_bytes(1000)
         };
         for sent in [
@@ -270,6 +312,57 @@ mod tests {
         }
         drop((db, blobs));
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    fn paced<S>(body: S, pace_within: Duration) -> Paced<S> {
+        Paced {
+            body,
+            room: Arc::new(AtomicI64::new(HELD_BYTES_MAX)),
+            rests: false,
+            pace_within,
+            bytes: 0,
+            waited: Duration::ZERO,
+            waiting: None,
+            is_too_slow: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_drips_is_given_up_even_though_bytes_keep_coming() {
+        let drip = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
+        let drip = drip.then(async |piece| {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            piece
+        });
+        let mut body = paced(Box::pin(drip), Duration::from_millis(20));
+        let error = loop {
+            if let Err(error) = body.next().await.unwrap() {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        assert!(body.is_too_slow.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn time_that_the_server_takes_to_store_does_not_count() {
+        let body = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
+        let mut body = paced(body, Duration::from_millis(1));
+        for _ in 0..3 {
+            body.next().await.unwrap().unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(body.waited, Duration::ZERO);
+    }
+
+    #[test]
+    fn each_stretch_of_bytes_has_its_own_time() {
+        let mut body = paced((), PACE_WITHIN);
+        body.waited = Duration::from_secs(29);
+        body.note_arrival(64 * 1024 - 1);
+        assert_eq!(body.waited, Duration::from_secs(29));
+        body.note_arrival(1);
+        assert_eq!((body.waited, body.bytes), (Duration::ZERO, 0));
     }
 
     #[test]

@@ -291,8 +291,8 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
         return;
     }
-    let cache = "private, max-age=31536000, immutable";
-    set(response, header::CACHE_CONTROL, cache);
+    // A browser asks again each time, so that rights are checked; the tag saves the bytes.
+    set(response, header::CACHE_CONTROL, "private, no-cache");
     set(response, header::ETAG, tag);
     set(response, header::ACCEPT_RANGES, "bytes");
     let disposition = disposition(delivery, &stored.about.name);
