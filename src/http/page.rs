@@ -32,7 +32,7 @@ pub struct Page<Id> {
 /// # Errors
 /// 400 when it is no number from 1 to 100; never clamped.
 pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
-    match text.filter(|t| !t.is_empty()) {
+    match text {
         None => Ok(default),
         Some(text) => match text.parse::<i64>() {
             Ok(n @ 1..=LIMIT_MAX) => Ok(n),
@@ -45,7 +45,7 @@ pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
     }
 }
 
-/// An optional id of a query; empty counts as absent.
+/// An optional id of a query.
 ///
 /// # Errors
 /// 400 when it does not parse.
@@ -53,12 +53,11 @@ pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(
     text: Option<&str>,
     param: &'static str,
 ) -> Result<Option<Id>, ApiError> {
-    text.filter(|t| !t.is_empty())
-        .map(|t| {
-            t.parse()
-                .map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), param))
-        })
-        .transpose()
+    text.map(|t| {
+        t.parse()
+            .map_err(|e: IdError| ApiError::invalid("invalid_id", e.to_string(), param))
+    })
+    .transpose()
 }
 
 impl PageQuery {

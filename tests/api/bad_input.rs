@@ -244,6 +244,7 @@ async fn a_limit_out_of_range_is_refused_and_never_clamped() {
     ];
     for path in lists {
         for bad in [
+            "",
             "0",
             "-1",
             "101",
@@ -256,6 +257,8 @@ async fn a_limit_out_of_range_is_refused_and_never_clamped() {
         ] {
             t.ada.get(&format!("{path}?limit={bad}")).await.refused(400);
         }
+        let repeated = format!("{path}?limit=5&limit=7");
+        t.ada.get(&repeated).await.refused(400);
         for good in ["1", "100"] {
             t.ada.get(&format!("{path}?limit={good}")).await.is(200);
         }
@@ -267,6 +270,17 @@ async fn unknown_and_repeated_parameters_are_refused() {
     let t = team().await;
     t.ada.get("/v1/channels?colour=red").await.refused(400);
     t.ada.get("/v1/channels?limit=1&limit=2").await.refused(400);
+    t.ada.get("/v1/tasks?limit=1&li%6Dit=1").await.refused(400);
+    for empty in ["limit", "after", "before", "thread_id"] {
+        let path = format!("/v1/tasks?{empty}=");
+        let code = t.ada.get(&path).await.refused(400);
+        let expected = if empty == "limit" {
+            "invalid_limit"
+        } else {
+            "invalid_id"
+        };
+        assert_eq!(code, expected, "{path}");
+    }
     t.ada.get("/v1/tasks?status=asleep").await.refused(400);
     t.ada.get("/v1/agents?status=asleep").await.refused(400);
     t.ada.get("/v1/events?after=-1").await.refused(400);

@@ -88,7 +88,10 @@ impl AgentsQuery {
                     continue;
                 }
             };
-            *field = Some(value).filter(|value| !value.is_empty());
+            *field = Some(value);
+        }
+        for filter in [&mut query.status, &mut query.name] {
+            filter.take_if(|value| value.is_empty());
         }
         Ok(query)
     }
