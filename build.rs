@@ -12,11 +12,12 @@
 //!     etag: &'static str,            // `W/"0123456789abcdef"`, from the content
 //!     bytes: &'static [u8],
 //!     gzip: Option<&'static [u8]>,   // the same, compressed; absent where it would not pay
+//!     brotli: Option<&'static [u8]>, // likewise
 //! }
 //! pub(crate) static ASSETS: &[Asset]
 //! ```
 //!
-//! `x.gz` beside `x` is not an asset but the compressed form of `x`.
+//! `x.gz` and `x.br` beside `x` are not assets but compressed forms of `x`.
 
 use std::{
     env,
@@ -168,6 +169,7 @@ struct Asset {
     path: String,
     file: PathBuf,
     gzip: Option<PathBuf>,
+    brotli: Option<PathBuf>,
 }
 
 /// Every file below `dir`, by path from there.
@@ -183,8 +185,14 @@ fn list_assets(dir: &Path) -> Vec<Asset> {
                 .to_str()
                 .expect("asset names are UTF-8")
                 .replace('\\', "/");
-            let gzip = Some(with_gz(&file)).filter(|gz| gz.is_file());
-            Asset { path, file, gzip }
+            let form = |extension| Some(beside(&file, extension)).filter(|form| form.is_file());
+            let (gzip, brotli) = (form("gz"), form("br"));
+            Asset {
+                path,
+                file,
+                gzip,
+                brotli,
+            }
         })
         .collect();
     assets.sort_by(|a, b| a.path.cmp(&b.path));
@@ -205,30 +213,34 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn with_gz(file: &Path) -> PathBuf {
+fn beside(file: &Path, extension: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".gz");
+    name.push(".");
+    name.push(extension);
     name.into()
 }
 
 fn is_compressed_form(file: &Path) -> bool {
-    file.extension().is_some_and(|e| e == "gz") && file.with_extension("").is_file()
+    file.extension().is_some_and(|e| e == "gz" || e == "br") && file.with_extension("").is_file()
 }
 
 fn table(assets: &[Asset]) -> String {
     let mut rows = String::new();
-    for Asset { path, file, gzip } in assets {
+    for asset in assets {
+        let Asset { path, file, .. } = asset;
         let etag = format!(
             "W/\"{:016x}\"",
             fnv1a(&fs::read(file).expect("listed just now"))
         );
         let bytes = include(file);
-        let gzip = gzip
-            .as_deref()
-            .map_or("None".into(), |gz| format!("Some({})", include(gz)));
+        let form = |form: &Option<PathBuf>| {
+            form.as_deref()
+                .map_or("None".into(), |form| format!("Some({})", include(form)))
+        };
+        let (gzip, brotli) = (form(&asset.gzip), form(&asset.brotli));
         writeln!(
             rows,
-            "    Asset {{ path: {path:?}, etag: {etag:?}, bytes: {bytes}, gzip: {gzip} }},"
+            "    Asset {{ path: {path:?}, etag: {etag:?}, bytes: {bytes}, gzip: {gzip}, brotli: {brotli} }},"
         )
         .expect("a String takes everything");
     }
@@ -238,7 +250,8 @@ fn table(assets: &[Asset]) -> String {
              pub(crate) path: &'static str,\n    \
              pub(crate) etag: &'static str,\n    \
              pub(crate) bytes: &'static [u8],\n    \
-             pub(crate) gzip: Option<&'static [u8]>,\n\
+             pub(crate) gzip: Option<&'static [u8]>,\n    \
+             pub(crate) brotli: Option<&'static [u8]>,\n\
          }}\n\n\
          /// Sorted by path.\n\
          pub(crate) static ASSETS: &[Asset] = &[\n{rows}];\n"

@@ -1,8 +1,8 @@
-// Writes FILE.gz beside every file of a built web client that is worth compressing, once, at the
-// highest level. build.rs embeds both. Usage: node scripts/precompress.mjs DIR
+// Writes FILE.gz and FILE.br beside every file of a built web client that is worth compressing,
+// once, at the highest level. build.rs embeds all of them. Usage: node scripts/precompress.mjs DIR
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
 const TEXT = new Set(['.html', '.js', '.mjs', '.css', '.svg', '.json', '.txt', '.webmanifest', '.map']);
 const SIZE_MIN_BYTES = 512; // below this, the header costs what compression saves
@@ -13,6 +13,14 @@ for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) 
   const file = join(entry.parentPath, entry.name);
   const bytes = readFileSync(file);
   if (bytes.length < SIZE_MIN_BYTES) continue;
-  const packed = gzipSync(bytes, { level: 9 });
-  if (packed.length < bytes.length * 0.95) writeFileSync(`${file}.gz`, packed);
+  const brotli = brotliCompressSync(bytes, {
+    params: {
+      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    },
+  });
+  const forms = { gz: gzipSync(bytes, { level: 9 }), br: brotli };
+  for (const [extension, packed] of Object.entries(forms)) {
+    if (packed.length < bytes.length * 0.95) writeFileSync(`${file}.${extension}`, packed);
+  }
 }

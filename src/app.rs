@@ -67,6 +67,7 @@ pub struct App {
     worker: Worker,
     files: FileLocks,
     guard: Option<Guard>,
+    bounds: Bounds,
 }
 
 /// Locks on files, held as long as the server runs: the data belongs to this process.
@@ -232,11 +233,16 @@ impl App {
             config.sockets_max,
             config.sockets_per_user,
         );
+        let bounds = Bounds {
+            trusted_proxies: config.trusted_proxies.clone(),
+            ..Bounds::new(config.connections_max)
+        };
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
             .context("the directory for uploads cannot be made ready")?;
         let state = State(Arc::new(Inner {
             db,
             public_url,
+            is_on_loopback: address.ip().is_loopback(),
             epoch,
             setup_token,
             hub,
@@ -258,7 +264,13 @@ impl App {
             worker,
             files,
             guard,
+            bounds,
         })
+    }
+
+    /// Other bounds, for tests that cannot wait for the real ones.
+    pub fn bounds_mut(&mut self) -> &mut Bounds {
+        &mut self.bounds
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -302,6 +314,7 @@ impl App {
             worker,
             files,
             guard,
+            bounds,
             ..
         } = self;
         let (tracker, shutdown) = (state.tracker.clone(), state.shutdown.clone());
@@ -322,11 +335,10 @@ impl App {
             });
         }
         tracker.spawn(personal::finish_begun(Eraser::from(&state)));
-        let bounds = Bounds::new(state.config.connections_max);
         let serving = serve(
             listener,
-            router::build(state.clone()),
-            bounds,
+            router::build(state.clone(), &bounds),
+            &bounds,
             shutdown.clone(),
         );
         // Not on the tracker: the end of a request may start work there.

@@ -28,6 +28,7 @@ pub mod personal;
 pub mod rate;
 pub mod realtime;
 pub mod responses;
+pub mod share;
 pub mod tasks;
 pub mod telemetry;
 pub mod time;

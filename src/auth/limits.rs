@@ -93,7 +93,7 @@ impl Drop for SocketPlace {
 }
 
 /// The part of an address that one subscriber has: of IPv6 they have a whole /64.
-fn net(address: IpAddr) -> IpAddr {
+pub fn net(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
         v4 @ IpAddr::V4(_) => v4,

@@ -25,7 +25,7 @@ pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of
 pub use error::AuthError;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Doing, Limits, SocketPlace};
+pub use limits::{Doing, Limits, SocketPlace, net as net_of};
 pub use members::{
     Member, MemberEvent, check_not_last_admin, expel, find_member, get_member, list_members,
 };

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::ApiError;
+use super::{ApiError, encoding::accepts, unsent::InProgram};
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
@@ -60,13 +60,6 @@ pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> 
 }
 
 fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
-    let accepts_gzip = headers
-        .get(header::ACCEPT_ENCODING)
-        .and_then(|v| v.to_str().ok())
-        .is_some_and(|text| {
-            text.split(',')
-                .any(|part| part.trim().split(';').next() == Some("gzip"))
-        });
     let known = headers
         .get(header::IF_NONE_MATCH)
         .and_then(|v| v.to_str().ok());
@@ -74,11 +67,16 @@ fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
         if known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == asset.etag)) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
-            match asset.gzip.filter(|_| accepts_gzip) {
-                Some(gzip) => ([(header::CONTENT_ENCODING, "gzip")], gzip).into_response(),
+            let forms = [("br", asset.brotli), ("gzip", asset.gzip)];
+            let accepted = forms.into_iter().find_map(|(name, bytes)| {
+                bytes.filter(|_| accepts(headers, name)).map(|b| (name, b))
+            });
+            match accepted {
+                Some((name, bytes)) => ([(header::CONTENT_ENCODING, name)], bytes).into_response(),
                 None => asset.bytes.into_response(),
             }
         };
+    response.extensions_mut().insert(InProgram);
     let out = response.headers_mut();
     out.insert(
         header::CONTENT_TYPE,

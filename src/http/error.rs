@@ -18,6 +18,7 @@ use crate::{
     forks::ForkError,
     model::ModelError,
     responses::ResponseError,
+    share::Exhausted,
 };
 
 /// When to try again what the server cannot do now.
@@ -173,6 +174,28 @@ impl ApiError {
         .logged()
     }
 
+    /// 400
+    pub fn unknown_host() -> Self {
+        Self::invalid(
+            "unknown_host",
+            "this server answers only to the names of its own machine and to OPENVIBE_PUBLIC_URL: use one of them, or set \
+             that to the address that people use"
+                .to_owned(),
+            "Host",
+        )
+    }
+
+    /// 503: a shared amount is used up, by everybody or by this person or address alone.
+    pub fn exhausted(exhausted: Exhausted, limit: &'static str) -> Self {
+        metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
+        let mut refusal = Self::overloaded();
+        if exhausted == Exhausted::Share {
+            "too many of your requests are in progress: read their responses, then try again"
+                .clone_into(&mut refusal.message);
+        }
+        refusal
+    }
+
     fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self
@@ -193,11 +216,25 @@ impl ApiError {
         )
     }
 
-    pub fn body_too_large() -> Self {
+    pub fn body_too_large(bytes_max: usize) -> Self {
+        let limit = if bytes_max.is_multiple_of(1 << 20) {
+            format!("{} MiB", bytes_max >> 20)
+        } else {
+            format!("{} KiB", bytes_max >> 10)
+        };
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            "the request's body is larger than 1 MiB: send less".to_owned(),
+            format!("the request's body is larger than {limit}: send less"),
+        )
+    }
+
+    /// 400
+    pub fn body_too_slow() -> Self {
+        Self::invalid(
+            "body_too_slow",
+            "the request's body did not arrive in time".to_owned(),
+            "",
         )
     }
 
@@ -529,7 +566,7 @@ impl From<FileError> for ApiError {
             E::TooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("file"),
             E::Empty => make(StatusCode::UNPROCESSABLE_ENTITY, "file_empty").param("file"),
             E::Multipart(_) => make(StatusCode::BAD_REQUEST, "invalid_multipart").param("file"),
-            E::TooSlow => make(StatusCode::BAD_REQUEST, "body_too_slow"),
+            E::TooSlow => make(StatusCode::BAD_REQUEST, "upload_too_slow"),
             E::TooMany(_) => {
                 make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_attachments").param("attachments")
             }

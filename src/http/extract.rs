@@ -1,11 +1,14 @@
 //! Extractors that answer in the one shape of errors.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::HashSet,
+    net::{IpAddr, SocketAddr},
+};
 
 use axum::{
     body::Bytes,
     extract::{ConnectInfo, FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, Method, header, request::Parts},
+    http::{Extensions, HeaderMap, Method, header, request::Parts},
 };
 use axum_extra::extract::CookieJar;
 use serde::de::DeserializeOwned;
@@ -26,7 +29,7 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
     async fn from_request(request: Request, state: &State) -> Result<Self, ApiError> {
         let bytes = Bytes::from_request(request, state).await.map_err(|e| {
             if e.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
-                ApiError::body_too_large()
+                ApiError::body_too_large(super::bodies::MEMBER_BYTES_MAX)
             } else {
                 ApiError::invalid(
                     "invalid_body",
@@ -115,6 +118,18 @@ impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        // serde finds out only where no struct is flattened into another.
+        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        if let Ok(axum::extract::Query(pairs)) = pairs {
+            let mut seen = HashSet::new();
+            if let Some((name, _)) = pairs.iter().find(|(name, _)| !seen.insert(name)) {
+                return Err(ApiError::invalid(
+                    "invalid_query",
+                    format!("the parameter `{name}` is repeated: send it once"),
+                    name.as_str(),
+                ));
+            }
+        }
         axum::extract::Query::<T>::from_request_parts(parts, state)
             .await
             .map(|query| Self(query.0))
@@ -166,6 +181,10 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
     Ok(found.caller)
 }
 
+/// On a request whose session or key was found to be invalid before its body was read.
+#[derive(Clone, Copy)]
+pub struct Unidentified;
+
 impl FromRequestParts<State> for Caller {
     type Rejection = ApiError;
 
@@ -173,6 +192,9 @@ impl FromRequestParts<State> for Caller {
         // Asked for twice, by an actor and on its own, it is one request all the same.
         if let Some(caller) = parts.extensions.get::<Self>() {
             return Ok(caller.clone());
+        }
+        if parts.extensions.get::<Unidentified>().is_some() {
+            return Err(AuthError::NotAuthenticated.into());
         }
         let token = token_of(&parts.headers);
         let shown = token.is_some();
@@ -251,32 +273,55 @@ impl FromRequestParts<State> for WorkspaceCaller {
     }
 }
 
-/// The address that a request comes from; a trusted proxy's word counts.
+/// The address that a request comes from, as far as trusted proxies report it.
 pub struct Address(pub IpAddr);
 
 impl FromRequestParts<State> for Address {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
-        let peer = parts
-            .extensions
-            .get::<ConnectInfo<SocketAddr>>()
-            .map_or(IpAddr::from([127, 0, 0, 1]), |info| info.0.ip());
-        if !state.config.trusted_proxies.contains(&peer) {
-            return Ok(Self(peer));
-        }
-        // The nearest hop that is not one of ours.
-        let forwarded = parts
-            .headers
-            .get("x-forwarded-for")
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        let hop = forwarded
-            .rsplit(',')
-            .filter_map(|hop| hop.trim().parse::<IpAddr>().ok())
-            .find(|hop| !state.config.trusted_proxies.contains(hop));
-        Ok(Self(hop.unwrap_or(peer)))
+        let trusted = &state.config.trusted_proxies;
+        Ok(Self(client_of(&parts.extensions, &parts.headers, trusted)))
     }
+}
+
+/// The address that a request comes from. Every proxy appends the address that it was called from, so the list is read from
+/// its end, over all lines of the header: the first address that is not a trusted proxy is the client's. An entry that is
+/// not an address ends the search at the proxy that wrote it, because everything before it may be made up.
+pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
+    let peer = extensions
+        .get::<ConnectInfo<SocketAddr>>()
+        .map_or(IpAddr::from([127, 0, 0, 1]), |info| info.0.ip());
+    let mut nearest = peer.to_canonical();
+    if !trusted.contains(&nearest) {
+        return nearest;
+    }
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    for line in lines {
+        // A line with other bytes has no address at its end.
+        let line = line.to_str().unwrap_or("?");
+        for entry in line.rsplit(',') {
+            let Some(hop) = forwarded_address(entry.trim()) else {
+                return nearest;
+            };
+            nearest = hop;
+            if !trusted.contains(&hop) {
+                return hop;
+            }
+        }
+    }
+    nearest
+}
+
+/// `192.0.2.1`, `2001:db8::1`, or with a port: `192.0.2.1:56`, `[2001:db8::1]:56`.
+fn forwarded_address(entry: &str) -> Option<IpAddr> {
+    let bracketed = |entry: &str| entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    entry
+        .parse::<IpAddr>()
+        .ok()
+        .or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()))
+        .or_else(|| bracketed(entry))
+        .map(|address| address.to_canonical())
 }
 
 /// The version that `If-Match` names: `"N"` or `N`.
@@ -301,6 +346,50 @@ impl FromRequestParts<State> for IfMatch {
                 format!("If-Match takes a version such as \"3\", not `{text}`"),
                 "If-Match",
             )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_is_the_last_forwarded_address_that_no_trusted_proxy_has() {
+        let trusted: Vec<IpAddr> = ["127.0.0.1", "10.0.0.2"]
+            .map(|address| address.parse().unwrap())
+            .to_vec();
+        for (peer, lines, client) in [
+            ("127.0.0.1", &[][..], "127.0.0.1"),
+            ("127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
+            ("203.0.113.9", &["203.0.113.7"], "203.0.113.9"),
+            // What the client itself sent comes first, on whichever line.
+            ("127.0.0.1", &["192.0.2.1, 203.0.113.7"], "203.0.113.7"),
+            ("127.0.0.1", &["192.0.2.1", "203.0.113.7"], "203.0.113.7"),
+            ("127.0.0.1", &["203.0.113.7, 10.0.0.2"], "203.0.113.7"),
+            ("127.0.0.1", &["203.0.113.7", "10.0.0.2"], "203.0.113.7"),
+            // Some proxies write the port as well.
+            ("127.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
+            ("127.0.0.1", &["[2001:db8::1]:4711"], "2001:db8::1"),
+            ("127.0.0.1", &["[2001:db8::1]"], "2001:db8::1"),
+            ("127.0.0.1", &["203.0.113.7, 10.0.0.2:80"], "203.0.113.7"),
+            ("127.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
+            ("::ffff:127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
+            // Nothing before an entry that is not an address counts.
+            ("127.0.0.1", &["203.0.113.7, unknown"], "127.0.0.1"),
+            ("127.0.0.1", &["203.0.113.7, ?, 10.0.0.2"], "10.0.0.2"),
+            ("127.0.0.1", &["203.0.113.7", ""], "127.0.0.1"),
+            ("127.0.0.1", &["203.0.113.7:x"], "127.0.0.1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", line.parse().unwrap());
+            }
+            let mut extensions = Extensions::new();
+            let peer: IpAddr = peer.parse().unwrap();
+            extensions.insert(ConnectInfo(SocketAddr::new(peer, 1)));
+            let found = client_of(&extensions, &headers, &trusted);
+            assert_eq!(found, client.parse::<IpAddr>().unwrap(), "{lines:?}");
         }
     }
 }

@@ -1,6 +1,9 @@
 //! HTTP: the router, and what every handler shares: one error mapping, extractors, pages, the `OpenAPI` document.
 
 pub mod assets;
+pub mod bodies;
+mod connection;
+pub mod encoding;
 pub mod error;
 pub mod extract;
 pub mod health;
@@ -11,6 +14,7 @@ pub mod requests;
 pub mod router;
 pub mod serve;
 pub mod state;
+pub mod unsent;
 
 pub use error::ApiError;
 pub use state::State;

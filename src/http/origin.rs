@@ -1,4 +1,7 @@
-//! Requests that carry the cookie must come from our own pages (`PROTOCOL.md` §1, same origin).
+//! Requests that carry the cookie must come from our own pages (`PROTOCOL.md` §1, same origin), and requests to a server on
+//! loopback must use a name that belongs to it.
+
+use std::net::IpAddr;
 
 use axum::{
     extract::{Request, State as FromState},
@@ -53,7 +56,31 @@ pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
 
-/// Refuses (403) what a foreign page could have made a browser send.
+/// Whether this is a name of this machine's loopback, with or without a port. No DNS server can give these names to another
+/// page (RFC 6761 §6.3).
+fn is_loopback_name(host: &str) -> bool {
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host
+            .trim_matches(['[', ']'])
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether a server on loopback answers to the name in `Host`. Any web page can give its own name the address 127.0.0.1
+/// (DNS rebinding); its requests then look like those of a page of this server, except for the name.
+fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
+    let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
+        return false;
+    };
+    // The port does not matter: a proxy may leave it out.
+    let Some((host, _)) = authority(host, 0) else {
+        return false;
+    };
+    is_loopback_name(&host) || origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
+}
+
+/// Refuses (400) names that a foreign page may have given this server, and (403) what a foreign page could have made a browser send.
 pub async fn guard(FromState(state): FromState<State>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let with_key = headers.contains_key(header::AUTHORIZATION);
@@ -62,6 +89,12 @@ pub async fn guard(FromState(state): FromState<State>, request: Request, next: N
             .get(crate::auth::SESSION_COOKIE)
             .is_some();
     let path = request.uri().path();
+    if state.is_on_loopback
+        && !matches!(path, "/healthz" | "/readyz")
+        && !is_known_host(headers, &state.public_url)
+    {
+        return ApiError::unknown_host().into_response();
+    }
     let changes = !matches!(
         *request.method(),
         Method::GET | Method::HEAD | Method::OPTIONS
@@ -84,6 +117,34 @@ mod tests {
             .iter()
             .map(|(k, v)| (header::HeaderName::from_static(k), v.parse().unwrap()))
             .collect()
+    }
+
+    #[test]
+    fn only_loopback_names_and_the_public_name_are_known_hosts() {
+        for (host, is_known) in [
+            ("localhost", true),
+            ("LOCALHOST:8080", true),
+            ("team.localhost:8080", true),
+            ("127.0.0.1:8080", true),
+            ("127.0.0.2", true),
+            ("[::1]:8080", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("chat.example", true),
+            ("Chat.example:443", true),
+            ("evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example:8080", false),
+            ("notlocalhost", false),
+            ("chat.example.evil.example", false),
+            ("192.0.2.1", false),
+            ("0.0.0.0", false),
+            ("", false),
+        ] {
+            let headers = headers(&[("host", host)]);
+            let known = is_known_host(&headers, "https://chat.example");
+            assert_eq!(known, is_known, "{host:?}");
+        }
+        assert!(!is_known_host(&HeaderMap::new(), "https://chat.example"));
     }
 
     #[test]

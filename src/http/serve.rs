@@ -1,15 +1,13 @@
-//! Connections: taken in up to a bound, closed when no request comes over them in time, ended in order when the server stops.
+//! Connections: taken in up to a bound, of which one address has a share; closed when their clients take too long; ended in
+//! order when the server stops.
 //!
-//! `axum::serve` bounds neither their number nor how slowly the head of a request may come.
+//! `axum::serve` bounds neither their number nor how slowly the head of a request may come or a response may go.
 
 use std::{
     convert::Infallible,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,10 +15,11 @@ use axum::{
     Router,
     body::Body,
     extract::{ConnectInfo, Request},
+    http::StatusCode,
     response::Response,
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -28,44 +27,84 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+use super::{
+    bodies::BodyBounds,
+    connection::{Exchange, Incomplete, Outgoing, ResponseKind, Stream},
+    unsent::{self, Reservation},
+};
+use crate::{
+    auth::net_of,
+    share::{Pool, PoolBounds},
+};
+
+pub use super::connection::Deadlines;
+
 /// After an accept that failed for want of something, such as open files.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The head of a request, and what hyper holds of a response that is made while it is sent.
+const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What a connection may cost.
-#[derive(Clone, Copy, Debug)]
+/// What connections and requests may cost.
+#[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Open at once. Further ones wait in the system's queue until one of these ends or becomes a WebSocket, which is
-    /// counted elsewhere.
+    /// Connections at the same time. Further ones wait in the system's queue until one of these ends or becomes a WebSocket,
+    /// which is counted elsewhere.
     pub connections_max: usize,
-    /// From its beginning until its first request has come as far as the end of the head.
-    pub first_within: Duration,
-    /// The same for every further request; so a connection without work stays open this long. Longer than proxies keep
-    /// theirs (nginx: 60 s), so that it is the proxy who ends it and no request meets a closed connection.
-    pub next_within: Duration,
+    /// Connections from one address at the same time. Further ones are closed.
+    pub connections_per_address: u64,
+    /// Proxies, whose connections are everybody's.
+    pub trusted_proxies: Vec<IpAddr>,
+    pub deadlines: Deadlines,
+    pub bodies: BodyBounds,
+    /// Memory of responses that their clients have not read.
+    pub unsent: PoolBounds,
 }
 
 impl Bounds {
     pub fn new(connections_max: usize) -> Self {
         Self {
             connections_max,
-            first_within: Duration::from_mins(1),
-            next_within: Duration::from_mins(2),
+            connections_per_address: (connections_max as u64 / 4).max(1),
+            trusted_proxies: Vec::new(),
+            deadlines: Deadlines::default(),
+            bodies: BodyBounds::default(),
+            unsent: unsent::BOUNDS,
         }
     }
 }
 
 /// Serves until `stop`, then until every request that has begun is answered.
-pub async fn serve(listener: TcpListener, router: Router, bounds: Bounds, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    bounds: &Bounds,
+    stop: CancellationToken,
+) {
     let places = Arc::new(Semaphore::new(bounds.connections_max));
+    let of_addresses = Pool::new(PoolBounds {
+        total: u64::MAX,
+        share: bounds.connections_per_address,
+    });
     let open = TaskTracker::new();
     let take_in = async {
         // The semaphore is never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             let (tcp, address) = accept(&listener).await;
-            let connection = connection(tcp, address, router.clone(), bounds, stop.clone());
+            let host = address.ip().to_canonical();
+            let own = if bounds.trusted_proxies.contains(&host) {
+                None
+            } else if let Ok(own) = of_addresses.take(net_of(host), 1) {
+                Some(own)
+            } else {
+                metrics::counter!("openvibe_rate_limited_total", "limit" => "connections")
+                    .increment(1);
+                continue;
+            };
+            let connection =
+                connection(tcp, address, router.clone(), bounds.deadlines, stop.clone());
             open.spawn(async move {
                 connection.await;
-                drop(place);
+                drop((place, own));
             });
         }
     };
@@ -101,36 +140,27 @@ async fn connection(
     tcp: TcpStream,
     address: SocketAddr,
     router: Router,
-    bounds: Bounds,
+    deadlines: Deadlines,
     stop: CancellationToken,
 ) {
     // Frames are small and wait for nobody.
     if let Err(e) = tcp.set_nodelay(true) {
         tracing::debug!(error = %e, "TCP_NODELAY could not be set");
     }
-    let was_asked = Arc::new(AtomicBool::new(false));
-    let service = {
-        let was_asked = Arc::clone(&was_asked);
-        service_fn(move |request: Request<Incoming>| {
-            was_asked.store(true, Ordering::Relaxed);
-            answer(router.clone(), address, request.map(Body::new))
-        })
-    };
+    let exchange = Exchange::new(deadlines);
+    let stream = Stream::new(tcp, Arc::clone(&exchange));
+    let service = service_fn(move |request: Request<Incoming>| {
+        answer(router.clone(), address, Arc::clone(&exchange), request)
+    });
+    // The stream keeps the deadline of the head, which begins when the previous response was sent.
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(bounds.next_within)
-        .serve_connection(TokioIo::new(tcp), service)
+        .header_read_timeout(None)
+        .max_buf_size(BUFFER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    let asks_in_time = async {
-        tokio::time::sleep(bounds.first_within).await;
-        if was_asked.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = asks_in_time => return,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -144,10 +174,23 @@ async fn connection(
 async fn answer(
     router: Router,
     address: SocketAddr,
-    mut request: Request,
-) -> Result<Response, Infallible> {
+    exchange: Arc<Exchange>,
+    request: Request<Incoming>,
+) -> Result<Response<Outgoing>, Infallible> {
+    // hyper reads the next head early.
+    exchange.begin().await;
+    let mut request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
     request.extensions_mut().insert(ConnectInfo(address));
-    router.oneshot(request).await
+    let mut response = router.oneshot(request).await?;
+    let kind = if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        ResponseKind::Upgrade
+    } else if unsent::is_event_stream(&response) {
+        ResponseKind::EventStream
+    } else {
+        ResponseKind::Document
+    };
+    let unsent = response.extensions_mut().remove::<Reservation>();
+    Ok(response.map(|body| exchange.send(body, kind, unsent)))
 }
 
 #[cfg(test)]
@@ -164,7 +207,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let router = Router::new().route("/", get(async || "here"));
-        let serving = TaskTracker::new().spawn(serve(listener, router, bounds, stop.clone()));
+        let serving = TaskTracker::new().spawn({
+            let stop = stop.clone();
+            async move { serve(listener, router, &bounds, stop).await }
+        });
         (address, stop, serving)
     }
 
@@ -179,10 +225,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_no_whole_head_in_time_is_cut_off() {
-        let bounds = Bounds {
-            first_within: Duration::from_millis(50),
-            ..Bounds::new(8)
-        };
+        let mut bounds = Bounds::new(8);
+        bounds.deadlines.first_within = Duration::from_millis(50);
         let (address, ..) = start(bounds).await;
         for head in [&b""[..], b"GET / HTTP/1.1\r\nhost: he"] {
             let mut tcp = TcpStream::connect(address).await.unwrap();
@@ -195,11 +239,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_has_asked_stays_for_the_next_request_and_then_ends() {
-        let bounds = Bounds {
-            first_within: Duration::from_millis(1),
-            next_within: Duration::from_millis(300),
-            ..Bounds::new(8)
-        };
+        let mut bounds = Bounds::new(8);
+        bounds.deadlines.first_within = Duration::from_millis(1);
+        bounds.deadlines.next_within = Duration::from_millis(300);
         let (address, ..) = start(bounds).await;
         // Whether a request comes within a millisecond is chance.
         let mut tcp = loop {
@@ -219,7 +261,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_too_many_waits_until_another_ends() {
-        let (address, ..) = start(Bounds::new(2)).await;
+        let bounds = Bounds {
+            connections_per_address: 2,
+            ..Bounds::new(2)
+        };
+        let (address, ..) = start(bounds).await;
         let mut first = TcpStream::connect(address).await.unwrap();
         let mut second = TcpStream::connect(address).await.unwrap();
         ask(&mut first).await;

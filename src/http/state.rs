@@ -21,6 +21,8 @@ pub struct Inner {
     pub config: Config,
     /// Without a slash at the end.
     pub public_url: String,
+    /// The server listens on this machine only.
+    pub is_on_loopback: bool,
     /// Changes when a backup is restored: cursors of another epoch mean nothing.
     pub epoch: String,
     /// What the first account has to show; only when the server listens beyond loopback.

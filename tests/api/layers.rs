@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
         "time",
         "patch",
         "rate",
+        "share",
         "cursor",
         "failpoint",
         "model",

@@ -20,10 +20,7 @@ use utoipa::openapi::{
 };
 
 use self::examples::Examples;
-use super::{
-    State,
-    error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai},
-};
+use super::error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai};
 
 /// The whole document.
 pub fn document() -> OpenApi {
@@ -369,13 +366,28 @@ fn error_response(status: &str, what: &str, openai: bool) -> Response {
 }
 
 /// `GET /openapi.json`
-pub async fn serve(_: axum::extract::State<State>) -> axum::response::Response {
-    use axum::response::IntoResponse;
-    static TEXT: std::sync::LazyLock<String> =
-        std::sync::LazyLock::new(|| document().to_json().unwrap_or_else(|_| "{}".to_owned()));
-    (
-        [(axum::http::header::CONTENT_TYPE, "application/json")],
-        TEXT.as_str(),
-    )
-        .into_response()
+pub async fn serve(headers: axum::http::HeaderMap) -> axum::response::Response {
+    use std::sync::LazyLock;
+
+    use axum::{http::header, response::IntoResponse};
+
+    use super::{encoding, unsent::InProgram};
+
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| document().to_json().unwrap_or_else(|_| "{}".to_owned()));
+    static GZIP: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| encoding::gzip(TEXT.as_bytes()).ok());
+    let described = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::VARY, "accept-encoding"),
+    ];
+    let accepted = encoding::accepts(&headers, "gzip");
+    let mut response = match GZIP.as_deref().filter(|_| accepted) {
+        Some(gzip) => {
+            let encoded = [(header::CONTENT_ENCODING, "gzip")];
+            (described, encoded, gzip).into_response()
+        }
+        None => (described, TEXT.as_str()).into_response(),
+    };
+    response.extensions_mut().insert(InProgram);
+    response
 }

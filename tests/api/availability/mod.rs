@@ -20,6 +20,10 @@ use tokio::{
 
 use crate::support::{Person, id, list, sign_up, within};
 
+mod bodies;
+mod connections;
+mod responses;
+
 /// Address of every bystander; what is counted for an attacker's address does not count for theirs.
 const BYSTANDER_ADDRESS: [u8; 4] = [127, 0, 77, 1];
 /// Longest time that one request of a bystander may take. Generous: the machine runs other tests at the same time.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use openvibe::{app::App, config::Config, db::Db};
+use openvibe::{app::App, config::Config, db::Db, http::serve::Bounds};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ pub struct TestApp {
     pub base: String,
     pub model: ModelServer,
     settings: BTreeMap<String, String>,
+    bound: fn(&mut Bounds),
     stop: CancellationToken,
     running: JoinSet<()>,
     db: Option<Db>,
@@ -46,6 +47,11 @@ impl TestApp {
 
     /// With other settings, named without the prefix; an empty value counts as none.
     pub async fn with(others: &[(&str, &str)]) -> Self {
+        Self::bounded(others, |_| {}).await
+    }
+
+    /// With other bounds where the real ones are too large or too slow for a test.
+    pub async fn bounded(others: &[(&str, &str)], bound: fn(&mut Bounds)) -> Self {
         let place = Arc::new(Place::new().await);
         let model = ModelServer::start().await;
         let settings = settings(&place, &model, others);
@@ -55,6 +61,7 @@ impl TestApp {
             place,
             settings,
             db: None,
+            bound,
             stop: CancellationToken::new(),
             running: JoinSet::new(),
         };
@@ -63,9 +70,10 @@ impl TestApp {
     }
 
     async fn run(&mut self) {
-        let app = App::build(Config::from_values(self.settings.clone()).unwrap())
+        let mut app = App::build(Config::from_values(self.settings.clone()).unwrap())
             .await
             .unwrap();
+        (self.bound)(app.bounds_mut());
         self.base = format!("http://{}", app.address());
         self.db = Some(app.db());
         self.stop = CancellationToken::new();

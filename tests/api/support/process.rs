@@ -99,6 +99,17 @@ impl TestProcess {
         started.unwrap_or_else(|status| panic!("the server ended before it listened: {status}"))
     }
 
+    /// Memory that the process has now.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.expect("VmRSS") * 1024
+    }
+
     /// How it ended, when it did so before it listened.
     pub async fn try_start(
         place: &Place,

@@ -1,0 +1,378 @@
+//! Bodies of requests: whose they are is known before a byte of them is read, and each person and address has a share of the
+//! memory for them.
+//!
+//! Without a valid session or key only the addresses made for people without one take a body. Other requests are refused
+//! with the body unread: the connection closes after the response.
+
+use std::{
+    net::IpAddr,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, BodyDataStream, Bytes, HttpBody},
+    extract::{FromRequestParts, Request, State as FromState},
+    http::{Method, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::BytesMut;
+use futures::{Stream, StreamExt};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    ApiError, State,
+    extract::{Unidentified, client_of, token_of},
+    unsent::{Holder, Unsent},
+};
+use crate::{
+    auth::{AuthError, Caller, net_of},
+    ids::UserId,
+    share::{Exhausted, Permit, Pool, PoolBounds},
+};
+
+/// Maximum size of a member's body (PROTOCOL §1).
+pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum size of a body without a session or key.
+pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
+/// How much of a body that is too large is read and thrown away, so that the client gets to see the response.
+const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
+const UNLIMITED: u64 = u64::MAX;
+
+/// BodyBounds of the bodies that are held at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyBounds {
+    /// Bytes of all members' bodies, and of one member's.
+    pub member_bytes: PoolBounds,
+    pub member_within: Duration,
+    /// Uploads at a time of one member; their bytes go to the disk.
+    pub uploads: PoolBounds,
+    /// Bytes of all bodies without a session or key.
+    pub anonymous_bytes: PoolBounds,
+    /// Bodies from one address without a session or key that are read at the same time.
+    pub anonymous_bodies: PoolBounds,
+    pub anonymous_within: Duration,
+    /// Requests that are worked on at the same time.
+    pub handled_max: usize,
+    /// How long a further request waits for its turn.
+    pub handled_within: Duration,
+}
+
+impl Default for BodyBounds {
+    fn default() -> Self {
+        const MIB: u64 = 1024 * 1024;
+        Self {
+            member_bytes: PoolBounds {
+                total: 256 * MIB,
+                share: 8 * MIB,
+            },
+            member_within: Duration::from_secs(30),
+            uploads: PoolBounds {
+                total: 1024,
+                share: 16,
+            },
+            anonymous_bytes: PoolBounds {
+                total: 4 * MIB,
+                share: UNLIMITED,
+            },
+            anonymous_bodies: PoolBounds {
+                total: UNLIMITED,
+                share: 8,
+            },
+            anonymous_within: Duration::from_secs(10),
+            handled_max: 1024,
+            handled_within: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What requests share while they are read and worked on.
+pub struct Intake {
+    state: State,
+    unsent: Unsent,
+    bounds: BodyBounds,
+    turns: Semaphore,
+    member_bytes: Arc<Pool<UserId>>,
+    uploads: Arc<Pool<UserId>>,
+    anonymous_bytes: Arc<Pool<IpAddr>>,
+    anonymous_bodies: Arc<Pool<IpAddr>>,
+}
+
+impl Intake {
+    pub fn new(state: State, unsent: Unsent, bounds: BodyBounds) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            unsent,
+            turns: Semaphore::new(bounds.handled_max),
+            member_bytes: Pool::new(bounds.member_bytes),
+            uploads: Pool::new(bounds.uploads),
+            anonymous_bytes: Pool::new(bounds.anonymous_bytes),
+            anonymous_bodies: Pool::new(bounds.anonymous_bodies),
+            bounds,
+        })
+    }
+
+    /// The address that a request comes from.
+    pub fn client(&self, request: &Request) -> IpAddr {
+        let trusted = &self.state.config.trusted_proxies;
+        client_of(request.extensions(), request.headers(), trusted)
+    }
+
+    pub fn unsent(&self) -> &Unsent {
+        &self.unsent
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        let turn = tokio::time::timeout(self.bounds.handled_within, self.turns.acquire());
+        match turn.await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(ApiError::overloaded()),
+        }
+    }
+}
+
+/// Addresses that are made for people without a session, whatever a request to them shows.
+pub fn is_for_strangers(path: &str) -> bool {
+    matches!(
+        path,
+        "/v1/auth/setup" | "/v1/auth/signup" | "/v1/auth/login"
+    ) || path.starts_with("/v1/invites/")
+}
+
+/// Uploads are too large to be held, so their handler reads them as they come.
+fn is_upload(request: &Request) -> bool {
+    request.method() == Method::POST && request.uri().path() == "/v1/files"
+}
+
+/// Lets a bounded number of requests be worked on at once; the others wait, but not for ever.
+pub async fn take_turns(
+    FromState(intake): FromState<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    // An upload takes as long as its sender does; how many there are is bounded by person.
+    if is_upload(&request) {
+        return next.run(request).await;
+    }
+    match intake.turn().await {
+        Ok(_turn) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Looks up who sends a request, then reads its body.
+pub async fn receive(
+    FromState(intake): FromState<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let address = intake.client(&request);
+    let mut holder = Holder::address(address);
+    let received = intake.receive(&mut holder, address, request, next).await;
+    let mut response = received.unwrap_or_else(IntoResponse::into_response);
+    response.extensions_mut().insert(holder);
+    response
+}
+
+impl Intake {
+    async fn receive(
+        &self,
+        holder: &mut Holder,
+        address: IpAddr,
+        request: Request,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        let path = request.uri().path();
+        if !path.starts_with("/v1/") {
+            // Nothing there takes a body.
+            return Ok(next.run(request).await);
+        }
+        let for_strangers = is_for_strangers(path);
+        let (mut parts, body) = request.into_parts();
+        let caller = if for_strangers || token_of(&parts.headers).is_none() {
+            Err(AuthError::NotAuthenticated.into())
+        } else {
+            let _turn = self.turn().await?;
+            Caller::from_request_parts(&mut parts, &self.state).await
+        };
+        let caller = match caller {
+            Ok(caller) => Some(caller.user),
+            Err(error) if !error.is_unauthenticated() => return Err(error),
+            // Whoever needs to know who it is refuses; a WebSocket in its own way.
+            Err(_) if body.is_end_stream() || for_strangers => {
+                if !for_strangers {
+                    parts.extensions.insert(Unidentified);
+                }
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        *holder = caller.map_or(*holder, Holder::Person);
+        if self.unsent.has_used_up(holder) {
+            return Err(ApiError::exhausted(Exhausted::Share, "unsent"));
+        }
+        let request = Request::from_parts(parts, body);
+        if request.body().is_end_stream() {
+            return Ok(next.run(request).await);
+        }
+        match caller {
+            Some(user) if is_upload(&request) => {
+                let _upload = take(&self.uploads, user, 1)?;
+                Ok(pass_body(request, next, self.bounds.member_within).await)
+            }
+            Some(user) => {
+                let room = take(&self.member_bytes, user, 0)?;
+                let within = self.bounds.member_within;
+                let (request, _room) = read(request, room, MEMBER_BYTES_MAX, within).await?;
+                Ok(next.run(request).await)
+            }
+            None => {
+                let address = net_of(address);
+                let reading = take(&self.anonymous_bodies, address, 1)?;
+                let room = take(&self.anonymous_bytes, address, 0)?;
+                let within = self.bounds.anonymous_within;
+                let (request, _room) = read(request, room, ANONYMOUS_BYTES_MAX, within).await?;
+                drop(reading);
+                Ok(next.run(request).await)
+            }
+        }
+    }
+}
+
+fn take<K: std::hash::Hash + Eq + Clone>(
+    pool: &Arc<Pool<K>>,
+    holder: K,
+    amount: u64,
+) -> Result<Permit<K>, ApiError> {
+    pool.take(holder, amount)
+        .map_err(|exhausted| ApiError::exhausted(exhausted, "bodies"))
+}
+
+/// The request with its body in memory, and the room that it takes there.
+async fn read<K: std::hash::Hash + Eq + Clone>(
+    request: Request,
+    mut room: Permit<K>,
+    bytes_max: usize,
+    within: Duration,
+) -> Result<(Request, Permit<K>), ApiError> {
+    let (parts, body) = request.into_parts();
+    let collected = tokio::time::timeout(within, collect(body, &mut room, bytes_max)).await;
+    let bytes = collected.unwrap_or_else(|_| Err(ApiError::body_too_slow()))?;
+    Ok((Request::from_parts(parts, Body::from(bytes)), room))
+}
+
+/// A body as far as it is allowed to go. A member's body that is too large is read to its end all the same, up to a point,
+/// so that the client gets to see the response.
+async fn collect<K: std::hash::Hash + Eq + Clone>(
+    body: Body,
+    room: &mut Permit<K>,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
+    let drained_max = if bytes_max < MEMBER_BYTES_MAX {
+        bytes_max
+    } else {
+        DRAINED_BYTES_MAX
+    };
+    let mut stream = body.into_data_stream();
+    let (mut bytes, mut read) = (BytesMut::new(), 0);
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|_| {
+            ApiError::invalid(
+                "invalid_body",
+                "the request's body could not be read".to_owned(),
+                "",
+            )
+        })?;
+        read += piece.len();
+        if read <= bytes_max {
+            room.grow(piece.len() as u64)
+                .map_err(|exhausted| ApiError::exhausted(exhausted, "bodies"))?;
+            bytes.extend_from_slice(&piece);
+        } else if read > drained_max {
+            break;
+        }
+    }
+    if read > bytes_max {
+        Err(ApiError::body_too_large(bytes_max))
+    } else {
+        Ok(bytes.freeze())
+    }
+}
+
+/// A body that is read by whoever has a part in it.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<BodyDataStream>>, Arc<AtomicBool>);
+
+impl Stream for Shared {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.1.store(true, Ordering::Relaxed);
+        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        body.poll_next_unpin(cx)
+    }
+}
+
+/// Hands the body on unread, and once the answer is known throws away what is left of it, up to a point.
+async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
+    // Such a client sends nothing before it is told to, and reading would tell it.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let (parts, body) = request.into_parts();
+    let is_read = Arc::new(AtomicBool::new(false));
+    let body = Arc::new(Mutex::new(body.into_data_stream()));
+    let mut rest = Shared(body, Arc::clone(&is_read));
+    let handed = Body::from_stream(rest.clone());
+    let response = next.run(Request::from_parts(parts, handed)).await;
+    if !waits || is_read.load(Ordering::Relaxed) {
+        let drain = async {
+            let mut read = 0;
+            while let Some(Ok(piece)) = rest.next().await {
+                read += piece.len();
+                if read > DRAINED_BYTES_MAX {
+                    break;
+                }
+            }
+        };
+        // The connection closes with the rest unread; the answer may be lost with it.
+        drop(tokio::time::timeout(within, drain).await);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_take_room_while_they_are_held() {
+        let bounds = PoolBounds {
+            total: 4 * 1024,
+            share: 3 * 1024,
+        };
+        let pool = Pool::new(bounds);
+        let body = |kib: usize| Body::from(vec![b'x'; kib * 1024]);
+        let mut ada = pool.take("ada", 0).unwrap();
+        let bytes = collect(body(3), &mut ada, MEMBER_BYTES_MAX).await.unwrap();
+        assert_eq!((bytes.len(), ada.amount()), (3 * 1024, 3 * 1024));
+        for (holder, kib) in [("ada", 1), ("bo", 2)] {
+            let mut room = pool.take(holder, 0).unwrap();
+            let refused = collect(body(kib), &mut room, MEMBER_BYTES_MAX).await;
+            let status = refused.unwrap_err().into_response().status();
+            assert_eq!(status, axum::http::StatusCode::SERVICE_UNAVAILABLE);
+        }
+        let mut bo = pool.take("bo", 0).unwrap();
+        collect(body(1), &mut bo, MEMBER_BYTES_MAX).await.unwrap();
+        drop(ada);
+        let mut cy = pool.take("cy", 0).unwrap();
+        collect(body(3), &mut cy, MEMBER_BYTES_MAX).await.unwrap();
+        let mut none = pool.take("ada", 0).unwrap();
+        let empty = collect(Body::empty(), &mut none, MEMBER_BYTES_MAX).await;
+        assert!(empty.unwrap().is_empty() && none.amount() == 0);
+    }
+}

@@ -1,0 +1,502 @@
+//! Deadlines of one connection: for the head of the next request, and for the response that its client reads.
+//!
+//! [`Stream`] is the transport that hyper reads and writes; [`Exchange`] is what the stream, the service, and the body of
+//! the response know together. hyper flushes the stream only after it has written everything, so a flush after the end of
+//! the body means that the response was sent. Until then the service does not start with the next request.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::Notify,
+    time::{Instant, Sleep},
+};
+
+use super::unsent::Reservation;
+
+/// Reading a discarded body, so that the response that was sent before its end is not lost with the connection.
+const LINGER_BYTES_MAX: usize = 2 * 1024 * 1024;
+const LINGER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Deadlines of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Time from the beginning of the connection to the end of the head of its first request.
+    pub first_within: Duration,
+    /// The same for every further request, from the end of the previous response; so a connection without work stays open
+    /// this long. Longer than proxies keep theirs (nginx: 60 s), so that it is the proxy who ends it and no request meets a
+    /// closed connection.
+    pub next_within: Duration,
+    /// Time without a byte that the client takes while there are bytes to send.
+    pub stalled_within: Duration,
+    /// Time for a response that is not an event stream: this long, and a second more for each `bytes_per_second`.
+    pub sent_within: Duration,
+    /// Slowest rate at which a client may read a long response.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            first_within: Duration::from_mins(1),
+            next_within: Duration::from_mins(2),
+            stalled_within: Duration::from_secs(15),
+            sent_within: Duration::from_secs(30),
+            bytes_per_second: 16 * 1024,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// For the head of a request, until this time.
+    Waiting {
+        until: Instant,
+    },
+    /// The service has a request.
+    Handling,
+    Sending(Sending),
+    /// The connection is a WebSocket, which has deadlines of its own.
+    Upgraded,
+}
+
+/// How a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResponseKind {
+    Document,
+    /// For as long as there are events.
+    EventStream,
+    /// The head only; a WebSocket follows.
+    Upgrade,
+}
+
+#[derive(Debug)]
+struct Sending {
+    began: Instant,
+    /// Size of the body, or what there was of it so far.
+    bytes: u64,
+    kind: ResponseKind,
+    /// hyper has all of the body.
+    is_complete: bool,
+    /// Given back once the response was sent.
+    _unsent: Option<Reservation>,
+}
+
+/// Where a connection is between two requests.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    deadlines: Deadlines,
+    inner: Mutex<Inner>,
+    sent: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    phase: Phase,
+    /// Part of a request's body was not read.
+    has_unread: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(deadlines: Deadlines) -> Arc<Self> {
+        let until = Instant::now() + deadlines.first_within;
+        Arc::new(Self {
+            deadlines,
+            inner: Mutex::new(Inner {
+                phase: Phase::Waiting { until },
+                has_unread: false,
+            }),
+            sent: Notify::new(),
+        })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts with a request once the response to the previous one was sent.
+    pub(super) async fn begin(&self) {
+        loop {
+            let sent = self.sent.notified();
+            {
+                let mut inner = self.inner();
+                if !matches!(inner.phase, Phase::Sending(_)) {
+                    inner.phase = Phase::Handling;
+                    return;
+                }
+            }
+            sent.await;
+        }
+    }
+
+    /// Starts to send the response with this body.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        body: Body,
+        kind: ResponseKind,
+        unsent: Option<Reservation>,
+    ) -> Outgoing {
+        self.inner().phase = Phase::Sending(Sending {
+            began: Instant::now(),
+            bytes: body.size_hint().exact().unwrap_or(0),
+            kind,
+            is_complete: false,
+            _unsent: unsent,
+        });
+        Outgoing {
+            counts: body.size_hint().exact().is_none(),
+            body,
+            exchange: Arc::clone(self),
+        }
+    }
+
+    /// Everything that hyper had was written.
+    fn flushed(&self) {
+        let mut inner = self.inner();
+        let kind = match &inner.phase {
+            Phase::Sending(sending) if sending.is_complete => sending.kind,
+            _ => return,
+        };
+        inner.phase = if kind == ResponseKind::Upgrade {
+            Phase::Upgraded
+        } else {
+            Phase::Waiting {
+                until: Instant::now() + self.deadlines.next_within,
+            }
+        };
+        drop(inner);
+        self.sent.notify_waiters();
+    }
+
+    /// Until when the head of a request has to be there, while one is awaited.
+    fn head_until(&self) -> Option<Instant> {
+        match self.inner().phase {
+            Phase::Waiting { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Until when the response has to be sent, with what there is of it now.
+    fn sent_until(&self) -> Option<Instant> {
+        match &self.inner().phase {
+            Phase::Sending(sending) if sending.kind == ResponseKind::Document => {
+                let more = Duration::from_secs(sending.bytes / self.deadlines.bytes_per_second);
+                Some(sending.began + self.deadlines.sent_within + more)
+            }
+            _ => None,
+        }
+    }
+
+    fn is_upgraded(&self) -> bool {
+        matches!(self.inner().phase, Phase::Upgraded)
+    }
+}
+
+/// The body of a response on its way to the client.
+pub(super) struct Outgoing {
+    body: Body,
+    /// The size was not known before.
+    counts: bool,
+    exchange: Arc<Exchange>,
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if self.counts
+            && let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && let Phase::Sending(sending) = &mut self.exchange.inner().phase
+        {
+            sending.bytes += data.len() as u64;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if let Phase::Sending(sending) = &mut self.exchange.inner().phase {
+            sending.is_complete = true;
+        }
+    }
+}
+
+/// The body of a request; notes when it was not read to its end.
+pub(super) struct Incomplete {
+    body: Incoming,
+    has_ended: bool,
+    exchange: Arc<Exchange>,
+}
+
+impl Incomplete {
+    pub(super) fn new(body: Incoming, exchange: &Arc<Exchange>) -> Self {
+        Self {
+            has_ended: body.is_end_stream(),
+            body,
+            exchange: Arc::clone(exchange),
+        }
+    }
+}
+
+impl HttpBody for Incomplete {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.has_ended = frame.is_none() || self.body.is_end_stream();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Incomplete {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.exchange.inner().has_unread = true;
+        }
+    }
+}
+
+/// A TCP connection that fails with `TimedOut` when its client takes too long.
+pub(super) struct Stream {
+    tcp: TcpStream,
+    exchange: Arc<Exchange>,
+    /// Fires at or before the deadline of the awaited head; set again only then, since most requests come long before.
+    idle: Option<Pin<Box<Sleep>>>,
+    /// While the client takes nothing: since when, and the next deadline.
+    stalled: Option<(Instant, Pin<Box<Sleep>>)>,
+    linger: Option<Linger>,
+}
+
+struct Linger {
+    deadline: Pin<Box<Sleep>>,
+    bytes: usize,
+}
+
+fn timed_out() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+impl Stream {
+    pub(super) fn new(tcp: TcpStream, exchange: Arc<Exchange>) -> Self {
+        Self {
+            tcp,
+            exchange,
+            idle: None,
+            stalled: None,
+            linger: None,
+        }
+    }
+
+    /// Ready when the head of the next request is late.
+    fn poll_head_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(until) = self.exchange.head_until() else {
+            if self.exchange.is_upgraded() {
+                self.idle = None;
+            }
+            return Poll::Pending;
+        };
+        let sleep = self
+            .idle
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= until {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(until);
+        }
+    }
+
+    /// What a write comes to: an error when it cannot go on and a deadline has passed.
+    fn poll_progress(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let now = Instant::now();
+        let since = self.stalled.as_ref().map_or(now, |(since, _)| *since);
+        let stalled_until = since + self.exchange.deadlines.stalled_within;
+        let until = self
+            .exchange
+            .sent_until()
+            .map_or(stalled_until, |sent| sent.min(stalled_until));
+        let (_, sleep) = self
+            .stalled
+            .get_or_insert_with(|| (since, Box::pin(tokio::time::sleep_until(until))));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
+        }
+        ready!(sleep.as_mut().poll(cx));
+        tracing::debug!("a client took too long to read a response");
+        metrics::counter!("openvibe_rate_limited_total", "limit" => "slow_readers").increment(1);
+        Poll::Ready(Err(timed_out()))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(read) = Pin::new(&mut self.tcp).poll_read(cx, buf) {
+            return Poll::Ready(read);
+        }
+        self.poll_head_late(cx).map(|()| Err(timed_out()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.tcp).poll_write(cx, buf);
+        self.poll_progress(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs);
+        self.poll_progress(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
+        self.exchange.flushed();
+        // hyper may not read again before something comes, so the deadline is set here as well.
+        match self.poll_head_late(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(timed_out())),
+            Poll::Pending => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.tcp).poll_shutdown(cx))?;
+            if !this.exchange.inner().has_unread {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let linger = this.linger.get_or_insert_with(|| Linger {
+            deadline: Box::pin(tokio::time::sleep(LINGER_WITHIN)),
+            bytes: 0,
+        });
+        let mut scratch = [0; 4096];
+        while linger.bytes < LINGER_BYTES_MAX {
+            let mut buf = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut this.tcp).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    linger.bytes += buf.filled().len();
+                }
+                // The client has closed or is gone.
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    ready!(linger.deadline.as_mut().poll(cx));
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sending(kind: ResponseKind, body: Body) -> (Arc<Exchange>, Outgoing) {
+        let exchange = Exchange::new(Deadlines::default());
+        let outgoing = exchange.send(body, kind, None);
+        (exchange, outgoing)
+    }
+
+    fn seconds_to_send(exchange: &Exchange) -> Option<u64> {
+        let began = match &exchange.inner().phase {
+            Phase::Sending(sending) => sending.began,
+            phase => panic!("{phase:?}"),
+        };
+        Some((exchange.sent_until()? - began).as_secs())
+    }
+
+    #[tokio::test]
+    async fn a_response_may_take_longer_the_larger_it_is_and_events_as_long_as_they_come() {
+        let (exchange, _body) = sending(ResponseKind::Document, Body::from(vec![0; 160 * 1024]));
+        assert_eq!(seconds_to_send(&exchange), Some(40));
+        let (exchange, _body) = sending(ResponseKind::EventStream, Body::from("data: x\n\n"));
+        assert_eq!(seconds_to_send(&exchange), None);
+        // Of a body that is made while it is sent, what there was so far.
+        let pieces = [vec![0; 16 * 1024], vec![0; 32 * 1024]].map(Ok::<_, io::Error>);
+        let stream = futures::stream::iter(pieces);
+        let (exchange, mut body) = sending(ResponseKind::Document, Body::from_stream(stream));
+        for seconds in [31, 33] {
+            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            assert_eq!(seconds_to_send(&exchange), Some(seconds));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_is_sent_once_it_is_complete_and_written() {
+        let (exchange, body) = sending(ResponseKind::Document, Body::from("x"));
+        exchange.flushed();
+        assert!(exchange.sent_until().is_some(), "not all of it was there");
+        let next = exchange.begin();
+        let mut next = std::pin::pin!(next);
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        drop(body);
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        exchange.flushed();
+        assert!(exchange.head_until().is_some());
+        next.await;
+        assert_eq!(exchange.head_until(), None, "the next request is handled");
+    }
+}

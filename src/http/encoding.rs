@@ -1,0 +1,129 @@
+//! Compressed responses: which encodings a client accepts, and gzip for JSON.
+//!
+//! Written with flate2 instead of tower-http's layer: that one replaces the status of a request that was already carried out
+//! by 406 if a client refuses every encoding, and keeps both the text and its compressor in memory until a slow client has
+//! read the response. Here the compressed text replaces the other before it is sent, with its length.
+
+use std::io::Write;
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use flate2::{Compression, write::GzEncoder};
+
+/// Smaller texts fit into a packet or two anyway.
+const GZIP_BYTES_MIN: u64 = 1024;
+/// Larger texts are compressed on a thread that may block.
+const INLINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Whether the client takes this encoding (RFC 9110 §12.5.3).
+pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+    let offers = headers.get_all(header::ACCEPT_ENCODING).iter();
+    let offers = offers.filter_map(|value| value.to_str().ok());
+    let mut any = false;
+    for offer in offers.flat_map(|text| text.split(',')) {
+        let mut parts = offer.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let is_refused = parts
+            .filter_map(|parameter| parameter.strip_prefix("q="))
+            .any(|weight| {
+                weight
+                    .trim()
+                    .parse::<f32>()
+                    .is_ok_and(|weight| weight <= 0.0)
+            });
+        if name.eq_ignore_ascii_case(encoding) {
+            return !is_refused;
+        }
+        if name == "*" {
+            any = !is_refused;
+        }
+    }
+    any
+}
+
+/// Whether the response is a text that gzip makes smaller. Events are sent one by one, and files as they are.
+fn is_worth_it(response: &Response) -> bool {
+    let headers = response.headers();
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+        // Compressed already, or offered in two forms.
+        && !headers.contains_key(header::VARY)
+        && !headers.contains_key(header::CONTENT_RANGE)
+        && response.status() != StatusCode::PARTIAL_CONTENT
+        && response.body().size_hint().exact() >= Some(GZIP_BYTES_MIN)
+}
+
+/// The text compressed at the fastest level.
+pub fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::fast());
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+/// Compresses JSON for clients that accept gzip.
+pub async fn compress(request: Request, next: Next) -> Response {
+    let accepts_gzip = accepts(request.headers(), "gzip");
+    let is_head = request.method() == Method::HEAD;
+    let response = next.run(request).await;
+    if !is_worth_it(&response) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    parts
+        .headers
+        .append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if !accepts_gzip || is_head {
+        return Response::from_parts(parts, body);
+    }
+    let is_large = body.size_hint().exact() > Some(INLINE_BYTES_MAX);
+    // A body of known size is in memory already, whole.
+    let Ok(text) = axum::body::to_bytes(body, usize::MAX).await else {
+        return super::ApiError::internal().into_response();
+    };
+    let (text, packed): (Bytes, _) = if is_large {
+        let copy = text.clone();
+        let packed = tokio::task::spawn_blocking(move || gzip(&copy)).await;
+        (text, packed.map_err(std::io::Error::other).flatten())
+    } else {
+        let packed = gzip(&text);
+        (text, packed)
+    };
+    let Ok(packed) = packed else {
+        return Response::from_parts(parts, Body::from(text));
+    };
+    parts
+        .headers
+        .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(packed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_is_accepted_by_name_or_wildcard_unless_its_weight_is_zero() {
+        for (text, gzip, br) in [
+            ("gzip, deflate, br", true, true),
+            ("GZIP;q=0.5", true, false),
+            ("gzip;q=0, *", false, true),
+            ("*;q=0", false, false),
+            ("br;q=1.0, gzip; q=0.000", false, true),
+            ("identity", false, false),
+            ("", false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, text.parse().unwrap());
+            assert_eq!(accepts(&headers, "gzip"), gzip, "{text}");
+            assert_eq!(accepts(&headers, "br"), br, "{text}");
+        }
+        assert!(!accepts(&HeaderMap::new(), "gzip"));
+    }
+}

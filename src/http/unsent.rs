@@ -1,0 +1,102 @@
+//! Memory of responses that their clients have not read yet: bounded, with a share for each person or anonymous address.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    body::HttpBody,
+    extract::Request,
+    http::{Method, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{ApiError, bodies::Intake};
+use crate::{
+    auth::net_of,
+    ids::UserId,
+    share::{Permit, Pool, PoolBounds},
+};
+
+/// Responses of this size are sent even if the share is used up, so that errors and writes get an answer.
+const SMALL_BYTES_MAX: u64 = 16 * 1024;
+/// Memory that a body of unknown size takes at a time: hyper's buffer and a piece of a file.
+const STREAM_BYTES: u64 = 1024 * 1024;
+/// The same for events, which are small.
+const EVENT_STREAM_BYTES: u64 = 128 * 1024;
+
+/// The holder of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    Person(UserId),
+    Address(IpAddr),
+}
+
+impl Holder {
+    pub fn address(address: IpAddr) -> Self {
+        Self::Address(net_of(address))
+    }
+}
+
+/// Held until the response was sent. Shared, because it travels as an extension of the response.
+pub type Reservation = Arc<Permit<Holder>>;
+
+/// On a response whose body is part of the program and takes no memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct InProgram;
+
+pub type Unsent = Arc<Pool<Holder>>;
+
+pub const BOUNDS: PoolBounds = PoolBounds {
+    total: 256 * 1024 * 1024,
+    share: 32 * 1024 * 1024,
+};
+
+pub fn is_event_stream(response: &Response) -> bool {
+    response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// Memory that the response takes until it was sent.
+fn bytes_of(response: &Response) -> u64 {
+    if response.extensions().get::<InProgram>().is_some() {
+        return 0;
+    }
+    if let Some(exact) = response.body().size_hint().exact() {
+        return exact;
+    }
+    if is_event_stream(response) {
+        return EVENT_STREAM_BYTES;
+    }
+    let declared = response.headers().get(header::CONTENT_LENGTH);
+    declared
+        .and_then(|text| text.to_str().ok()?.parse().ok())
+        .map_or(STREAM_BYTES, |bytes: u64| bytes.min(STREAM_BYTES))
+}
+
+/// Reserves memory for the response, and replaces it by a refusal if the holder's share has no room for it. A change that
+/// was made is confirmed all the same.
+pub async fn reserve(
+    axum::extract::State(intake): axum::extract::State<Arc<Intake>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let address = intake.client(&request);
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut response = next.run(request).await;
+    let holder = response.extensions().get::<Holder>().copied();
+    let holder = holder.unwrap_or(Holder::address(address));
+    let bytes = bytes_of(&response);
+    let permit = if reads && bytes > SMALL_BYTES_MAX {
+        match intake.unsent().take(holder, bytes) {
+            Ok(permit) => permit,
+            Err(exhausted) => return ApiError::exhausted(exhausted, "unsent").into_response(),
+        }
+    } else {
+        intake.unsent().force(holder, bytes)
+    };
+    let reservation: Reservation = Arc::new(permit);
+    response.extensions_mut().insert(reservation);
+    response
+}

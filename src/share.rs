@@ -1,0 +1,163 @@
+//! Amounts that are held for a while (bytes, connections), with a bound on all of them and a share for each holder.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// PoolBounds of a [`Pool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolBounds {
+    /// Maximum for all holders together.
+    pub total: u64,
+    /// Maximum for one holder.
+    pub share: u64,
+}
+
+/// The bound that a request would have exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhausted {
+    Total,
+    Share,
+}
+
+/// Memory is bounded by what is held: a holder without a permit is forgotten.
+#[derive(Debug)]
+pub struct Pool<K> {
+    bounds: PoolBounds,
+    held: Mutex<Held<K>>,
+}
+
+#[derive(Debug)]
+struct Held<K> {
+    total: u64,
+    of: HashMap<K, u64>,
+}
+
+impl<K: Hash + Eq + Clone> Pool<K> {
+    pub fn new(bounds: PoolBounds) -> Arc<Self> {
+        Arc::new(Self {
+            bounds,
+            held: Mutex::new(Held {
+                total: 0,
+                of: HashMap::new(),
+            }),
+        })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held<K>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A permit for `amount`, held until it is dropped.
+    ///
+    /// # Errors
+    /// The bound that has no room for it.
+    pub fn take(self: &Arc<Self>, holder: K, amount: u64) -> Result<Permit<K>, Exhausted> {
+        let mut permit = self.force(holder, 0);
+        permit.grow(amount)?;
+        Ok(permit)
+    }
+
+    /// A permit beyond the bounds: for what exists already and cannot be refused any more.
+    pub fn force(self: &Arc<Self>, holder: K, amount: u64) -> Permit<K> {
+        let permit = Permit {
+            pool: Arc::clone(self),
+            holder,
+            amount,
+        };
+        let mut held = self.held();
+        held.total += amount;
+        *held.of.entry(permit.holder.clone()).or_default() += amount;
+        drop(held);
+        permit
+    }
+
+    /// Whether this holder has used up its share.
+    pub fn has_used_up(&self, holder: &K) -> bool {
+        let held = self.held();
+        held.of.get(holder).copied().unwrap_or(0) >= self.bounds.share
+    }
+}
+
+/// An amount that is held until this is dropped.
+#[derive(Debug)]
+pub struct Permit<K: Hash + Eq + Clone> {
+    pool: Arc<Pool<K>>,
+    holder: K,
+    amount: u64,
+}
+
+impl<K: Hash + Eq + Clone> Permit<K> {
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Adds to the amount.
+    ///
+    /// # Errors
+    /// The bound that has no room for it; the amount stays.
+    pub fn grow(&mut self, more: u64) -> Result<(), Exhausted> {
+        let bounds = self.pool.bounds;
+        let mut held = self.pool.held();
+        let own = held.of.get(&self.holder).copied().unwrap_or(0);
+        if own + more > bounds.share {
+            return Err(Exhausted::Share);
+        }
+        if held.total + more > bounds.total {
+            return Err(Exhausted::Total);
+        }
+        held.total += more;
+        *held.of.entry(self.holder.clone()).or_default() += more;
+        drop(held);
+        self.amount += more;
+        Ok(())
+    }
+}
+
+impl<K: Hash + Eq + Clone> Drop for Permit<K> {
+    fn drop(&mut self) {
+        let mut held = self.pool.held();
+        held.total -= self.amount;
+        if let Some(own) = held.of.get_mut(&self.holder) {
+            *own -= self.amount;
+            if *own == 0 {
+                held.of.remove(&self.holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: PoolBounds = PoolBounds { total: 5, share: 3 };
+
+    #[test]
+    fn one_holder_gets_its_share_and_all_together_the_total() {
+        let pool = Pool::new(BOUNDS);
+        let mut ada = pool.take("ada", 2).unwrap();
+        assert_eq!(pool.take("ada", 2).unwrap_err(), Exhausted::Share);
+        ada.grow(1).unwrap();
+        assert_eq!(ada.grow(1).unwrap_err(), Exhausted::Share);
+        assert_eq!(ada.amount(), 3);
+        assert!(pool.has_used_up(&"ada") && !pool.has_used_up(&"bo"));
+        assert_eq!(pool.take("bo", 3).unwrap_err(), Exhausted::Total);
+        let bo = pool.take("bo", 2).unwrap();
+        drop((ada, bo));
+        assert_eq!(pool.held().total, 0);
+        assert!(pool.held().of.is_empty());
+    }
+
+    #[test]
+    fn a_forced_permit_counts_against_later_ones() {
+        let pool = Pool::new(BOUNDS);
+        let forced = pool.force("ada", 9);
+        assert_eq!(pool.take("ada", 1).unwrap_err(), Exhausted::Share);
+        assert_eq!(pool.take("bo", 1).unwrap_err(), Exhausted::Total);
+        drop(forced);
+        pool.take("ada", 3).unwrap();
+    }
+}

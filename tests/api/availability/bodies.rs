@@ -1,0 +1,168 @@
+//! Bodies that are promised and not sent.
+
+use std::{net::IpAddr, time::Duration};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{Bystander, connect_from};
+use crate::support::{TestApp, visitor, within};
+
+/// A request of which only this much of the body is sent.
+async fn half_sent(
+    base: &str,
+    address: impl Into<IpAddr>,
+    path: &str,
+    headers: &str,
+    promised: usize,
+    sent: &[u8],
+) -> TcpStream {
+    let mut tcp = connect_from(base, address, None).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {}\r\norigin: {base}\r\n{headers}content-length: {promised}\r\n\r\n",
+        base.trim_start_matches("http://")
+    );
+    // The server may refuse it, and close, before all of this is sent.
+    if tcp.write_all(head.as_bytes()).await.is_ok() {
+        drop(tcp.write_all(sent).await);
+    }
+    tcp
+}
+
+/// Status and error code of the response.
+async fn refusal(mut tcp: TcpStream) -> (u16, String) {
+    let mut text = Vec::new();
+    let read = async {
+        while !text.ends_with(b"}}") {
+            match tcp.read_buf(&mut text).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+    };
+    within("a refusal", read).await;
+    let text = String::from_utf8_lossy(&text);
+    let status = text.get(9..12).and_then(|status| status.parse().ok());
+    let code = text
+        .split_once("\"code\":\"")
+        .and_then(|(_, rest)| rest.split('"').next());
+    let found = status.zip(code.map(str::to_owned));
+    found.unwrap_or_else(|| panic!("no refusal: {text:?}"))
+}
+
+const MIB: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn bodies_with_a_made_up_session_are_refused_unread() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let mut bystander = Bystander::start(&app.base).await;
+    let made_up = "cookie: openvibe_session=made-up\r\n";
+    let mut refused = Vec::new();
+    for n in 0..260_usize {
+        let (path, headers) = match n % 3 {
+            0 => ("/v1/workspaces", made_up),
+            1 => ("/v1/workspaces", ""),
+            _ => ("/v1/files", made_up),
+        };
+        let address = [127, 0, 0, 2 + u8::try_from(n % 4).unwrap()];
+        let tcp = half_sent(&app.base, address, path, headers, MIB - 1, b"{").await;
+        refused.push(refusal(tcp).await);
+    }
+    assert!(
+        refused.iter().all(|refused| matches!(refused.0, 401 | 429)),
+        "{refused:?}"
+    );
+    assert_eq!(refused[0], (401, "not_signed_in".to_owned()));
+    bystander.rounds(3).await;
+    bystander.stop().await;
+}
+
+#[tokio::test]
+async fn one_address_sends_eight_bodies_at_a_time_without_a_session() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let mut bystander = Bystander::start(&app.base).await;
+    let mut pending = FuturesUnordered::new();
+    for _ in 0..9 {
+        let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/auth/login", "", 100, b"{").await;
+        pending.push(refusal(tcp));
+    }
+    // Whichever comes ninth; the others wait for the rest of their bodies.
+    let refused = pending.next().await.unwrap();
+    assert_eq!(refused, (503, "overloaded".to_owned()));
+    bystander.rounds(3).await;
+    visitor(&app.base)
+        .post(
+            "/v1/auth/login",
+            serde_json::json!({"email": "a@example.org", "password": "x"}),
+        )
+        .await
+        .refused(401);
+    bystander.stop().await;
+    // None of the eight is let go before its time, which is the real one: 10 s.
+    let timed_out = pending.next().await.unwrap();
+    assert_eq!(timed_out, (400, "body_too_slow".to_owned()));
+}
+
+#[tokio::test]
+async fn a_body_without_a_session_is_small() {
+    let app = TestApp::start().await;
+    for path in ["/v1/auth/login", "/v1/auth/signup", "/v1/invites/x/accept"] {
+        let body = vec![b'x'; 16 * 1024 + 1];
+        let tcp = half_sent(&app.base, [127, 0, 0, 2], path, "", MIB, &body).await;
+        assert_eq!(refusal(tcp).await, (413, "body_too_large".to_owned()));
+    }
+    let who = visitor(&app.base);
+    let padded = format!(
+        "{{\"email\": \"a@example.org\", {}\"password\": \"x\"}}",
+        " ".repeat(15_000)
+    );
+    who.post_bytes("/v1/auth/login", padded).await.refused(401);
+}
+
+#[tokio::test]
+async fn one_member_has_eight_mebibytes_of_bodies_at_a_time() {
+    let app = TestApp::with(&[("SIGNUP", "open")]).await;
+    let mut bystander = Bystander::start(&app.base).await;
+    let attacker = app.founder("Mallory").await;
+    let cookie = format!("cookie: {}\r\n", attacker.cookie.clone().unwrap());
+    let mut pending = FuturesUnordered::new();
+    for _ in 0..9 {
+        // All but a byte of what a body may have.
+        let sent = vec![b' '; MIB - 1];
+        let tcp = half_sent(
+            &app.base,
+            [127, 0, 0, 2],
+            "/v1/workspaces",
+            &cookie,
+            MIB,
+            &sent,
+        );
+        pending.push(refusal(tcp.await));
+    }
+    let refused = pending.next().await.unwrap();
+    assert_eq!(refused, (503, "overloaded".to_owned()));
+    bystander.rounds(3).await;
+    bystander.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_in_time_is_given_up() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.member_within = Duration::from_millis(100);
+        bounds.bodies.anonymous_within = Duration::from_millis(100);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let cookie = format!("cookie: {}\r\n", ada.cookie.clone().unwrap());
+    for (path, headers) in [("/v1/workspaces", cookie.as_str()), ("/v1/auth/login", "")] {
+        let tcp = half_sent(&app.base, [127, 0, 0, 2], path, headers, 100, b"{").await;
+        assert_eq!(
+            refusal(tcp).await,
+            (400, "body_too_slow".to_owned()),
+            "{path}"
+        );
+    }
+}
