@@ -75,7 +75,8 @@ impl Default for BodyBounds {
             member_within: Duration::from_secs(30),
             uploads: PoolBounds {
                 total: 1024,
-                share: 16,
+                // As many as the rate limit lets begin at once.
+                share: 64,
             },
             anonymous_bytes: PoolBounds {
                 total: 4 * MIB,
