@@ -16,6 +16,7 @@ COPY Cargo.toml Cargo.lock build.rs ./
 COPY migrations migrations
 COPY seeds seeds
 COPY src src
+COPY web/src/lib/emoji.txt web/src/lib/
 COPY --from=client /src/web/dist /client
 ENV OPENVIBE_WEB_DIST=/client
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

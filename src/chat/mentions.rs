@@ -511,6 +511,15 @@ mod tests {
     }
 
     #[test]
+    fn mentions_are_found_in_linear_time() {
+        corpus::assert_linear(|text| {
+            let mentions = parse(text);
+            let spans: Vec<Span> = mentions.iter().map(|m| m.span_of("a")).collect();
+            without(text, &spans).len()
+        });
+    }
+
+    #[test]
     fn the_longest_message_is_parsed_whatever_it_holds() {
         for piece in [
             "@", "`", ">", "[", "](", "*", "_", "<", "\\", "@a", "@a ", "```\n", "> ", "a://",

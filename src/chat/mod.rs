@@ -6,6 +6,7 @@
 pub mod access;
 pub mod bindings;
 pub mod channels;
+mod emoji;
 mod error;
 mod event;
 pub mod follows;

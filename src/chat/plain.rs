@@ -2,28 +2,39 @@
 //!
 //! Also says which Markdown a message is written in, so that every reader of it agrees.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream};
+
+use super::emoji::with_emoji;
 
 /// `CommonMark` with tables, strike-through and task lists, as the web client shows it.
 pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
 
-/// The text that a reader sees, blocks on lines of their own, without tags and control characters. Never longer than
+/// The text that a reader sees, blocks on lines of their own, without tags and control characters, emoji in place of
+/// their names outside of code. Never longer than
 /// `markdown`, except by what character references stand for. A text that would come out blank (a lone link definition,
 /// a rule) is given back as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     // A block of HTML comes line by line, a tag may go over several.
     let mut html = String::new();
-    for event in Parser::new_ext(markdown, MARKDOWN) {
+    let mut is_code_block = false;
+    // Merged: an underscore in the name of an emoji splits the text.
+    for event in TextMergeStream::new(Parser::new_ext(markdown, MARKDOWN)) {
         match event {
+            Event::Text(text) if !is_code_block => push_shown(&mut out, &with_emoji(&text)),
             Event::Text(text) | Event::Code(text) => push_shown(&mut out, &text),
+            Event::Start(Tag::CodeBlock(_)) => {
+                is_code_block = true;
+                end_line(&mut out);
+            }
             Event::Html(line) => html.push_str(&line),
             Event::SoftBreak | Event::HardBreak => out.push('\n'),
             Event::Start(tag) if begins_line(&tag) => end_line(&mut out),
             Event::End(TagEnd::TableCell) => out.push(' '),
             Event::End(tag) if ends_line(tag) => {
+                is_code_block &= tag != TagEnd::CodeBlock;
                 if tag == TagEnd::HtmlBlock {
                     push_without_tags(&mut out, &std::mem::take(&mut html));
                 }
@@ -57,7 +68,7 @@ fn push_shown(out: &mut String, text: &str) {
 fn begins_line(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
-        Tag::Paragraph | Tag::Heading { .. } | Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::Item
+        Tag::Paragraph | Tag::Heading { .. } | Tag::HtmlBlock | Tag::Item
     )
 }
 
@@ -195,6 +206,11 @@ mod tests {
             assert!(plain.len() <= bomb.len(), "{piece:?}");
             assert!(plain.chars().all(is_shown), "{piece:?}");
         }
+    }
+
+    #[test]
+    fn plain_text_takes_time_linear_in_its_length() {
+        corpus::assert_linear(|text| to_plain(text).len());
     }
 
     #[test]

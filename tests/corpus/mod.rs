@@ -66,6 +66,55 @@ pub fn cases(folder: &str, ending: &str) -> Vec<Case> {
     all
 }
 
+/// The patterns of `hostile/patterns.json`, repeated up to a size: cheap to write, and expensive to read without bounds.
+pub fn hostile(bytes: usize) -> Vec<(String, String)> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/hostile/patterns.json");
+    let file = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let patterns: Vec<serde_json::Value> = serde_json::from_slice(&file).expect("a list");
+    let part = |pattern: &serde_json::Value, name: &str| {
+        pattern[name].as_str().unwrap_or_default().to_owned()
+    };
+    let sized = |pattern: &serde_json::Value| {
+        let (head, repeat, tail) = (
+            part(pattern, "head"),
+            part(pattern, "repeat"),
+            part(pattern, "tail"),
+        );
+        let times = bytes.saturating_sub(head.len() + tail.len()) / repeat.len();
+        (
+            part(pattern, "name"),
+            head + &repeat.repeat(times.max(1)) + &tail,
+        )
+    };
+    patterns.iter().map(sized).collect()
+}
+
+/// Fails if reading a hostile text of 128 KiB takes far more than 8 times as long as one of 16 KiB. A quadratic reader takes 64
+/// times as long; the best of several tries counts, so a busy machine makes no difference.
+pub fn assert_linear(read: impl Fn(&str) -> usize) {
+    const FACTOR_MAX: f64 = 24.0;
+    let seconds = |text: &str| {
+        let start = std::time::Instant::now();
+        std::hint::black_box(read(text));
+        start.elapsed().as_secs_f64()
+    };
+    let large = hostile(128 * 1024);
+    for ((name, small), (_, large)) in hostile(16 * 1024).iter().zip(&large) {
+        let mut best = f64::INFINITY;
+        for _ in 0..10 {
+            let floor = seconds(small).max(0.002);
+            best = best.min(seconds(large) / floor);
+            if best <= FACTOR_MAX {
+                break;
+            }
+        }
+        assert!(
+            best <= FACTOR_MAX,
+            "{name}: 8 times the text, {best:.0} times the time"
+        );
+    }
+}
+
 /// `cases` unless `PROPTEST_CASES` says otherwise. Seeds of what failed are kept beside the test.
 pub fn config(cases: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok();

@@ -15,7 +15,8 @@ const html = (text, names = NO_NAMES) => toHtml(lex(text, names), names);
 // What the first wall may make.
 const TAGS =
   /^(?:p|br|strong|em|del|code|pre|ul|ol|li|blockquote|h[1-6]|hr|a|table|thead|tbody|tr|th|td|div|span|figure|figcaption|button)$/;
-const ATTRIBUTES = /^(?:href|class|start|type|tabindex|role|aria-label|data-lang|data-copy)$/;
+const ATTRIBUTES =
+  /^(?:href|class|start|type|tabindex|role|aria-label|aria-expanded|dir|data-lang|data-copy|data-more)$/;
 const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<>]*")?)*)\s*\/?>/g;
 
 /** What is wrong with HTML: tags, attributes and addresses that nobody asked for. */
@@ -85,5 +86,72 @@ describe('mentions', () => {
     expect(shown.length).toBeLessThan(found.length);
     let from = 0;
     for (const name of shown) expect((from = found.indexOf(name, from) + 1)).toBeGreaterThan(0);
+  });
+});
+
+/** Patterns that are cheap to write and expensive to read (tests/corpus/hostile). */
+const patterns = JSON.parse(read('hostile', 'patterns.json'));
+const sized = ({ head = '', repeat, tail = '' }, size) =>
+  head + repeat.repeat(Math.max(1, Math.floor((size - head.length - tail.length) / repeat.length))) + tail;
+const cpuMs = (work) => {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+};
+const KIB = 1024;
+
+describe('hostile text', () => {
+  test.each(patterns.map((p) => [p.name, p]))('%s is rendered in linear time', (_, pattern) => {
+    const [small, large] = [sized(pattern, 16 * KIB), sized(pattern, 128 * KIB)];
+    // 8 times the text. A quadratic renderer takes 64 times as long, however busy the machine is: the best of five tries counts.
+    let best = Infinity;
+    for (let n = 0; n < 5 && best > 20; n++) {
+      const floor = Math.max(
+        10,
+        cpuMs(() => html(small)),
+      );
+      best = Math.min(best, cpuMs(() => html(large)) / floor);
+    }
+    expect(best).toBeLessThan(20);
+    expect(faults(html(sized(pattern, 32 * KIB)))).toEqual([]);
+  });
+  test('is shown as it was typed where Markdown would nest too deep or has too many marks', () => {
+    for (const repeat of ['> ', '- ', '1. ', '> - ', '*a_', '**a ', '~~a ', '`a``', '![']) {
+      const text = sized({ repeat, tail: 'x' }, 3 * KIB);
+      expect(html(text), repeat).toContain('Shown as plain text');
+      expect(html(text).replace(/<[^>]*>/g, ''), repeat).toContain(text.replaceAll('>', '&gt;'));
+    }
+  });
+  test('leaves the other blocks of a message alone', () => {
+    const out = html(`**before**\n\n${'*a_'.repeat(500)}\n\n**after**`);
+    expect(out).toContain('<strong>before</strong>');
+    expect(out).toContain('<strong>after</strong>');
+    expect(out.match(/Shown as plain text/g)).toHaveLength(1);
+  });
+  test('twenty levels and two hundred marks are rendered', () => {
+    for (const text of [
+      `${'> '.repeat(20)}x`,
+      `${'- '.repeat(20)}x`,
+      '*a* '.repeat(100),
+      '- *a* `b`\n'.repeat(300),
+    ])
+      expect(html(text)).not.toContain('plain text');
+    for (const text of [`${'> '.repeat(21)}x`, `${'- '.repeat(21)}x`, `${'*a* '.repeat(100)}*`])
+      expect(html(text)).toContain('plain text');
+  });
+  test('a long text is rendered as its parts would be', () => {
+    const part =
+      '# Title\n\nA *paragraph* with `code`\nand a line.\n\n- one\n- two\n  - three\n\n```js\nlet a = 1;\n\nlet b;\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n> quoted\n\n';
+    const [once, often] = [html(part), html(part.repeat(60))];
+    expect(often.replaceAll('\n', '')).toBe(once.replaceAll('\n', '').repeat(60));
+  });
+  test('a long table and long code stay whole', () => {
+    expect(html(sized({ head: '|a|\n|-|\n', repeat: '| cell |\n' }, 40 * KIB)).match(/<table/g)).toHaveLength(
+      1,
+    );
+    expect(
+      html(sized({ head: '```\n', repeat: 'code\n\n', tail: '```' }, 40 * KIB)).match(/<pre/g),
+    ).toHaveLength(1);
   });
 });

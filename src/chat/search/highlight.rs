@@ -153,6 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{super::query, *};
+    use crate::corpus;
 
     fn shown(text: &str, question: &str) -> String {
         excerpt(text, &query::parse(question).with)
@@ -195,6 +196,16 @@ mod tests {
         assert!(units(&found) <= SHOWN_UNITS_MAX + "<mark></mark>".len());
         let one_word = shown(&"👍x".repeat(400), "x");
         assert!(one_word.ends_with('…'));
+    }
+
+    #[test]
+    fn terms_and_excerpts_take_time_linear_in_the_text() {
+        let question = query::parse("a b \"a a\" 東").with;
+        corpus::assert_linear(|text| {
+            super::super::words::folded(text).len()
+                + excerpt(text, &question).len()
+                + whole(text, &question).map_or(0, |found| found.len())
+        });
     }
 
     fn plain(html: &str) -> String {

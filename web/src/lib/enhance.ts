@@ -1,3 +1,4 @@
+import { LESS } from './markdown';
 import { copyText } from './secure';
 
 /** Code colouring arrives after first paint; until then code is plain, and the size of the block does not change. */
@@ -19,9 +20,18 @@ export const highlighted = (node: HTMLElement, _body: string) => {
   return { update: () => highlightIn(node) };
 };
 
-/** One listener for every copy button, since they come as sanitised HTML. */
+/** Shows collapsed code whole, or collapses it again. */
+function toggle(button: HTMLButtonElement): void {
+  const open = button.closest('figure')!.classList.toggle('open');
+  button.setAttribute('aria-expanded', String(open));
+  button.textContent = open ? LESS : button.dataset.more!;
+}
+
+/** One listener for all buttons of code blocks, since they come as sanitised HTML. */
 export function installCopy(): () => void {
   const onclick = (e: MouseEvent) => {
+    const more = (e.target as Element).closest<HTMLButtonElement>('[data-more]');
+    if (more) return toggle(more);
     const button = (e.target as Element).closest<HTMLButtonElement>('[data-copy]');
     if (!button) return;
     const code = button.closest('figure')?.querySelector('code')?.textContent ?? '';

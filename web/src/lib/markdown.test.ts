@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { clean, lex, NO_NAMES, toHtml, type Names } from './markdown';
 
@@ -60,5 +61,35 @@ describe('names', () => {
   });
   test('what a handle holds cannot be HTML', () => {
     expect(html('@vibe<b>', names)).not.toContain('<b>');
+  });
+});
+
+describe('blocks', () => {
+  test('names of emoji become emoji, as on the server', () => {
+    const read = (ending: string) =>
+      readFileSync(new URL(`../../../tests/corpus/markdown/emoji-names.${ending}`, import.meta.url), 'utf8');
+    const text = html(read('md')).replace(/<[^>]*>/g, ' ');
+    const emoji = (s: string) => s.match(/\p{Extended_Pictographic}/gu);
+    expect(emoji(text)).toEqual(emoji(read('expected')));
+    expect(text).toContain('std::x::y');
+  });
+  test('columns keep their alignment', () => {
+    const out = html('|a|b|c|\n|:-|:-:|-:|\n|1|2|3|');
+    for (const to of ['left', 'center', 'right']) expect(out).toContain(`class="to-${to}"`);
+  });
+  test('each block decides the direction of its text', () => {
+    for (const text of ['a', '# a', '- a', '> a']) expect(html(text).match(/dir="auto"/g)).toHaveLength(1);
+  });
+  test('tasks have no bullets', () => {
+    expect(html('- [ ] a\n- b')).toContain('<li class="task">☐ ');
+  });
+  test('code over 40 lines is collapsed', () => {
+    const code = (lines: number) => html('```\n' + 'x\n'.repeat(lines) + '```');
+    expect(code(40)).not.toContain('Show all');
+    expect(code(41)).toContain('Show all 41 lines');
+  });
+  test('line breaks of instructions are not hard', () => {
+    expect(toHtml(lex('a\nb', NO_NAMES, { breaks: false }), NO_NAMES)).not.toContain('<br');
+    expect(html('a\nb')).toContain('<br');
   });
 });

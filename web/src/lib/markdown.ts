@@ -1,5 +1,7 @@
-import { Marked, type Token, type TokensList } from 'marked';
+import { Marked, type MarkedOptions, type Token, type TokensList } from 'marked';
 import DOMPurify from 'dompurify';
+import { boundedTokenizer, lexBounded } from './bounded-lexer';
+import { emojiNamed } from './emoji';
 
 /** What may be highlighted in a text: handles that were really mentioned, channels that really exist. */
 export interface Names {
@@ -15,26 +17,53 @@ const esc = (s: string) =>
   s.replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]!);
 const isLink = (href: string) => /^(?:https?:|mailto:)/i.test(href);
 
-export const codeBlock = (lang: string, code: string) =>
-  `<figure class="code"><figcaption><span>${esc(lang || 'text')}</span>` +
-  `<button type="button" class="copy" data-copy>Copy</button></figcaption>` +
-  `<pre tabindex="0"><code data-lang="${esc(lang)}">${esc(code)}</code></pre></figure>`;
+/** Longer code is collapsed. */
+const CODE_LINES_MAX = 40;
+export const LESS = 'Show less';
+const showAll = (lines: number) => `Show all ${lines} lines`;
+
+export function codeBlock(lang: string, code: string, expanded = false): string {
+  const lines = code.replace(/\n$/, '').split('\n').length;
+  const long = lines > CODE_LINES_MAX;
+  return (
+    `<figure class="code${long ? ' long' : ''}${long && expanded ? ' open' : ''}"><figcaption><span>${esc(lang || 'text')}</span>` +
+    `<button type="button" class="copy" data-copy>Copy</button></figcaption>` +
+    `<pre tabindex="0"><code data-lang="${esc(lang)}">${esc(code)}</code></pre>` +
+    (long
+      ? `<button type="button" class="more" aria-expanded="${expanded}" data-more="${showAll(lines)}">` +
+        `${expanded ? LESS : showAll(lines)}</button>`
+      : '') +
+    `</figure>`
+  );
+}
+
+/** Text as it was typed, for what must not or cannot be rendered. */
+export const plainBlock = (text: string): string =>
+  `<div class="as-typed"><p class="meta">Shown as plain text</p><div dir="auto">${esc(text)}</div></div>`;
 
 /** Rendering is synchronous, so the names of the text at hand can stand here for its duration. */
 let names: Names = NO_NAMES;
-const insideWord = (before: Token[] | undefined) => /(?:\w|:\/\/)$/.test(before?.at(-1)?.raw ?? '');
+let expanded = false;
+/** Blocks around the one that is rendered: the outermost decides the direction of its text. */
+let nested = 0;
+const dir = () => (nested ? '' : ' dir="auto"');
+function inside<T>(render: () => T): T {
+  nested++;
+  try {
+    return render();
+  } finally {
+    nested--;
+  }
+}
+const lastOf = (before: Token[] | undefined) => before?.at(-1)?.raw.slice(-3) ?? '';
+const insideWord = (before: Token[] | undefined) => /(?:\w|:\/\/)$/.test(lastOf(before));
+const EMOJI_NAME = /^:([a-z0-9_+-]{1,40}):(?![A-Za-z0-9_])/;
 
 const md = new Marked({ gfm: true, breaks: true });
 md.use({
-  tokenizer: {
-    // What follows a `<script>` or `<code>` is text like any other, and escaped.
-    inlineText() {
-      this.lexer.state.inRawBlock = false;
-      return false;
-    },
-  },
+  tokenizer: boundedTokenizer,
   renderer: {
-    code: ({ text, lang }) => codeBlock((lang ?? '').split(/\s/)[0]!, text),
+    code: ({ text, lang }) => codeBlock((lang ?? '').split(/\s/)[0]!, text, expanded),
     // Raw HTML is shown, not run. Remote images are links: an agent's reply must not be able to call out.
     html: ({ text }) => esc(text),
     image: ({ href, text }) =>
@@ -43,9 +72,27 @@ md.use({
       const label = this.parser.parseInline(tokens);
       return isLink(href) ? `<a href="${esc(href)}">${label}</a>` : label;
     },
+    paragraph(t) {
+      return `<p${dir()}>${this.parser.parseInline(t.tokens)}</p>\n`;
+    },
+    heading(t) {
+      return `<h${t.depth}${dir()}>${this.parser.parseInline(t.tokens)}</h${t.depth}>\n`;
+    },
+    blockquote(t) {
+      return `<blockquote${dir()}>\n${inside(() => this.parser.parse(t.tokens))}</blockquote>\n`;
+    },
+    list(t) {
+      const tag = t.ordered ? 'ol' : 'ul';
+      const start = t.ordered && t.start !== 1 ? ` start="${t.start}"` : '';
+      const items = inside(() => t.items.map((item) => this.listitem(item)).join(''));
+      return `<${tag}${start}${dir()}>\n${items}</${tag}>\n`;
+    },
+    listitem(item) {
+      return `<li${item.task ? ' class="task"' : ''}>${this.parser.parse(item.tokens)}</li>\n`;
+    },
     table(t) {
-      const cell = (c: { tokens: Token[] }, tag: string) =>
-        `<${tag}>${this.parser.parseInline(c.tokens)}</${tag}>`;
+      const cell = (c: { tokens: Token[]; align: string | null }, tag: string) =>
+        `<${tag} dir="auto"${c.align ? ` class="to-${c.align}"` : ''}>${this.parser.parseInline(c.tokens)}</${tag}>`;
       const head = t.header.map((c) => cell(c, 'th')).join('');
       const body = t.rows.map((r) => `<tr>${r.map((c) => cell(c, 'td')).join('')}</tr>`).join('');
       return (
@@ -55,12 +102,17 @@ md.use({
     },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
+  // Without `start`: the tokenizer of text stops where these may begin, in linear time.
   extensions: [
+    {
+      name: 'plain',
+      renderer: (t) => plainBlock(t.raw),
+    },
     {
       name: 'mention',
       level: 'inline',
-      start: (s) => indexOr(s.indexOf('@')),
       tokenizer(src, before) {
+        if (src[0] !== '@') return undefined;
         let name = /^@([a-z0-9][a-z0-9_-]{0,63})(?![\w-])/i.exec(src)?.[1];
         const known = () => names.handles.has(name!.toLowerCase());
         // A hyphen at the end may be punctuation.
@@ -74,10 +126,23 @@ md.use({
       },
     },
     {
+      name: 'emoji',
+      level: 'inline',
+      tokenizer(src, before) {
+        const name = src[0] === ':' ? EMOJI_NAME.exec(src)?.[1] : undefined;
+        const char = name && emojiNamed(name);
+        if (!char) return undefined;
+        const last = before.at(-1);
+        if (last && last.type !== 'emoji' && /[\w:]$/.test(last.raw.slice(-1))) return undefined;
+        return { type: 'emoji', raw: `:${name}:`, char };
+      },
+      renderer: (t) => t.char as string,
+    },
+    {
       name: 'channel',
       level: 'inline',
-      start: (s) => indexOr(s.indexOf('#')),
       tokenizer(src, before) {
+        if (src[0] !== '#') return undefined;
         const m = /^#([\p{L}\p{N}][\p{L}\p{N}_-]{0,79})/u.exec(src);
         if (!m || insideWord(before) || !names.channels.has(m[1]!)) return undefined;
         return { type: 'channel', raw: m[0], name: m[1] };
@@ -89,18 +154,17 @@ md.use({
     },
   ],
 });
-function indexOr(i: number): number | undefined {
-  return i < 0 ? undefined : i;
-}
-
 const RULES = {
   ALLOWED_TAGS:
     'p br strong em del code pre ul ol li blockquote h1 h2 h3 h4 h5 h6 hr a table thead tbody tr th td div span figure figcaption button'.split(
       ' ',
     ),
-  ALLOWED_ATTR: 'href class start type tabindex role aria-label data-lang data-copy target rel'.split(' '),
+  ALLOWED_ATTR:
+    'href class start type tabindex role aria-label aria-expanded dir data-lang data-copy data-more target rel'.split(
+      ' ',
+    ),
   // The pattern below is held against every other attribute's value too.
-  ADD_URI_SAFE_ATTR: ['tabindex', 'type', 'start'],
+  ADD_URI_SAFE_ATTR: ['tabindex', 'type', 'start', 'dir', 'aria-expanded'],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|\/(?!\/))/i,
 };
 if (DOMPurify.isSupported) {
@@ -114,24 +178,35 @@ if (DOMPurify.isSupported) {
 /** The second wall. Without a DOM there is nothing to sanitise with, so nothing is shown. */
 export const clean = (html: string): string => (DOMPurify.isSupported ? DOMPurify.sanitize(html, RULES) : '');
 
+export interface RenderOptions {
+  /** A line break in the source is one on screen, as people expect in a chat; not so in instructions. */
+  breaks?: boolean;
+  /** Long code is shown whole at first. */
+  expanded?: boolean;
+}
+
 /** The first wall alone: Markdown to HTML with raw HTML escaped. For tests; what is shown goes through `clean`. */
-export function toHtml(tokens: Token[], as: Names): string {
+export function toHtml(tokens: Token[], as: Names, options: RenderOptions = {}): string {
   names = as;
+  expanded = options.expanded ?? false;
+  nested = 0;
   try {
     return md.parser(tokens as TokensList);
   } finally {
     names = NO_NAMES;
   }
 }
-export function lex(text: string, as: Names): TokensList {
+/** In linear time; a block that would take longer is a `plain` token (`bounded-lexer.ts`). */
+export function lex(text: string, as: Names, { breaks = true }: RenderOptions = {}): TokensList {
   names = as;
   try {
-    return md.lexer(text);
+    return lexBounded(text, { ...md.defaults, breaks } as MarkedOptions);
   } finally {
     names = NO_NAMES;
   }
 }
-export const renderTokens = (tokens: Token[], as: Names): string => clean(toHtml(tokens, as));
+export const renderTokens = (tokens: Token[], as: Names, options: RenderOptions = {}): string =>
+  clean(toHtml(tokens, as, options));
 
 /** Finished messages: parsed once, kept by text. A virtual list mounts the same row many times. */
 const CACHE_MAX = 800;

@@ -1,6 +1,11 @@
 /** Close what is still open, so half a **bold or a [link](htt never flashes as raw marks. */
 export function mend(s: string): string {
-  s = s.replace(/!?\[([^\]\n]*)(\]\([^)\s]*)?$/, '$1');
+  // Only what the last bracket opened: each earlier one would be looked at to the end of the text again.
+  const open = s.lastIndexOf('[');
+  if (open >= 0) {
+    const from = s[open - 1] === '!' ? open - 1 : open;
+    s = s.slice(0, from) + s.slice(from).replace(/^!?\[([^\]\n]*)(\]\([^)\s]*)?$/, '$1');
+  }
   const line = s.slice(s.lastIndexOf('\n') + 1);
   if (((line.match(/`/g) ?? []).length & 1) === 1) return s.endsWith('`') ? s.slice(0, -1) : s + '`';
   s = s.replace(/(^|[\s(])(\*{1,2}|_{1,2}|~{1,2})$/, '$1');

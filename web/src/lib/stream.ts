@@ -1,9 +1,13 @@
 import { highlightIn } from './enhance';
-import { clean, codeBlock, lex, renderTokens, type Names } from './markdown';
+import { clean, codeBlock, lex, plainBlock, renderTokens, type Names } from './markdown';
 import { mend } from './mend';
 
 const HALF_MARKER = /^ {0,3}(\d{1,9}[.)]?|[-*+])?$/;
 const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})([^\n`]*)\n?/;
+/** An open block that is longer is plain text until it closes: it would be rendered again with every piece. */
+const OPEN_BLOCK_MAX = 8 * 1024;
+/** By how much it grows between two looks whether it has closed, so that all looks together stay linear. */
+const GROWTH = 1.5;
 
 /**
  * Append-only rendering of growing Markdown.
@@ -18,7 +22,14 @@ export class StreamRenderer {
   #seen = '';
   #code: Text | null = null;
   #codeAt = 0;
+  /** Up to here no line of the open fence closes it. */
+  #codeChecked = 0;
   #fence = '';
+  /** The open block, while it is too long to be rendered with every piece. */
+  #long: Text | null = null;
+  #longAt = 0;
+  #nextLook = 0;
+  #blank = false;
   #over = false;
 
   constructor(root: HTMLElement, names: Names) {
@@ -41,18 +52,46 @@ export class StreamRenderer {
     this.#over = final;
     this.#seen = text;
     if (this.#code && !final && this.#appendCode(text)) return;
+    if (this.#long && !final && this.#appendLong(text)) return;
     this.#code = null;
-    this.#parse(text, final);
+    this.#long = null;
+    try {
+      this.#parse(text, final);
+    } catch {
+      // Whatever a text holds, it can be read.
+      this.#over = true;
+      this.#root.innerHTML = clean(plainBlock(text));
+    }
   }
 
   /** True while the fence stays open. A possible closing fence is held back. */
   #appendCode(text: string): boolean {
-    const rest = text.slice(this.#codeAt);
+    const rest = text.slice(this.#codeChecked);
     if (new RegExp(`(^|\\n) {0,3}${this.#fence}[ \\t]*(\\n|$)`).test(rest)) return false;
-    const hold = /\n {0,3}[`~]*$/.exec(rest);
-    const safe = hold ? rest.slice(0, hold.index) : rest;
-    this.#code!.appendData(safe.slice(this.#code!.length));
+    const hold = /^ {0,3}[`~]*$/.test(rest.slice(rest.lastIndexOf('\n') + 1));
+    const line = this.#codeChecked + rest.lastIndexOf('\n') + 1;
+    const end = hold && line > this.#codeAt ? line - 1 : text.length;
+    const have = this.#codeAt + this.#code!.length;
+    if (end > have) this.#code!.appendData(text.slice(have, end));
+    if (rest.includes('\n')) this.#codeChecked = line;
     return true;
+  }
+
+  /** True while the long block may still be open: a blank line may have closed it. */
+  #appendLong(text: string): boolean {
+    const have = this.#longAt + this.#long!.length;
+    this.#blank ||= /\n[ \t]*\n/.test(text.slice(have - 1));
+    if (this.#blank && text.length >= this.#nextLook) return false;
+    this.#long!.appendData(text.slice(have));
+    return true;
+  }
+  #openLong(raw: string): void {
+    this.#live.innerHTML = clean(plainBlock(''));
+    const el = this.#live.querySelector('[dir]')!;
+    this.#long = el.appendChild(document.createTextNode(raw));
+    this.#longAt = this.#done;
+    this.#blank = false;
+    this.#nextLook = this.#done + raw.length * GROWTH;
   }
 
   #parse(text: string, final: boolean): void {
@@ -79,17 +118,19 @@ export class StreamRenderer {
     if (open && t.raw.includes('\n') && !new RegExp(`\\n {0,3}${open[1]}[ \\t]*\\n?$`).test(t.raw)) {
       this.#live.innerHTML = clean(codeBlock(open[2]!.trim().split(/\s/)[0] ?? '', ''));
       const body = t.raw.slice(open[0].length);
+      this.#codeChecked = this.#done + open[0].length;
       this.#code = this.#live.querySelector('code')!.appendChild(document.createTextNode(body));
       this.#codeAt = this.#done + open[0].length;
       this.#fence = open[1]!;
       return;
     }
+    if (t.raw.length > OPEN_BLOCK_MAX) return this.#openLong(text.slice(this.#done));
     const tail = t.type === 'code' ? t.raw : mend(t.raw);
     this.#live.innerHTML = renderTokens(lex(tail, this.#names), this.#names);
   }
 
   #write(tokens: Parameters<typeof renderTokens>[0]): void {
-    this.#live.innerHTML = renderTokens(tokens, this.#names);
+    this.#live.innerHTML = renderTokens(tokens, this.#names, { expanded: true });
     highlightIn(this.#live);
   }
   /** The same number of blocks as a whole parse, or paint it whole, once. */
@@ -108,5 +149,6 @@ export class StreamRenderer {
     this.#done = 0;
     this.#seen = '';
     this.#code = null;
+    this.#long = null;
   }
 }
