@@ -81,3 +81,31 @@ test('rows before the first keep the place from the end, rows after the last do 
   expect(movedAtStart([a!, b!], [a!, b!, c!])).toBe(false);
   expect(movedAtStart([], [a!])).toBe(false);
 });
+
+test('a reply names its question unless that is directly above', () => {
+  const reply = (seq: number, parent: string, more = {}) =>
+    fromAgent({ seq, id: `msg_${seq}`, parent_id: parent, ...more });
+  const list = [human(1), human(2), reply(3, 'msg_1'), reply(4, 'msg_2')];
+  const named = rows({ messages: list }).map((r) => r.replyTo?.id ?? null);
+  expect(named).toEqual([null, null, 'msg_1', 'msg_2']);
+  expect(rows({ messages: [human(1), reply(2, 'msg_1')] })[1]!.replyTo).toBeNull();
+  const waiting = task({ status: 'queued', trigger_message_id: 'msg_1' });
+  expect(rows({ messages: [human(1), human(2)], tasks: [waiting] })[2]!.replyTo?.id).toBe('msg_1');
+});
+test('the notice of a failure is settled once its question is answered', () => {
+  const notice = message({
+    id: 'msg_2',
+    seq: 2,
+    kind: 'notice',
+    author: { type: 'system', id: null, name: 'System', avatar_url: null },
+    parent_id: 'msg_1',
+  });
+  const answer = (parent: string) => fromAgent({ id: 'msg_3', seq: 3, parent_id: parent });
+  const settled = (list: Parameters<typeof rows>[0]['messages']) => {
+    const row = rows({ messages: list })[1]!;
+    return row.kind === 'message' && row.settled;
+  };
+  expect(settled([human(1), notice])).toBe(false);
+  expect(settled([human(1), notice, answer('msg_9')])).toBe(false);
+  expect(settled([human(1), notice, answer('msg_1')])).toBe(true);
+});

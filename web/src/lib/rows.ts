@@ -20,6 +20,10 @@ export interface MessageRow {
   day: string | null;
   isNew: boolean;
   unsent: Unsent | null;
+  /** The question that it belongs to, unless that is directly above. */
+  replyTo: Message | null;
+  /** A notice of a failure whose question was answered later. */
+  settled: boolean;
 }
 /** An answer that has no text yet: its place is held until the message comes. */
 export interface TaskRow {
@@ -28,6 +32,7 @@ export interface TaskRow {
   task: Task;
   day: null;
   isNew: false;
+  replyTo: Message | null;
 }
 export type Row = MessageRow | TaskRow;
 
@@ -65,6 +70,23 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
   const stoppedAfter = (m: Message) =>
     waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));
 
+  const byId = new Map(messages.map((m) => [m.id, m]));
+  const taskOf = new Map(tasks.map((t) => [t.id, t]));
+  const triggerId = (m: Message) =>
+    m.parent_id ?? taskOf.get(m.metadata.task_id ?? '')?.trigger_message_id ?? null;
+  /** For each question, the last message that answers it. */
+  const answeredAt = new Map<string, number>();
+  for (const m of messages) {
+    const question =
+      m.author.type === 'agent' && m.state === 'complete' && !m.deleted_at ? triggerId(m) : null;
+    if (question && m.kind !== 'notice') answeredAt.set(question, m.seq);
+  }
+  let above: string | null = null;
+  const questionOf = (id: string | null | undefined) => {
+    const question = id && id !== above ? byId.get(id) : undefined;
+    return question && !question.deleted_at ? question : null;
+  };
+
   let before: Message | null = null;
   let lastDay: string | null = null;
   const push = (message: Message, pending: Unsent | null) => {
@@ -80,12 +102,18 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
       day: newDay ? day : null,
       isNew,
       unsent: pending,
+      replyTo:
+        message.author.type === 'agent' || message.kind === 'notice' ? questionOf(triggerId(message)) : null,
+      settled: message.kind === 'notice' && (answeredAt.get(triggerId(message) ?? '') ?? 0) > message.seq,
     });
     before = message;
+    above = message.id;
   };
   const hold = (task: Task) => {
-    rows.push({ kind: 'task', key: task.id, task, day: null, isNew: false });
+    const replyTo = questionOf(task.trigger_message_id);
+    rows.push({ kind: 'task', key: task.id, task, day: null, isNew: false, replyTo });
     before = null;
+    above = task.id;
   };
 
   for (const m of messages) {

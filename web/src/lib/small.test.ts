@@ -5,7 +5,7 @@ import { searchEmoji } from './emoji';
 import { commandFor } from './keys';
 import { bestMatches } from './match';
 import { StickToEnd } from './stick.svelte';
-import { initials, listed, plain, threadTitle } from './text';
+import { initials, listed, plain, threadTitle, hueOf } from './text';
 import { dayOf } from './time';
 
 const key = (k: string, m: object = {}) => ({
@@ -81,4 +81,13 @@ test('only a person lets go of the end of the list', () => {
   now = 5000;
   at(400);
   expect(stick.stuck).toBe(true);
+});
+
+test('people and agents have twelve hues, at least 25 degrees apart', () => {
+  const hues = [...new Set(Array.from({ length: 2000 }, (_, n) => hueOf(`agent_${n}`)))].sort(
+    (a, b) => a - b,
+  );
+  expect(hues).toHaveLength(12);
+  for (const [i, hue] of hues.entries())
+    expect((hues[(i + 1) % 12]! - hue + 360) % 360).toBeGreaterThanOrEqual(25);
 });

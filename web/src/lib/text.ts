@@ -50,8 +50,8 @@ export const initials = (name: string, max = 2): string =>
     .slice(0, max)
     .toUpperCase() || '?';
 
-/** Hues that look well behind white letters; the yellows and olives between them do not. */
-const HUES = [264, 158, 338, 24, 200, 300, 178, 8, 232, 318, 140, 285];
+/** Twelve hues, 30° apart: far enough to tell people and agents apart. */
+const HUES = Array.from({ length: 12 }, (_, n) => 15 + 30 * n);
 
 /** A steady hue for a person or agent, from the id. */
 export function hueOf(id: string): number {
