@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import emojiNames from '../../../tests/corpus/markdown/emoji-names.md?raw';
+import emojiShown from '../../../tests/corpus/markdown/emoji-names.expected?raw';
 import { clean, lex, NO_NAMES, toHtml, type Names } from './markdown';
 
 /** The first wall. DOMPurify, the second, needs a DOM: both together are tested in Chromium (e2e/stream.test.mjs). */
@@ -66,11 +67,9 @@ describe('names', () => {
 
 describe('blocks', () => {
   test('names of emoji become emoji, as on the server', () => {
-    const read = (ending: string) =>
-      readFileSync(new URL(`../../../tests/corpus/markdown/emoji-names.${ending}`, import.meta.url), 'utf8');
-    const text = html(read('md')).replace(/<[^>]*>/g, ' ');
+    const text = html(emojiNames).replace(/<[^>]*>/g, ' ');
     const emoji = (s: string) => s.match(/\p{Extended_Pictographic}/gu);
-    expect(emoji(text)).toEqual(emoji(read('expected')));
+    expect(emoji(text)).toEqual(emoji(emojiShown));
     expect(text).toContain('std::x::y');
   });
   test('columns keep their alignment', () => {
