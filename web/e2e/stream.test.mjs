@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { build } from 'vite';
 import { launch } from './lib/browser.mjs';
+import { hostile } from './lib/hostile.mjs';
 
 const FENCE = '```';
 const DOCUMENTS = {
@@ -122,4 +123,45 @@ test('closed blocks are written once and never touched again', async () => {
     return el.querySelector('h1') === head && el.querySelector('p') === first;
   });
   assert.equal(same, true);
+});
+
+test('hostile text stays readable in every piece that it is streamed in', async () => {
+  const messages = hostile(12 * 1024);
+  assert.ok(messages.length >= 60);
+  const wrong = await page.evaluate((messages) => {
+    const { StreamRenderer, NO_NAMES } = window.ovtest;
+    const out = [];
+    for (const { name, text } of messages) {
+      const el = document.createElement('div');
+      document.body.append(el);
+      try {
+        const r = new StreamRenderer(el, NO_NAMES);
+        for (let i = 1; i < 24; i++) r.update(text.slice(0, (text.length * i) / 24));
+        r.update(`${text}\n\nThe end.`, true);
+        if (!text.includes('<') && !/^```/.test(text) && !el.textContent.includes('The end.'))
+          out.push([name, 'no end']);
+      } catch (e) {
+        out.push([name, String(e)]);
+      }
+      el.remove();
+    }
+    return out;
+  }, messages);
+  assert.deepEqual(wrong, []);
+});
+
+test('an open block above 8 KiB is plain text until it closes', async () => {
+  const shown = await page.evaluate(() => {
+    const { StreamRenderer, NO_NAMES } = window.ovtest;
+    const el = document.createElement('div');
+    const r = new StreamRenderer(el, NO_NAMES);
+    const block = `**bold** ${'word '.repeat(1800)}`;
+    r.update(block);
+    const open = [el.querySelector('strong') === null, el.textContent.includes('Shown as plain text')];
+    r.update(`${block}on`);
+    open.push(el.textContent.endsWith('on'));
+    r.update(`${block}on\n\nnext`, true);
+    return [...open, el.querySelector('strong')?.textContent, el.textContent.includes('plain text')];
+  });
+  assert.deepEqual(shown, [true, true, true, 'bold', false]);
 });

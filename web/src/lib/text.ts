@@ -8,7 +8,7 @@ export const plain = (s: string): string =>
   oneLine(
     s
       .replace(/```[\s\S]*?(```|$)/g, ' code ')
-      .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .replace(/!?\[([^\][]*)\]\([^()]*\)/g, '$1')
       .replace(/^\s{0,3}(#{1,6}|>|[-*+]|\d{1,9}[.)])\s+/gm, '')
       .replace(/[*_`~]/g, ''),
   );
