@@ -561,3 +561,29 @@ async fn direct_channels_come_back_with_their_people() {
     t.bo.thread(&with_ada, "Yes, at noon").await;
     t.bo.thread(&with_agent, "A note for you").await;
 }
+
+#[tokio::test]
+async fn the_list_of_channels_counts_their_members() {
+    let t = team().await;
+    let made = t.ada.post("/v1/channels", json!({"name": "launch"})).await;
+    let launch = id(&made.is(201));
+    let count = async |who: &Person, name: &str| {
+        let all = list(&who.get("/v1/channels").await.ok(), "/data");
+        let found = all.iter().find(|c| c["name"] == name).cloned();
+        found.expect("a listed channel")["member_count"].clone()
+    };
+    assert_eq!(count(&t.bo, "general").await, 2);
+    assert_eq!(count(&t.bo, "launch").await, 1);
+    t.bo.post(&format!("/v1/channels/{launch}/join"), json!({}))
+        .await
+        .ok();
+    assert_eq!(count(&t.bo, "launch").await, 2);
+    let secret = json!({"name": "board", "private": true});
+    t.ada.post("/v1/channels", secret).await.is(201);
+    assert_eq!(count(&t.ada, "board").await, 1);
+    assert_eq!(
+        count(&t.ada, "launch").await,
+        2,
+        "a channel in between is not counted as another"
+    );
+}

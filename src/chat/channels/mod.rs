@@ -1,5 +1,7 @@
 //! Channels: public, private and direct.
 
+use std::collections::HashMap;
+
 use crate::time::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
@@ -56,6 +58,14 @@ pub struct MyChannel {
     pub mention_count: i64,
     /// Everything up to here is read, save in threads with a mark of their own.
     pub read_seq: i64,
+}
+
+/// A channel as its list shows it.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct ListedChannel {
+    #[serde(flatten)]
+    pub mine: MyChannel,
+    pub member_count: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -207,6 +217,37 @@ pub async fn list_mine(
     }
     let counts = reads::of_channels(c, user, None).await?;
     Ok(rows.into_iter().map(|row| mine(row, &counts)).collect())
+}
+
+/// Adds the member counts to one page of `list_mine`: consecutive channels, oldest first.
+pub async fn with_member_counts(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    user: UserId,
+    page: Vec<MyChannel>,
+) -> Result<Vec<ListedChannel>, ChatError> {
+    let (Some(first), Some(last)) = (page.first(), page.last()) else {
+        return Ok(Vec::new());
+    };
+    let counts: HashMap<ChannelId, i64> = c
+        .q("select ch.id, (select count(*) from channel_members x where x.channel_id = ch.id) from channels ch \
+            left join channel_members cm on cm.channel_id = ch.id and cm.user_id = $2 \
+            where ch.workspace_id = $1 and (ch.kind = 'public' or cm.user_id is not null) and ch.id >= $3 and ch.id <= $4 \
+            order by ch.id limit $5")
+        .bind(workspace)
+        .bind(user)
+        .bind(first.channel.id)
+        .bind(last.channel.id)
+        .bind(i64::try_from(page.len()).unwrap_or(i64::MAX))
+        .all::<(ChannelId, i64)>()
+        .await?
+        .into_iter()
+        .collect();
+    let listed = |mine: MyChannel| ListedChannel {
+        member_count: counts.get(&mine.channel.id).copied().unwrap_or(0),
+        mine,
+    };
+    Ok(page.into_iter().map(listed).collect())
 }
 
 /// A channel's name as it is stored.

@@ -9,7 +9,7 @@ use crate::{
     auth::{Caller, Member, Scope, WorkspaceCaller},
     chat::{
         access,
-        channels::{self, MyChannel},
+        channels::{self, ListedChannel, MyChannel},
     },
     db::Conn,
     http::{
@@ -36,12 +36,12 @@ pub(super) fn router() -> OpenApiRouter<State> {
 }
 
 /// Channels that one may see, oldest first
-#[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<MyChannel>)))]
+#[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<ListedChannel>)))]
 async fn list_channels(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
-) -> Result<Json<List<MyChannel>>, ApiError> {
+) -> Result<Json<List<ListedChannel>>, ApiError> {
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
@@ -54,11 +54,12 @@ async fn list_channels(
         page.limit + 1,
     )
     .await?;
+    let rows = channels::with_member_counts(&mut c, actor.workspace, actor.user, rows).await?;
     Ok(Json(List::new(
         rows,
         page.limit,
         page.before.is_some(),
-        |ch: &MyChannel| ch.channel.id.to_string(),
+        |ch: &ListedChannel| ch.mine.channel.id.to_string(),
     )))
 }
 

@@ -2885,6 +2885,21 @@ export interface components {
             next_cursor?: string | null;
         };
         /** @description A page of a list. */
+        List_ListedChannel: {
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["ListedChannel"][];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
         List_Member: {
             /**
              * @description Always `list`.
@@ -2907,21 +2922,6 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["Message"][];
-            /** @description Whether there is more in the direction that was asked for. */
-            has_more: boolean;
-            first_id?: string | null;
-            last_id?: string | null;
-            /** @description Of lists in another order: give it back as `cursor`. */
-            next_cursor?: string | null;
-        };
-        /** @description A page of a list. */
-        List_MyChannel: {
-            /**
-             * @description Always `list`.
-             * @enum {string}
-             */
-            object: "list";
-            data: components["schemas"]["MyChannel"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3048,6 +3048,11 @@ export interface components {
             last_id?: string | null;
             /** @description Of lists in another order: give it back as `cursor`. */
             next_cursor?: string | null;
+        };
+        /** @description A channel as its list shows it. */
+        ListedChannel: components["schemas"]["MyChannel"] & {
+            /** Format: int64 */
+            member_count: number;
         };
         LoginForm: {
             email: string;
@@ -7135,6 +7140,7 @@ export interface operations {
                      *           "id": "chan_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *           "is_member": false,
                      *           "kind": "public",
+                     *           "member_count": 0,
                      *           "mention_count": 0,
                      *           "read_seq": 0,
                      *           "unread_count": 0,
@@ -7145,7 +7151,7 @@ export interface operations {
                      *       "object": "list"
                      *     }
                      */
-                    "application/json": components["schemas"]["List_MyChannel"];
+                    "application/json": components["schemas"]["List_ListedChannel"];
                 };
             };
             400: components["responses"]["Error400"];
