@@ -1,7 +1,7 @@
 //! `openvibe demo`: a server with a filled workspace to look at and to show.
 //!
 //! The workspace is made over the server's own API by invented people (`seeds/demo.yaml`), so it holds nothing that people
-//! could not have made. Agents answer by the built-in responder. The demo has a directory of its own and never touches other
+//! could not have made. Agents reply with the configured model, or else with the built-in responder. The demo has a directory of its own and never touches other
 //! data; when it is there already, it is shown again as it was left.
 
 mod fill;
@@ -18,7 +18,6 @@ use crate::{
     auth,
     config::{Config, Secret},
     db::Place,
-    model::ModelSettings,
 };
 
 /// Where the demo is, unless `OPENVIBE_DATA_DIR` says otherwise.
@@ -36,7 +35,10 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let known = what_is_there(&dir)?;
     config.data_dir.clone_from(&dir);
     config.database = Place::Sqlite(dir.join(DATABASE));
-    config.model = ModelSettings::default();
+    let settings = &config.model;
+    let has_model = settings.base_url.is_some()
+        || settings.anthropic_api_key.is_some()
+        || settings.openai_api_key.is_some();
     let app = App::build(config).await?;
     let stop = stop_signal()?;
     let stopping = tokio_util::sync::CancellationToken::new();
@@ -54,7 +56,11 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
             Some(sign_in) => sign_in,
             None => fill_new(&dir, &format!("http://{address}"), setup_link).await?,
         };
-        say("This is a demo: invented people, and agents without a model.");
+        say(if has_model {
+            "This is a demo: invented people, and agents with the configured model."
+        } else {
+            "This is a demo: invented people, and agents without a model."
+        });
         say(&sign_in);
         for line in lines {
             say(&line);
