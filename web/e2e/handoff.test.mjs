@@ -82,7 +82,7 @@ after(async () => {
 });
 
 test('the head says who answers; choosing an agent there makes it answer every message', async () => {
-  await here(ada, 'Nobody, unless mentioned').click();
+  await button(ada.page, 'Agents: when mentioned').click();
   await item(ada, 'Nobody (only when mentioned)').waitFor();
   await inside(ada, picker(ada));
   await accessible(ada.page, 'the picker');
@@ -162,7 +162,7 @@ test('/agent none by keyboard; Esc keeps the text; what names nobody is not sent
   const before = await said(ada);
   await ada.page.keyboard.type('/agent none');
   await press(ada, 'Enter');
-  for (const p of [ada, bo]) await here(p, 'Nobody, unless mentioned').waitFor();
+  for (const p of [ada, bo]) await button(p.page, 'Agents: when mentioned').waitFor();
   await ada.page.keyboard.type('/agent');
   await option(ada, 'Vibe').waitFor();
   await press(ada, 'Escape');

@@ -8,6 +8,7 @@ import type {
   ActionItemPatch,
   AgentProfile,
   Channel,
+  Follow,
   Fork,
   ForkPatch,
   InvitePreview,
@@ -190,6 +191,9 @@ export class Api {
   archiveChannel(id: string): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels/{id}/archive', at({ id })));
   }
+  unarchiveChannel(id: string): Promise<Channel> {
+    return this.#take(this.#http.POST('/v1/channels/{id}/unarchive', at({ id })));
+  }
   markChannelRead(id: string): Promise<Channel> {
     return this.#take(this.#http.POST('/v1/channels/{id}/read', at({ id })));
   }
@@ -220,6 +224,12 @@ export class Api {
   }
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {
     return this.#take(this.#http.PATCH('/v1/threads/{id}', { ...at({ id }), body }));
+  }
+  /** `all` follows, `none` mutes, null goes back to mentions only. */
+  follow(id: string, level: 'all' | 'none' | null): Promise<Follow> {
+    const path = at({ id });
+    if (!level) return this.#take(this.#http.DELETE('/v1/threads/{id}/follow', path));
+    return this.#take(this.#http.PUT('/v1/threads/{id}/follow', { ...path, body: { level } }));
   }
   markRead(id: string, seq: number): Promise<{ unread_count: number; mention_count: number }> {
     return this.#take(this.#http.PUT('/v1/threads/{id}/read', { ...at({ id }), body: { seq } }));
@@ -334,7 +344,13 @@ export class Api {
   agent(id: string): Promise<AgentProfile> {
     return this.#take(this.#http.GET('/v1/agents/{id}', at({ id })));
   }
-  async tasks(of: { thread_id?: string; agent_id?: string }): Promise<List<Task>> {
+  async tasks(of: {
+    thread_id?: string;
+    agent_id?: string;
+    order?: 'newest';
+    cursor?: string;
+    limit?: number;
+  }): Promise<List<Task>> {
     const params = { query: { limit: 100, ...of } };
     const list: List<Task> = await this.#take(this.#http.GET('/v1/tasks', { params }));
     return { ...list, data: list.data.filter((t) => t.kind !== 'response') };

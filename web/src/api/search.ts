@@ -16,7 +16,14 @@ export class SearchApi {
     this.#wire = wire;
   }
   /** Newest first. */
-  find(of: { q: string; limit?: number; cursor?: string }): Promise<List<SearchHit>> {
+  find(of: {
+    q: string;
+    kind?: 'thread';
+    thread_id?: string;
+    order?: 'oldest';
+    limit?: number;
+    cursor?: string;
+  }): Promise<List<SearchHit>> {
     return this.#wire.call('GET', '/v1/search', { query: of });
   }
 }

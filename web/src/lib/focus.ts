@@ -22,3 +22,22 @@ export function focusCard(message: string, until = performance.now() + LOOK_MS):
   else if (performance.now() < until) requestAnimationFrame(() => focusCard(message, until));
   else row?.focus();
 }
+
+const FIELD =
+  ':is(input, select, textarea):not(:disabled, [readonly], [hidden], [type="hidden"], [tabindex="-1"])';
+/** Where typing begins in a dialog: the element that asks for it, else the first field, else the main button. */
+export function firstFocus(dialog: Element): HTMLElement | null {
+  for (const sought of ['[autofocus]', FIELD, '.btn:is(.primary, .danger):enabled']) {
+    const found = dialog.querySelector<HTMLElement>(sought);
+    if (found) return found;
+  }
+  return null;
+}
+
+/** The messages of a thread that was just opened, unless the person is at something else by now. */
+export function focusMessages(zone: Element): void {
+  const now = document.activeElement;
+  const busy = now?.closest('input, textarea, select, dialog, aside, [popover]') || zone.contains(now);
+  if (busy || document.querySelector('dialog[open]')) return;
+  zone.querySelector<HTMLElement>('[role="region"][tabindex]')?.focus({ preventScroll: true });
+}

@@ -1,6 +1,9 @@
 export type Command =
   | 'switcher'
   | 'search'
+  | 'find'
+  | 'next-unread-thread'
+  | 'previous-unread-thread'
   | 'composer'
   | 'escape'
   | 'keys'
@@ -35,6 +38,8 @@ const PLAIN: Record<string, Command> = {
   e: 'edit',
   u: 'mark-unread',
   d: 'dive',
+  '[': 'previous-unread-thread',
+  ']': 'next-unread-thread',
 };
 
 /** UI.md §4: none fire while typing, save those with a modifier. */
@@ -43,6 +48,7 @@ export function commandFor(s: Stroke, typing: boolean): Command | null {
   const mod = s.metaKey || s.ctrlKey;
   if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
   if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'search';
+  if (mod && !s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'find';
   if (s.altKey && !mod && (s.key === 'ArrowUp' || s.key === 'ArrowDown')) {
     const way = s.key === 'ArrowUp' ? 'previous' : 'next';
     return s.shiftKey ? `${way}-unread` : `${way}-channel`;

@@ -1,7 +1,7 @@
 /** A router small enough to own: real paths, one reactive `route`, no dependency. */
 const SETTINGS = [
   ...(['profile', 'password', 'sessions', 'keys', 'data'] as const),
-  ...(['workspace', 'members', 'invites', 'agents', 'usage', 'audit', 'model'] as const),
+  ...(['workspace', 'members', 'invites', 'channels', 'agents', 'usage', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
 /** What of one agent is shown; `about` is its address without more. */
@@ -115,6 +115,8 @@ export class Router {
   /** The dive that a look at a task or an agent covers. */
   #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
+  /** The person has gone somewhere since the page was loaded. */
+  moved = false;
   /** Asked before the path changes, and told where to: what is not saved may hold it. False stays. */
   guard: ((path: string) => boolean) | null = null;
 
@@ -159,6 +161,7 @@ export class Router {
     };
   }
   #sync(): void {
+    this.moved = true;
     const url = new URL(location.href);
     const path = url.pathname + url.search + url.hash;
     if (url.pathname !== this.#at.path && this.guard?.(path) === false) {
@@ -171,6 +174,7 @@ export class Router {
   go(path: string, replace = false): void {
     if (new URL(path, location.href).pathname !== this.#at.path && this.guard?.(path) === false) return;
     history[replace ? 'replaceState' : 'pushState'](null, '', path);
+    this.moved ||= !replace;
     this.#at = parsePlace(new URL(location.href));
   }
   /** Opens or closes the right panel; the main column stays. `focus` is that of `Place`, as in the address. */

@@ -22,7 +22,9 @@ test('plain keys do nothing while one types, those with a modifier do', () => {
   expect(commandFor(key('j'), true)).toBeNull();
   expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
   expect(commandFor(key('F', { metaKey: true, shiftKey: true }), true)).toBe('search');
-  expect(commandFor(key('f', { ctrlKey: true }), true)).toBeNull(); // the browser's own
+  expect(commandFor(key('f', { ctrlKey: true }), true)).toBe('find');
+  expect(commandFor(key(']'), false)).toBe('next-unread-thread');
+  expect(commandFor(key(']'), true)).toBeNull();
   expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
   expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
 });

@@ -36,7 +36,7 @@ export function standing(place: Binding, people: Agents, fallback: string | null
   const permits = (a: Agent) => people.permits(a);
   const { agent_id: id, agent_version: version, auto_reply: auto } = place;
   const none = { id, auto, next: null, version: null, newest: null };
-  if (!id) return { ...none, state: 'nobody', name: 'Nobody', auto: false };
+  if (!id) return { ...none, state: 'nobody', name: 'Agents: when mentioned', auto: false };
   const agent = agents.get(id);
   if (!agent) return { ...none, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);

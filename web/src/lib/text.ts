@@ -13,6 +13,9 @@ export const plain = (s: string): string =>
       .replace(/[*_`~]/g, ''),
   );
 
+/** A line of a prompt without the `[Name]: ` that names its author. */
+export const withoutLabel = (s: string): string => s.replace(/^\[[^\]\n]{1,120}\]: /, '');
+
 const cut = (s: string, max: number) => (s.length <= max ? s : s.slice(0, max - 1).trimEnd() + '…');
 const firstLine = (s: string) => s.split('\n').find((l) => l.trim()) ?? '';
 /** What stands for a message without words. */

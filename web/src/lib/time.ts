@@ -1,13 +1,22 @@
-const clockFormat = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
-const fullFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short' });
+export type Clock = '12' | '24';
+const formats = (clock: Clock) => ({
+  clock:
+    clock === '12'
+      ? new Intl.DateTimeFormat('en-US', { hour: 'numeric', minute: '2-digit' })
+      : new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' }),
+  full: new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short', hour12: clock === '12' }),
+});
+let format = formats('24');
+/** How times of day are written from now on, in this window. */
+export const useClock = (clock: Clock): void => void (format = formats(clock));
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
 const shortWeekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' });
 const dayMonth = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long' });
 const dayMonthYear = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'long', year: 'numeric' });
 const DAY_MS = 86_400_000;
 
-export const clock = (iso: string): string => clockFormat.format(new Date(iso));
-export const full = (iso: string): string => fullFormat.format(new Date(iso));
+export const clock = (iso: string): string => format.clock.format(new Date(iso));
+export const full = (iso: string): string => format.full.format(new Date(iso));
 
 /** Today / Yesterday / weekday / date, in the person's own time zone. */
 export function dayOf(iso: string, now = new Date()): string {

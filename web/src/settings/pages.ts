@@ -1,5 +1,7 @@
 import type { Component } from 'svelte';
 import type { SettingsPage } from '../lib/router.svelte';
+import { archivedChannels } from '../state/channel-actions';
+import type { WorkspaceState } from '../state/workspace.svelte';
 
 export interface PageEntry {
   key: SettingsPage;
@@ -7,6 +9,8 @@ export interface PageEntry {
   load: () => Promise<{ default: Component<Record<string, never>> }>;
   /** Others do not have it in their tabs. */
   admin?: boolean;
+  /** For others than admins: whether it has something for this person. */
+  also?: (ws: WorkspaceState) => boolean;
   wide?: boolean;
 }
 /** Every page is loaded when it opens. */
@@ -27,6 +31,14 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
       { key: 'workspace', name: 'General', load: () => import('./General.svelte') },
       { key: 'members', name: 'Members', load: () => import('./Members.svelte') },
       { key: 'invites', name: 'Invites', load: () => import('./Invites.svelte'), admin: true },
+      {
+        key: 'channels',
+        name: 'Channels',
+        load: () => import('./ChannelsPage.svelte'),
+        admin: true,
+        also: (ws) =>
+          archivedChannels(ws).length > 0 || ws.channels.rooms.some((c) => c.created_by === ws.myId),
+      },
       { key: 'agents', name: 'Agents', load: () => import('../agents/AgentsPage.svelte'), wide: true },
       { key: 'usage', name: 'Usage', load: () => import('./UsagePage.svelte'), wide: true },
       { key: 'audit', name: 'Audit log', load: () => import('./Audit.svelte'), admin: true },
@@ -34,5 +46,7 @@ export const GROUPS: { name: string; pages: PageEntry[] }[] = [
     ],
   },
 ];
+export const isFor = (page: PageEntry, ws: WorkspaceState): boolean =>
+  !page.admin || ws.people.isAdmin || page.also?.(ws) === true;
 export const pageOf = (key: SettingsPage): PageEntry =>
   GROUPS.flatMap((g) => g.pages).find((p) => p.key === key)!;

@@ -107,11 +107,13 @@ export class Channels {
   }
   /** The home of a workspace: the last channel, else #general, else the first one. */
   home(last: string | null): Channel | undefined {
-    return (last ? this.find(last) : undefined) ?? this.find('general') ?? this.joined[0] ?? this.rooms[0];
+    const before = last ? this.find(last) : undefined;
+    const open = before?.archived_at ? undefined : before;
+    return open ?? this.find('general') ?? this.joined[0] ?? this.rooms[0];
   }
   /** Sidebar order, for Alt-Up and Alt-Down. */
   step(from: string | null, way: 1 | -1, unreadOnly: boolean): Channel | undefined {
-    const all = [...this.joined, ...this.others, ...this.directs];
+    const all = [...this.joined, ...this.directs];
     const at = all.findIndex((c) => c.id === from);
     for (let i = 1; i <= all.length; i++) {
       const c = all[(at + way * i + all.length * 2) % all.length]!;

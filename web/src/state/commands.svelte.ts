@@ -1,6 +1,7 @@
 import { focusComposer } from '../lib/focus';
 import { commandFor, type Command } from '../lib/keys';
 import { to, type Router } from '../lib/router.svelte';
+import { focusAdjacentThread, focusThread } from '../lib/walk-threads';
 import { threadTitle } from '../lib/text';
 import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
@@ -41,7 +42,7 @@ export class Commands {
   key(e: KeyboardEvent): void {
     const target = e.target as Element;
     const typing = target.closest('input, textarea, select, [contenteditable]') !== null;
-    const command = commandFor(e, typing);
+    const command = commandFor(e, typing) ?? this.#inThreadList(e, target);
     if (!command || e.defaultPrevented) return;
     if (document.querySelector('dialog[open]') && command !== 'switcher') return;
     if (this.#run(command, target, typing)) e.preventDefault();
@@ -58,6 +59,14 @@ export class Commands {
         if (this.#router.route.name !== 'search') this.#router.go(to.search(this.#ws.slug));
         else document.querySelector<HTMLInputElement>('[data-search]')?.select();
         return true;
+      case 'find':
+        return this.#find();
+      case 'next-message':
+      case 'previous-message':
+        return this.listsThreads && focusAdjacentThread(command === 'next-message' ? 1 : -1);
+      case 'next-unread-thread':
+      case 'previous-unread-thread':
+        return this.#stepThread(command === 'next-unread-thread' ? 1 : -1);
       case 'keys':
         ui.dialog = { name: 'keys' };
         return true;
@@ -84,8 +93,43 @@ export class Commands {
       case 'previous-unread':
         return this.#step(command === 'next-unread' ? 1 : -1, true);
       default:
-        return false; // j, k, e, u, d belong to the message list
+        return false; // e, u, d belong to the message list
     }
+  }
+  /** The main column shows a channel's threads. */
+  get listsThreads(): boolean {
+    return this.#router.route.name === 'channel' && this.channel?.kind !== 'direct';
+  }
+  /** Arrow keys on a focused row. */
+  #inThreadList(e: KeyboardEvent, target: Element): Command | null {
+    if (!target.matches('a[data-thread]') || e.altKey || e.ctrlKey || e.metaKey) return null;
+    return e.key === 'ArrowDown' ? 'next-message' : e.key === 'ArrowUp' ? 'previous-message' : null;
+  }
+  /** The second time, the browser's own find opens. */
+  #find(): boolean {
+    const place = this.#router.route.name === 'thread' || this.channel?.kind === 'direct';
+    if (!place || this.#ui.find || this.#router.place.focus) return false;
+    this.#ui.find = true;
+    return true;
+  }
+  /** The nearest unread thread of the channel, from the open or focused one; past the end it starts over. */
+  #stepThread(way: 1 | -1): boolean {
+    const c = this.channel;
+    const r = this.#router.route;
+    if (!c) return false;
+    const all = this.#ws.threads.inChannel(c.id);
+    const now = r.name === 'thread' ? r.thread : (document.activeElement as HTMLElement).dataset.thread;
+    const from = all.findIndex((t) => t.id === now);
+    for (let i = 1; i <= all.length; i++) {
+      const start = from < 0 && way < 0 ? all.length : from;
+      const next = all[(start + way * i + all.length * 2) % all.length]!;
+      if (next.id === now || !(next.unread_count ?? 0)) continue;
+      if (!this.listsThreads || !focusThread(next.id))
+        this.#router.go(to.thread(this.#ws.slug, this.#ws.channels.segment(c), next.id));
+      return true;
+    }
+    this.#ui.say('No unread threads');
+    return true;
   }
   #step(way: 1 | -1, unread: boolean): boolean {
     const next = this.#ws.channels.step(this.channel?.id ?? null, way, unread);

@@ -1,6 +1,9 @@
 import { say } from '../api/problem';
+import type { SearchHit } from '../api/search';
+import type { Channel } from '../api/types';
 import { to, type Router } from '../lib/router.svelte';
 import { agentName, threadTitle } from '../lib/text';
+import { openDirect, type DirectWith } from './directs';
 import { pathTo } from './diving';
 import { isOpen } from './forks.svelte';
 import type { Ui } from './ui.svelte';
@@ -15,6 +18,38 @@ export interface SwitcherItem {
   go: () => void;
 }
 
+const threadItem = (
+  id: string,
+  title: string,
+  c: Channel,
+  { slug, channels }: WorkspaceState,
+  router: Router,
+): SwitcherItem => ({
+  key: id,
+  kind: 'thread',
+  id,
+  title,
+  note: c.kind === 'direct' ? channels.title(c) : `#${c.name}`,
+  go: () => router.go(to.thread(slug, channels.segment(c), id)),
+});
+
+/** What the server found, without what is listed already. */
+export const foundItems = (
+  hits: readonly SearchHit[],
+  listed: readonly SwitcherItem[],
+  ws: WorkspaceState,
+  router: Router,
+): SwitcherItem[] => {
+  const known = new Set(listed.map((item) => item.key));
+  return hits.flatMap((hit) => {
+    const channel = ws.channels.map.get(hit.channel_id);
+    if (!channel || known.has(hit.thread_id)) return [];
+    known.add(hit.thread_id);
+    const title = hit.thread_title ?? threadTitle({ title: null, root_message: hit });
+    return [threadItem(hit.thread_id, title, channel, ws, router)];
+  });
+};
+
 /** Everything one can jump to. Threads with the latest activity come first, so that an empty search shows what is recent. */
 export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): SwitcherItem[] {
   const { channels, people, threads } = ws;
@@ -27,15 +62,8 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     note: c.topic ?? '',
     go: open(to.channel(ws.slug, channels.segment(c))),
   }));
-  const direct = async (who: { member_ids?: string[]; agent_id?: string }) => {
-    try {
-      const c = await ws.api.openDirect(who);
-      channels.put(c);
-      router.go(to.channel(ws.slug, c.id));
-    } catch (e) {
-      ui.show(say(e));
-    }
-  };
+  const direct = (who: DirectWith) =>
+    openDirect(who, { ws, router, ui }).catch((e: unknown) => ui.show(say(e)));
   const agents = people.crew.map((a): SwitcherItem => ({
     key: a.id,
     kind: 'agent',
@@ -56,17 +84,9 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     .sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1))
     .flatMap((t): SwitcherItem[] => {
       const c = channels.map.get(t.channel_id);
-      if (!c || c.kind === 'direct') return [];
-      return [
-        {
-          key: t.id,
-          kind: 'thread',
-          id: t.id,
-          title: threadTitle(t),
-          note: `#${c.name}`,
-          go: open(to.thread(ws.slug, channels.segment(c), t.id)),
-        },
-      ];
+      // With people it is one running conversation; each one with an agent is a place of its own.
+      if (!c || (c.kind === 'direct' && !c.agent_id)) return [];
+      return [threadItem(t.id, threadTitle(t), c, ws, router)];
     });
   const dives = [...ws.forks.map.values()]
     .sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)) || (a.created_at < b.created_at ? 1 : -1))

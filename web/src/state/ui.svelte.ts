@@ -1,40 +1,90 @@
 import { device } from '../lib/storage';
+import { useClock, type Clock } from '../lib/time';
 
 export type Theme = 'dark' | 'light';
+/** `system` follows the device, also while the page is open. */
+export type ThemeChoice = Theme | 'system';
+const LIGHT = '(prefers-color-scheme: light)';
 export type Dialog =
   | { name: 'new-channel' }
   | { name: 'new-direct' }
   | { name: 'invite' }
-  | { name: 'channel'; id: string }
+  | { name: 'channel' | 'archive-channel'; id: string }
+  | { name: 'browse-channels' }
+  | { name: 'rename-thread'; thread: string }
   | { name: 'keys' }
   | null;
+
+/** A button in a toast. */
+export interface ToastAction {
+  label: string;
+  run: () => void;
+}
+const TOAST_MS = 5000;
+/** Long enough to reach the button with the keyboard. */
+const TOAST_ACTION_MS = 10_000;
 
 /** What is open, what is said, and how it looks: of this window only. */
 export class Ui {
   theme = $state<Theme>(document.documentElement.dataset.theme === 'light' ? 'light' : 'dark');
+  themeChoice = $state<ThemeChoice>('system');
+  clock = $state<Clock>('24');
   sidebar = $state(false);
   switcher = $state(false);
+  /** "Find in this thread" is open. */
+  find = $state(false);
   dialog = $state.raw<Dialog>(null);
   /** The polite live region. */
   said = $state('');
   /** A short line at the bottom, for the outcome of an action that has no place of its own. */
   toast = $state<string | null>(null);
+  /** The channel whose composer takes the focus when it is shown next. */
+  composerIn: string | null = null;
+  toastAction = $state.raw<ToastAction | null>(null);
   #timer: ReturnType<typeof setTimeout> | null = null;
 
   say(text: string): void {
     this.said = this.said === text ? `${text} ` : text; // the same words again are still news
   }
-  show(text: string): void {
+  show(text: string, action: ToastAction | null = null): void {
     this.toast = text;
-    this.say(text);
+    this.toastAction = action;
+    this.say(action ? `${text}. ${action.label} is available for 10 seconds.` : text);
     if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => (this.toast = null), 5000);
+    this.#timer = setTimeout(() => (this.toast = null), action ? TOAST_ACTION_MS : TOAST_MS);
   }
-  setTheme(theme: Theme): void {
+  runToastAction(): void {
+    const action = this.toastAction;
+    this.toast = null;
+    action?.run();
+  }
+  /** True once: the composer of this channel was asked for. */
+  takesComposer(channel: string): boolean {
+    const asked = this.composerIn === channel;
+    this.composerIn = null;
+    return asked;
+  }
+  /** Reads what was chosen on this device, and follows the system while nothing was. */
+  constructor() {
+    const kept = device.get('openvibe.theme');
+    if (kept === 'dark' || kept === 'light') this.themeChoice = kept;
+    if (device.get('openvibe.clock') === '12') this.setClock('12');
+    matchMedia(LIGHT).addEventListener('change', () => {
+      if (this.themeChoice === 'system') this.setTheme('system');
+    });
+  }
+  setClock(clock: Clock): void {
+    this.clock = clock;
+    useClock(clock);
+    device.set('openvibe.clock', clock);
+  }
+  setTheme(choice: ThemeChoice): void {
+    this.themeChoice = choice;
+    const theme = choice !== 'system' ? choice : matchMedia(LIGHT).matches ? 'light' : 'dark';
     this.theme = theme;
     document.documentElement.dataset.theme = theme;
     const side = getComputedStyle(document.documentElement).getPropertyValue('--bg-side').trim();
     document.querySelector('meta[name=theme-color]')?.setAttribute('content', side);
-    device.set('openvibe.theme', theme);
+    device.set('openvibe.theme', choice);
   }
 }

@@ -410,8 +410,9 @@ export class WorkspaceState {
     if (place) this.typing.sent(place);
   }
   async #newestThread(channel: string): Promise<string | null> {
-    const known = this.threads.inChannel(channel)[0];
-    return known?.id ?? (await this.api.threads(channel)).data[0]?.id ?? null;
+    const open = (t: Thread) => t.status !== 'archived';
+    const known = this.threads.inChannel(channel).find(open);
+    return known?.id ?? (await this.api.threads(channel)).data.find(open)?.id ?? null;
   }
   async #post(item: OutItem): Promise<string> {
     const { content, client_id, attachments } = item;

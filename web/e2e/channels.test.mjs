@@ -1,0 +1,197 @@
+// Channels: browsing, joining, renaming, archiving with Undo, and what the sidebar shows of them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  person,
+  PHONE,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+const channels = (p) => side(p).getByRole('region', { name: 'Channels' });
+const dialog = (p) => p.page.getByRole('dialog');
+const WIDE = { width: 1440, height: 900 };
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+async function create(p, name, topic = '') {
+  await button(p.page, 'New channel').click();
+  await box(p.page, 'Name').fill(name);
+  await box(p.page, 'Topic').fill(topic);
+  await button(p.page, 'Create channel').click();
+  await box(p.page, `Start a thread in #${name}`).waitFor();
+}
+
+test('an empty channel suggests questions that an agent can answer there', async () => {
+  await button(ada.page, '@vibe what can you do?').click();
+  assert.equal(await box(ada.page, 'Start a thread in #general').inputValue(), '@vibe what can you do?');
+  await box(ada.page, 'Start a thread in #general').fill('');
+});
+
+test('the sidebar has joined channels only; the others are behind Browse channels', async () => {
+  await create(ada, 'launch', 'The fair in March');
+  await create(ada, 'design');
+  await channels(ada).getByRole('link', { name: 'launch' }).waitFor();
+  await box(bo.page, 'Start a thread in #general').waitFor();
+  assert.deepEqual(await channels(bo).getByRole('link').allInnerTexts(), ['general', 'random']);
+  await button(bo.page, 'Browse channels').click();
+  const row = dialog(bo).getByRole('listitem').filter({ hasText: 'launch' });
+  await row.getByText('1 member · The fair in March').waitFor();
+  await accessible(bo.page, 'Browse channels');
+  await shot(bo.page, '31-browse-channels-light');
+  await bo.page.setViewportSize(PHONE);
+  await accessible(bo.page, 'Browse channels at 390 px');
+  await shot(bo.page, '32-browse-channels-390-light');
+  await bo.page.setViewportSize(WIDE);
+  await box(bo.page, 'Find a channel by name or topic').fill('fair');
+  await dialog(bo).getByRole('listitem').filter({ hasText: 'design' }).waitFor({ state: 'detached' });
+  await button(bo.page, 'Join #launch').click();
+  await row.getByText('Joined').waitFor();
+  await row.getByText('2 members').waitFor();
+  await bo.page.keyboard.press('Escape');
+  await channels(bo).getByRole('link', { name: 'launch' }).click();
+  await box(bo.page, 'Start a thread in #launch').waitFor();
+});
+
+test('renaming a channel takes everyone in it along', async () => {
+  await channels(ada).getByRole('link', { name: 'launch' }).click();
+  await button(ada.page, 'About #launch').click();
+  await box(ada.page, 'Name').fill('Launch Week');
+  await accessible(ada.page, 'About a channel');
+  await shot(ada.page, '33-about-channel-dark');
+  await button(ada.page, 'Save').click();
+  for (const p of [ada, bo]) {
+    await box(p.page, 'Start a thread in #launch-week').waitFor();
+    assert.match(p.page.url(), /\/c\/launch-week$/);
+  }
+});
+
+test('a name that is taken is refused, and the dialog stays', async () => {
+  await button(ada.page, 'About #launch-week').click();
+  await box(ada.page, 'Name').fill('design');
+  await button(ada.page, 'Save').click();
+  await dialog(ada).getByRole('alert').waitFor();
+  await ada.page.keyboard.press('Escape');
+});
+
+test('archiving asks first; Cancel archives nothing', async () => {
+  await button(ada.page, 'About #launch-week').click();
+  await button(ada.page, 'Archive channel…').click();
+  await dialog(ada).getByRole('heading', { name: 'Archive #launch-week?' }).waitFor();
+  await dialog(ada)
+    .getByText("It disappears from everyone's sidebar. Its threads stay readable and searchable.")
+    .waitFor();
+  await accessible(ada.page, 'archiving a channel');
+  await shot(ada.page, '34-archive-channel-dark');
+  await button(ada.page, 'Cancel').click();
+  await dialog(ada).waitFor({ state: 'detached' });
+  await channels(ada).getByRole('link', { name: 'launch-week' }).waitFor();
+});
+
+test('Undo in the toast brings an archived channel back', async () => {
+  await startThread(ada.page, 'Stays readable', 'launch-week');
+  await channels(ada).getByRole('link', { name: 'launch-week' }).click();
+  await button(ada.page, 'About #launch-week').click();
+  await button(ada.page, 'Archive channel…').click();
+  await button(ada.page, 'Archive channel').click();
+  for (const p of [ada, bo])
+    await channels(p).getByRole('link', { name: 'launch-week' }).waitFor({ state: 'detached' });
+  await box(ada.page, 'Start a thread in #general').waitFor();
+  await accessible(ada.page, 'the toast with Undo');
+  await shot(ada.page, '35-toast-undo-dark');
+  await button(ada.page, 'Undo').click();
+  for (const p of [ada, bo]) await channels(p).getByRole('link', { name: 'launch-week' }).waitFor();
+  await box(ada.page, 'Start a thread in #launch-week').waitFor();
+});
+
+test('Settings, Channels: admins and creators unarchive, others have no such page', async () => {
+  await button(ada.page, 'About #launch-week').click();
+  await button(ada.page, 'Archive channel…').click();
+  await button(ada.page, 'Archive channel').click();
+  await button(ada.page, 'Undo').waitFor();
+  await bo.page.goto('/northwind/settings/profile');
+  await bo.page.getByRole('heading', { name: 'Profile' }).waitFor();
+  const tabs = bo.page.getByRole('navigation', { name: 'Settings' });
+  assert.equal(await tabs.getByRole('link', { name: 'Channels' }).count(), 0);
+  await create(bo, 'notes');
+  await bo.page.goto('/northwind/settings/channels');
+  await bo.page.getByText('No archived channels').waitFor();
+  await accessible(bo.page, 'Settings, Channels without any');
+  await ada.page.goto('/northwind/settings/channels');
+  await button(ada.page, 'Unarchive #launch-week').waitFor();
+  await accessible(ada.page, 'Settings, Channels');
+  await shot(ada.page, '36-settings-channels-dark');
+  await button(ada.page, 'Unarchive #launch-week').click();
+  await channels(ada).getByRole('link', { name: 'launch-week' }).waitFor();
+});
+
+test('the theme follows the system until one is chosen, and the clock has 12 or 24 hours', async () => {
+  const { page } = ada;
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  await page.goto('/northwind/settings/profile');
+  await button(page, 'System').click();
+  assert.equal(await theme(), 'dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
+  await page.reload();
+  assert.equal(await button(page, 'System').getAttribute('aria-pressed'), 'true');
+  assert.equal(await theme(), 'light');
+  await button(page, 'Dark').click();
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await button(page, '12-hour').click();
+  await page.getByText(/^\d{1,2}:\d\d [AP]M$/).waitFor();
+  await accessible(page, 'Profile');
+  await shot(page, '37-profile-dark');
+  await page.goto('/northwind/c/launch-week');
+  await page
+    .locator('main time')
+    .getByText(/^\d{1,2}:\d\d [AP]M$/)
+    .waitFor();
+  await page.goto('/northwind/settings/profile');
+  await button(page, '24-hour').click();
+});
+
+test('one mention is read out as "1 mention"', async () => {
+  const { page } = bo;
+  await page.goto('/northwind/c/random');
+  await box(page, 'Start a thread in #random').waitFor();
+  await channels(ada).getByRole('link', { name: 'general' }).click();
+  await box(ada.page, 'Start a thread in #general').pressSequentially('@b');
+  await ada.page.getByRole('option', { name: /Bo Chen/ }).waitFor();
+  await ada.page.keyboard.press('Enter');
+  await ada.page.keyboard.type('one question');
+  await ada.page.keyboard.press('Enter');
+  await channels(bo).getByTitle('1 mention', { exact: true }).waitFor();
+  const name = await channels(bo)
+    .getByRole('link', { name: /^general/ })
+    .ariaSnapshot();
+  assert.match(name, /general 1 mention"/);
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

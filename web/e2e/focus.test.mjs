@@ -1,0 +1,132 @@
+// Where the focus goes, and what the keyboard does there.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+/** The accessible name of what has the focus, as the test's author would say it. */
+const focused = (page) =>
+  page.evaluate(() => {
+    const el = document.activeElement;
+    return el.getAttribute('aria-label') ?? el.labels?.[0]?.textContent.trim() ?? el.textContent.trim();
+  });
+const becomes = (page, name) =>
+  page.waitForFunction((n) => {
+    const el = document.activeElement;
+    const own = el.getAttribute('aria-label') ?? el.labels?.[0]?.textContent.trim() ?? el.textContent.trim();
+    return own === n;
+  }, name);
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('a dialog opens with the focus in its first field, and Enter does what it is for', async () => {
+  const { page } = ada;
+  for (const [open, field] of [
+    ['New channel', 'Name'],
+    ['New message', 'Find a person or an agent'],
+    ['Invite people', 'They join as'],
+    ['About #general', 'Name'],
+  ]) {
+    await button(page, open).click();
+    await becomes(page, field);
+    const last = await page
+      .getByRole('dialog')
+      .evaluate((d) => [...d.querySelectorAll('button')].at(-1).getAttribute('aria-label'));
+    assert.equal(last, 'Close', `${open}: Close comes last`);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.equal(await focused(page), open, 'the focus goes back to what opened it');
+  }
+  await button(page, 'New channel').click();
+  await becomes(page, 'Name');
+  await page.keyboard.type('launch');
+  await page.keyboard.press('Enter');
+  await box(page, 'Start a thread in #launch').waitFor();
+});
+
+test('a dialog without a field opens on its main button', async () => {
+  const { page } = ada;
+  await side(ada).getByRole('link', { name: 'general' }).click();
+  await startThread(page, 'To be deleted');
+  await message(page, 'To be deleted').hover();
+  await page
+    .getByRole('toolbar', { name: 'Message actions' })
+    .getByRole('button', { name: 'More actions' })
+    .click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await becomes(page, 'Delete message');
+  await page.keyboard.press('Escape');
+});
+
+test('New message by keyboard alone: find, Enter selects, Enter starts, then type', async () => {
+  const { page } = ada;
+  await button(page, 'New message').click();
+  const find = box(page, 'Find a person or an agent');
+  await becomes(page, 'Find a person or an agent');
+  const first = await find.getAttribute('aria-activedescendant');
+  await page.keyboard.press('ArrowDown');
+  assert.notEqual(await find.getAttribute('aria-activedescendant'), first, 'arrows move the highlight');
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await find.getAttribute('aria-activedescendant'), first);
+  await page.keyboard.type('bo');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByText('chosen').waitFor();
+  assert.equal(await find.inputValue(), '', 'ready for the next person');
+  await accessible(page, 'New message with somebody chosen');
+  await shot(page, '30-new-message-dark');
+  await page.keyboard.press('Enter');
+  await becomes(page, 'Message Bo Chen');
+  await page.keyboard.type('Straight into the box');
+  await page.keyboard.press('Enter');
+  await message(page, 'Straight into the box').waitFor();
+  // Again, from the same place and from the switcher.
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('Bo Chen');
+  await page
+    .getByRole('option', { name: /^Bo Chen/ })
+    .first()
+    .waitFor();
+  await page.keyboard.press('Enter');
+  await becomes(page, 'Message Bo Chen');
+});
+
+test('a thread that is opened has the focus on its messages: J and K work at once', async () => {
+  const { page } = bo;
+  await page.getByRole('link', { name: 'To be deleted' }).click();
+  await becomes(page, 'Messages');
+  await page.keyboard.press('j');
+  assert.match(await focused(page), /^Ada Lindholm, /);
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

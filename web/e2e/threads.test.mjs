@@ -1,0 +1,258 @@
+// Getting around in threads and conversations: list, switcher, find, menus, keyboard.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+let server;
+let browser;
+let ada;
+let bo;
+const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
+const home = (p, channel = 'general') => side(p).getByRole('link', { name: channel }).click();
+const list = (p) => p.page.getByRole('region', { name: /^Threads in / });
+const row = (p, title) => list(p).getByRole('listitem').filter({ hasText: title });
+const composer = (p) => box(p.page, 'Reply, or @mention an agent');
+const focusedText = (p) => p.page.evaluate(() => document.activeElement.textContent.trim());
+const WIDE = { width: 1440, height: 900 };
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base, { theme: 'light' });
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('a row has 56 px: the title, and one line of the newest text', async () => {
+  await startThread(ada.page, 'Launch on Monday\n\nThe fair is on Wednesday.');
+  await home(ada);
+  await row(ada, 'Launch on Monday').getByText('The fair is on Wednesday.').waitFor();
+  assert.equal((await row(ada, 'Launch on Monday').boundingBox()).height, 56);
+});
+
+test('with Stay here, starting a thread leaves the list open, and this is kept', async () => {
+  await button(ada.page, 'Stay here').click();
+  const start = box(ada.page, 'Start a thread in #general');
+  for (const text of ['Second thread', 'Third thread']) {
+    await start.fill(text);
+    await ada.page.keyboard.press('Enter');
+    await row(ada, text).waitFor();
+  }
+  await ada.page.reload();
+  assert.equal(await button(ada.page, 'Stay here').getAttribute('aria-pressed'), 'true');
+  await row(ada, 'Third thread').waitFor();
+  await accessible(ada.page, 'a channel with Stay here');
+  await shot(ada.page, '40-channel-rows-dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'a channel with Stay here at 390 px');
+  await shot(ada.page, '41-channel-rows-390-dark');
+  await ada.page.setViewportSize(WIDE);
+  await button(ada.page, 'Stay here').click();
+});
+
+test('the keyboard in the list: skip link, J, K, arrows, Enter, and ] to the next unread thread', async () => {
+  const { page } = bo;
+  await page.goto('/northwind/c/general');
+  await row(bo, 'Third thread').waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await focusedText(bo), 'Skip to threads');
+  await page.keyboard.press('Enter');
+  assert.equal(await focusedText(bo), 'Third thread');
+  await page.keyboard.press('j');
+  assert.equal(await focusedText(bo), 'Second thread');
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await focusedText(bo), 'Launch on Monday');
+  await page.keyboard.press('k');
+  assert.equal(await focusedText(bo), 'Second thread');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Second thread' }).waitFor();
+  await page.keyboard.press(']');
+  await page.getByRole('heading', { name: 'Launch on Monday' }).waitFor();
+  await page.keyboard.press('[');
+  await page.getByRole('heading', { name: /thread$/ }).waitFor();
+});
+
+test('Ctrl-B, Ctrl-I, Ctrl-E, lists, and a URL over a selection', async () => {
+  const { page } = ada;
+  await row(ada, 'Second thread').click();
+  await composer(ada).fill('bold');
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Control+b');
+  assert.equal(await composer(ada).inputValue(), '**bold**');
+  await page.keyboard.press('Control+z');
+  assert.equal(await composer(ada).inputValue(), 'bold', 'and the browser can undo it');
+  await page.keyboard.press('Control+a');
+  await page.evaluate(() => navigator.clipboard.writeText('https://example.com/plan'));
+  await page.keyboard.press('Control+v');
+  assert.equal(await composer(ada).inputValue(), '[bold](https://example.com/plan)');
+  await composer(ada).fill('- one');
+  await page.keyboard.press('Shift+Enter');
+  await page.keyboard.type('two');
+  assert.equal(await composer(ada).inputValue(), '- one\n- two');
+  await composer(ada).fill('');
+});
+
+test('Ctrl-F finds in the whole thread; next and previous go through the hits', async () => {
+  const { page } = ada;
+  for (const text of ['The needle is here', 'Some hay', 'A second needle']) await reply(page, text);
+  await message(page, 'A second needle').waitFor();
+  await page.keyboard.press('Control+f');
+  await box(page, 'Find in this thread').fill('needle');
+  await page.getByText('1 of 2', { exact: true }).waitFor();
+  await page.waitForURL(/#m-msg_/);
+  const first = page.url();
+  await accessible(page, 'Find in this thread');
+  await shot(page, '42-find-in-thread-dark');
+  await page.keyboard.press('Enter');
+  await page.getByText('2 of 2', { exact: true }).waitFor();
+  assert.notEqual(page.url(), first);
+  await page.keyboard.press('Shift+Enter');
+  await page.getByText('1 of 2', { exact: true }).waitFor();
+  assert.equal(page.url(), first);
+  await box(page, 'Find in this thread').fill('nothing like it');
+  await page.getByText('No results').waitFor();
+  const again = await page.evaluate(() => {
+    const e = new KeyboardEvent('keydown', { key: 'f', ctrlKey: true, bubbles: true, cancelable: true });
+    return document.activeElement.dispatchEvent(e);
+  });
+  assert.equal(again, true, 'the second Ctrl-F is the browser’s');
+  await page.keyboard.press('Escape');
+  await box(page, 'Find in this thread').waitFor({ state: 'detached' });
+});
+
+test('a thread is renamed, archived, and opened again from its menu', async () => {
+  const { page } = ada;
+  await button(page, 'Thread menu').click();
+  await accessible(page, 'the thread menu');
+  await page.getByRole('menuitem', { name: 'Rename' }).click();
+  await box(page, 'Title').fill('Where the needle is');
+  await button(page, 'Save').click();
+  await page.getByRole('heading', { name: 'Where the needle is' }).waitFor();
+  await button(page, 'Thread menu').click();
+  await page.getByRole('menuitem', { name: 'Archive', exact: true }).click();
+  await page.getByText('This thread is archived').waitFor();
+  await button(page, 'Undo').click();
+  await composer(ada).waitFor();
+});
+
+test('the switcher finds threads of channels that were not opened, and does not move the selected row', async () => {
+  const { page } = bo;
+  await page.goto('/northwind/c/random');
+  await box(page, 'Start a thread in #random').waitFor();
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').pressSequentially('Where the need');
+  const option = page.getByRole('option', { name: /^Where the needle is/ });
+  await option.waitFor();
+  await accessible(page, 'the switcher with threads from the server');
+  await shot(page, '43-switcher-server-light');
+  await page.getByRole('combobox').fill('');
+  // The answer is held back until a row is selected by hand.
+  let go;
+  const gate = new Promise((r) => (go = r));
+  await page.route('**/v1/search**', async (r) => {
+    await gate;
+    await r.continue();
+  });
+  await page.getByRole('combobox').fill('Where the needle');
+  await page.getByText('Searching…').waitFor();
+  await page.keyboard.press('ArrowDown');
+  const selected = () => page.locator('[role=option][aria-selected=true]');
+  const before = await selected().boundingBox();
+  const words = await selected().innerText();
+  go();
+  await option.waitFor();
+  assert.equal(await selected().innerText(), words);
+  assert.equal(words.includes('Search messages'), true);
+  assert.ok((await selected().boundingBox()).y <= before.y);
+  await page.unroute('**/v1/search**');
+  await option.click();
+  await page.getByRole('heading', { name: 'Where the needle is' }).waitFor();
+});
+
+test('every conversation with an agent is in its menu; the switcher lists them under its name', async () => {
+  const { page } = ada;
+  await button(page, 'New message').click();
+  await page.getByRole('dialog').getByRole('button', { name: /Vibe/ }).click();
+  const write = box(page, 'Message Vibe');
+  for (const text of ['First conversation', 'Second conversation', 'Third conversation']) {
+    if (text !== 'First conversation') await button(page, 'New conversation').click();
+    await write.fill(text);
+    await page.keyboard.press('Enter');
+    await message(page, text).first().waitFor();
+    await page.getByRole('article', { name: /^Vibe/ }).first().waitFor();
+  }
+  await button(page, 'Conversations').click();
+  const menu = page.getByRole('dialog', { name: 'Conversations' });
+  await menu.getByRole('link', { name: /^First conversation/ }).waitFor();
+  assert.equal(await menu.getByRole('listitem').count(), 3);
+  await accessible(page, 'Conversations');
+  await shot(page, '44-conversations-dark');
+  await page.setViewportSize(PHONE);
+  await accessible(page, 'Conversations at 390 px');
+  await shot(page, '45-conversations-390-dark');
+  await page.setViewportSize(WIDE);
+  await button(page, 'Rename First conversation').click();
+  await box(page, 'Title').fill('About the beginning');
+  await button(page, 'Save').click();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('About the beg');
+  await page.getByRole('option', { name: /About the beginning\s*Vibe/ }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'About the beginning' }).waitFor();
+  await button(page, 'Conversations').click();
+  await button(page, 'Archive About the beginning').click();
+  await menu.getByText('Archived').waitFor();
+});
+
+test('between people, the header says nothing about agents', async () => {
+  const { page } = bo;
+  await home(bo);
+  await row(bo, 'Launch on Monday').click();
+  await button(page, 'Agents: when mentioned').waitFor();
+  await button(page, 'New message').click();
+  await page
+    .getByRole('dialog')
+    .getByRole('button', { name: /Ada Lindholm/ })
+    .click();
+  await button(page, 'Start writing').click();
+  await box(page, 'Message Ada Lindholm').fill('Hello');
+  await page.keyboard.press('Enter');
+  await message(page, 'Hello').waitFor();
+  assert.equal(await page.getByText('Agents: when mentioned').count(), 0);
+  assert.equal(await page.locator('main header').getByText('Nobody').count(), 0);
+});
+
+test('Recent answers: the newest six first', async () => {
+  const { page } = ada;
+  await side(ada).getByRole('button', { name: 'Vibe' }).click();
+  const panel = page.getByRole('region', { name: 'Agent', exact: true });
+  const asked = page.waitForRequest((r) => /\/v1\/tasks\?.*order=newest/.test(r.url()));
+  await page.reload();
+  assert.match((await asked).url(), /agent_id=agent_/);
+  await panel.getByText('Recent answers').waitFor();
+  await panel.getByRole('listitem').first().waitFor();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});

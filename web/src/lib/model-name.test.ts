@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { modelWords } from './model-name';
+import { withoutLabel } from './text';
+
+test.each([
+  ['claude-sonnet-4-5', 'tiny-model', 'tiny-model (the profile asks for claude-sonnet-4-5)'],
+  ['tiny-model', 'tiny-model', 'tiny-model'],
+  [null, 'tiny-model', 'tiny-model'],
+  [null, null, 'No model connected'],
+  ['claude-sonnet-4-5', null, 'No model connected (the profile asks for claude-sonnet-4-5)'],
+  ['claude-sonnet-4-5', undefined, 'claude-sonnet-4-5'],
+])('asked for %s, run by %s: %s', (asked, effective, words) =>
+  expect(modelWords(asked, effective)).toBe(words),
+);
+
+test('an excerpt has no author label', () => {
+  expect(withoutLabel('[Ada Lindholm]: Ship it')).toBe('Ship it');
+  expect(withoutLabel('[a link](https://example.com)')).toBe('[a link](https://example.com)');
+  expect(withoutLabel('No label: here')).toBe('No label: here');
+});

@@ -1,0 +1,6 @@
+/** The model that replies, and what the profile asks for if that differs. */
+export function modelWords(asked: string | null, effective: string | null | undefined): string {
+  if (effective === undefined) return asked ?? 'The server’s default';
+  const now = effective ?? 'No model connected';
+  return asked && asked !== effective ? `${now} (the profile asks for ${asked})` : now;
+}

@@ -1,0 +1,18 @@
+const rows = () => [...document.querySelectorAll<HTMLElement>('main a[data-thread]')];
+
+/** J and K go from thread to thread in a channel's list; Enter then opens the focused one. */
+export function focusAdjacentThread(way: 1 | -1): boolean {
+  const all = rows();
+  if (!all.length) return false;
+  const at = all.indexOf(document.activeElement as HTMLElement);
+  const next = at < 0 ? all[0] : all[at + way];
+  next?.focus();
+  return true;
+}
+
+/** Focuses the row of a thread, if it is on screen. */
+export function focusThread(id: string): boolean {
+  const row = rows().find((a) => a.dataset.thread === id);
+  row?.focus();
+  return row !== undefined;
+}

@@ -1,0 +1,50 @@
+import type { Api } from '../api/api';
+import { say } from '../api/problem';
+import type { Thread } from '../api/types';
+
+const PAGES_MAX = 10;
+const THREADS_AT_ONCE = 4;
+
+interface Home {
+  readonly api: Api;
+  readonly threads: { readonly map: ReadonlyMap<string, Thread>; readonly moment: number };
+  learnThread(thread: Thread, moment: number): void;
+}
+
+/** The threads of a channel that have a published result, for the filter Results. */
+export class ChannelResults {
+  ids = $state.raw<ReadonlySet<string>>(new Set());
+  problem = $state('');
+  #home: Home;
+  #channel: string;
+
+  constructor(channel: string, home: Home) {
+    this.#channel = channel;
+    this.#home = home;
+  }
+  async load(): Promise<void> {
+    this.problem = '';
+    try {
+      const ids = new Set<string>();
+      let cursor: string | undefined;
+      for (let page = 0; page < PAGES_MAX; page++) {
+        const found = await this.#home.api.decisions({ channel_id: this.#channel, cursor });
+        for (const r of found.data) ids.add(r.thread_id);
+        cursor = found.next_cursor ?? undefined;
+        if (!found.has_more || !cursor) break;
+      }
+      await this.#learn([...ids].filter((id) => !this.#home.threads.map.has(id)));
+      this.ids = ids;
+    } catch (e) {
+      this.problem = say(e);
+    }
+  }
+  async #learn(missing: string[]): Promise<void> {
+    const { moment } = this.#home.threads;
+    const next = async (): Promise<void> => {
+      for (let id = missing.pop(); id; id = missing.pop())
+        this.#home.learnThread(await this.#home.api.thread(id), moment);
+    };
+    await Promise.all(Array.from({ length: THREADS_AT_ONCE }, next));
+  }
+}

@@ -1,0 +1,23 @@
+import { focusComposer } from '../lib/focus';
+import { to, type Router } from '../lib/router.svelte';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+export interface DirectWith {
+  member_ids?: string[];
+  agent_id?: string;
+}
+
+/** Opens the direct channel with these people or this agent, ready to type in. */
+export async function openDirect(
+  who: DirectWith,
+  { ws, router, ui }: { ws: WorkspaceState; router: Router; ui: Ui },
+): Promise<void> {
+  const channel = await ws.api.openDirect(who);
+  ws.channels.put(channel);
+  ui.dialog = null; // nothing behind an open dialog can take the focus
+  const path = to.channel(ws.slug, channel.id);
+  if (router.place.path === path) setTimeout(focusComposer);
+  else ui.composerIn = channel.id;
+  router.go(path);
+}

@@ -1,0 +1,47 @@
+import { say } from '../api/problem';
+import type { Thread } from '../api/types';
+import { threadTitle } from '../lib/text';
+import type { Ui } from './ui.svelte';
+import type { WorkspaceState } from './workspace.svelte';
+
+interface Context {
+  ws: WorkspaceState;
+  ui: Ui;
+}
+
+export async function renameThread(thread: Thread, title: string, { ws }: Context): Promise<void> {
+  ws.learnThread(await ws.api.patchThread(thread.id, { title: title.trim() || null }));
+}
+
+/** Follows (`all`), mutes (`none`), or goes back to mentions only (null). */
+export async function setFollow(
+  thread: Thread,
+  level: 'all' | 'none' | null,
+  { ws, ui }: Context,
+): Promise<void> {
+  try {
+    ws.threads.setFollow(thread.id, await ws.api.follow(thread.id, level));
+    ui.say(
+      level === 'all'
+        ? 'Following this thread'
+        : level
+          ? 'Thread muted'
+          : 'Only mentions count in this thread',
+    );
+  } catch (e) {
+    ui.show(say(e));
+  }
+}
+
+/** Archives a thread, or opens it again; archiving can be undone from the toast. */
+export async function setArchived(thread: Thread, archived: boolean, context: Context): Promise<void> {
+  const { ws, ui } = context;
+  try {
+    ws.learnThread(await ws.api.patchThread(thread.id, { status: archived ? 'archived' : 'open' }));
+    const undo = { label: 'Undo', run: () => void setArchived(thread, false, context) };
+    const words = `“${threadTitle(thread)}” is ${archived ? 'archived' : 'open again'}`;
+    ui.show(words, archived ? undo : null);
+  } catch (e) {
+    ui.show(say(e));
+  }
+}

@@ -1,0 +1,42 @@
+import type { Api } from '../api/api';
+import { SearchApi, type SearchHit } from '../api/search';
+
+const MIN_CHARS = 2;
+const WAIT_MS = 150;
+const HITS_MAX = 8;
+
+/** The quick switcher's search for threads on the server, as the person types. */
+export class ThreadSearch {
+  hits = $state.raw<SearchHit[]>([]);
+  busy = $state(false);
+  #api: SearchApi;
+  #run = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(api: Api) {
+    this.#api = api.part(SearchApi);
+  }
+  /** The latest query wins; the previous hits go at once, as they are not hits of this one. */
+  type(query: string): void {
+    const run = ++this.#run;
+    const q = query.trim();
+    clearTimeout(this.#timer);
+    this.hits = [];
+    this.busy = q.length >= MIN_CHARS;
+    if (this.busy) this.#timer = setTimeout(() => void this.#find(q, run), WAIT_MS);
+  }
+  async #find(q: string, run: number): Promise<void> {
+    try {
+      const { data } = await this.#api.find({ q, kind: 'thread', limit: HITS_MAX });
+      if (run === this.#run) this.hits = data;
+    } catch {
+      // What is known here is still listed, and the search page reports errors.
+    } finally {
+      if (run === this.#run) this.busy = false;
+    }
+  }
+  dispose(): void {
+    this.#run++;
+    clearTimeout(this.#timer);
+  }
+}
