@@ -21,7 +21,10 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::unsent::Reservation;
+use super::{
+    meter::{BytesTaken, Metered},
+    unsent::Reservation,
+};
 
 /// Reading a discarded body, so that the response that was sent before its end is not lost with the connection.
 const LINGER_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -294,7 +297,7 @@ impl Drop for Incomplete {
 
 /// A TCP connection that fails with `TimedOut` when its client takes too long.
 pub(super) struct Stream {
-    tcp: TcpStream,
+    tcp: Metered<TcpStream>,
     exchange: Arc<Exchange>,
     /// Fires at or before the deadline of the awaited head; set again only then, since most requests come long before.
     idle: Option<Pin<Box<Sleep>>>,
@@ -315,12 +318,16 @@ fn timed_out() -> io::Error {
 impl Stream {
     pub(super) fn new(tcp: TcpStream, exchange: Arc<Exchange>) -> Self {
         Self {
-            tcp,
+            tcp: Metered::new(tcp),
             exchange,
             idle: None,
             stalled: None,
             linger: None,
         }
+    }
+
+    pub(super) fn taken(&self) -> BytesTaken {
+        self.tcp.taken()
     }
 
     /// Ready when the head of the next request is late.

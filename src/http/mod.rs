@@ -7,6 +7,7 @@ pub mod encoding;
 pub mod error;
 pub mod extract;
 pub mod health;
+pub mod meter;
 pub mod openapi;
 pub mod origin;
 pub mod page;

@@ -149,8 +149,11 @@ async fn connection(
     }
     let exchange = Exchange::new(deadlines);
     let stream = Stream::new(tcp, Arc::clone(&exchange));
-    let service = service_fn(move |request: Request<Incoming>| {
-        answer(router.clone(), address, Arc::clone(&exchange), request)
+    let taken = stream.taken();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(address));
+        request.extensions_mut().insert(taken.clone());
+        answer(router.clone(), Arc::clone(&exchange), request)
     });
     // The stream keeps the deadline of the head, which begins when the previous response was sent.
     let connection = http1::Builder::new()
@@ -173,14 +176,12 @@ async fn connection(
 
 async fn answer(
     router: Router,
-    address: SocketAddr,
     exchange: Arc<Exchange>,
     request: Request<Incoming>,
 ) -> Result<Response<Outgoing>, Infallible> {
     // hyper reads the next head early.
     exchange.begin().await;
-    let mut request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
-    request.extensions_mut().insert(ConnectInfo(address));
+    let request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
     let mut response = router.oneshot(request).await?;
     let kind = if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         ResponseKind::Upgrade
