@@ -19,7 +19,9 @@ use super::{
     bodies::{self, Intake, is_for_strangers},
     encoding, error,
     extract::{Address, token_of},
-    health, openapi, origin,
+    health,
+    meter::BytesTaken,
+    openapi, origin,
     requests::{self, RequestId},
     serve::Bounds,
     unsent,
@@ -51,6 +53,7 @@ async fn open_socket(
     axum::extract::State(state): axum::extract::State<State>,
     headers: HeaderMap,
     axum::Extension(request): axum::Extension<RequestId>,
+    axum::Extension(taken): axum::Extension<BytesTaken>,
     caller: Result<Caller, ApiError>,
     ws: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -65,7 +68,12 @@ async fn open_socket(
     match caller {
         Ok(caller) => {
             let place = state.limits.open_socket(Some(caller.user))?;
-            Ok(socket::upgrade(ws, state, headers, request, caller, place))
+            let opening = socket::Opening {
+                headers,
+                request,
+                taken,
+            };
+            Ok(socket::upgrade(ws, state, opening, caller, place))
         }
         Err(e) if e.is_unauthenticated() => {
             let place = state.limits.open_socket(None)?;

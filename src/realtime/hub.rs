@@ -21,17 +21,21 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::log::{Access, Audience, Envelope, Sight};
+use super::{
+    catch_up::CatchUps,
+    log::{Access, Audience, Envelope, Sight},
+};
 use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
 };
 
 /// Frames that wait for a socket; beyond that it is closed with 4008.
 const SOCKET_QUEUE_MAX: usize = 1024;
-/// Bytes of events that wait for a socket; beyond that it is closed with 4008.
+/// Bytes of frames that wait for a socket; an event beyond that closes it with 4008.
 const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Droppable frames are dropped once fewer places than this are free.
+/// Droppable frames are dropped once fewer places or bytes than these are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
+const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
 /// How often presence that was held back is told.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
@@ -80,7 +84,7 @@ pub struct Socket {
     pub key: Option<ApiKeyId>,
     sight: Sight,
     queue: mpsc::Sender<Outgoing>,
-    /// Bytes of the events in the queue.
+    /// Bytes of the frames in the queue.
     queued_bytes: AtomicUsize,
     /// The close code; 0 as long as nothing asked for the end.
     code: AtomicU16,
@@ -142,8 +146,16 @@ impl Socket {
 
     /// False when it was dropped.
     fn droppable(&self, frame: &Utf8Bytes) -> bool {
-        self.queue.capacity() > SOCKET_QUEUE_RESERVE
-            && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok()
+        if self.queue.capacity() <= SOCKET_QUEUE_RESERVE {
+            return false;
+        }
+        let bytes = self.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
+        let is_queued = bytes <= SOCKET_QUEUE_BYTES_MAX - SOCKET_QUEUE_BYTES_RESERVE
+            && self.queue.try_send(Outgoing::Frame(frame.clone())).is_ok();
+        if !is_queued {
+            self.took(frame);
+        }
+        is_queued
     }
 }
 
@@ -342,6 +354,8 @@ pub struct Hub {
     next: AtomicU64,
     /// Workspaces that told presence in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
+    /// Sockets that read what they missed.
+    pub catch_ups: CatchUps,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,8 +9,6 @@ use crate::{
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
-/// Events in one answer of the log, at most.
-pub const EVENTS_PAGE_MAX: i64 = 500;
 /// Events removed in one transaction, so that others do not wait long.
 const PRUNED_AT_ONCE: i64 = 1000;
 
@@ -272,31 +270,46 @@ pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), Db
         .await
 }
 
-/// Events after `after` up to `until` that `user` may see now, oldest first, at most `limit`: number and frame.
+/// Maximum size of a page of events.
+#[derive(Debug, Clone, Copy)]
+pub struct PageMax {
+    pub events: i64,
+    /// Bytes of their frames. A larger event comes alone.
+    pub bytes: i64,
+}
+
+/// Events after `after` up to `until` that `user` can see now, oldest first: number and frame. At least one, if there is
+/// any. Frames beyond the page are not read, only their sizes.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
     (user, sight): (UserId, Sight),
     (after, until): (i64, i64),
-    limit: i64,
+    max: PageMax,
 ) -> Result<Vec<(i64, String)>, DbError> {
-    c.q("select e.seq, e.frame from events e \
-         where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
-           and (e.channel_id is null or e.user_id = $4 \
-             or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
-             or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
-           and (e.only_users is null or CAST(e.only_users AS TEXT) like $6 \
-             or ($7 and CAST(e.only_users AS TEXT) like '%managers%')) \
-           and ($8 or e.type not like 'agent.%') \
-         order by e.seq limit $5")
+    c.q("select e.seq, e.frame from (\
+           select seq, size, sum(size) over (order by seq) as size_through from (\
+             select e.seq, octet_length(e.frame) as size from events e \
+             where e.workspace_id = $1 and e.seq > $2 and e.seq <= $3 \
+               and (e.channel_id is null or e.user_id = $4 \
+                 or exists (select 1 from channels ch where ch.id = e.channel_id and ch.kind = 'public') \
+                 or exists (select 1 from channel_members cm where cm.channel_id = e.channel_id and cm.user_id = $4)) \
+               and (e.only_users is null or CAST(e.only_users AS TEXT) like $6 \
+                 or ($7 and CAST(e.only_users AS TEXT) like '%managers%')) \
+               and ($8 or e.type not like 'agent.%') \
+             order by e.seq limit $5) sized) page \
+         join events e on e.workspace_id = $1 and e.seq = page.seq \
+         where page.size_through <= $9 or page.size_through = page.size \
+         order by page.seq limit $5")
         .bind(workspace)
         .bind(after)
         .bind(until)
         .bind(user)
-        .bind(limit)
+        .bind(max.events)
         .bind(format!("%{user}%"))
         .bind(sight.all_agents)
         .bind(sight.agents)
+        .bind(max.bytes)
         .all()
         .await
 }

@@ -5,9 +5,11 @@
 //! the log: what it missed it reads there. Replies that are being written, typing and presence go beside the
 //! log and may be dropped.
 
+mod catch_up;
 pub mod hub;
 pub mod log;
 pub mod socket;
 
+pub use catch_up::CatchUpPlace;
 pub use hub::{Close, Hub, PRESENCE_EVERY};
 pub use log::{Access, Audience, Envelope, NewEvent};

@@ -62,6 +62,68 @@ async fn a_workspace_that_one_is_not_in_closes_with_4003() {
     assert_eq!(socket.closed().await, 4003);
 }
 
+/// Says hello on a socket that was opened before; the code with which it is closed instead of `ready`.
+async fn hello_refused(socket: &mut Socket, workspace: &str) -> u16 {
+    let hello = json!({"type": "hello", "protocol": 1, "workspace_id": workspace, "since": 0});
+    socket.send(&hello).await;
+    let closed = socket.ready_or_closed().await;
+    closed.expect_err("the socket was let in")
+}
+
+#[tokio::test]
+async fn a_hello_after_the_session_or_key_ended_closes_with_4001() {
+    let t = team().await;
+    let elsewhere = t.bo.log_in().await;
+    let (robot, key) = t.bo.make_key(&["chat:read"]).await;
+    let mut signed_out = Socket::silent(&elsewhere).await;
+    let mut keyed = Socket::silent(&robot).await;
+    elsewhere.post("/v1/auth/logout", json!({})).await.is(204);
+    t.bo.delete(&format!("/v1/api-keys/{key}")).await.is(204);
+    for socket in [&mut signed_out, &mut keyed] {
+        assert_eq!(hello_refused(socket, &t.bo.workspace).await, 4001);
+    }
+    let mut changed = Socket::silent(&t.bo.log_in().await).await;
+    let form =
+        json!({"current_password": crate::support::PASSWORD, "new_password": "another battery"});
+    t.bo.post("/v1/auth/password", form).await.is(204);
+    assert_eq!(hello_refused(&mut changed, &t.bo.workspace).await, 4001);
+}
+
+#[tokio::test]
+async fn a_hello_after_the_membership_ended_closes_with_4003() {
+    let t = team().await;
+    let mut socket = Socket::silent(&t.bo).await;
+    t.ada
+        .delete(&format!("/v1/members/{}", t.bo.id))
+        .await
+        .is(204);
+    assert_eq!(hello_refused(&mut socket, &t.bo.workspace).await, 4003);
+}
+
+/// What another process does to the database is noticed at the next heartbeat.
+#[tokio::test]
+async fn heartbeats_check_session_membership_and_role() {
+    let t = team().await;
+    let cy = t.app.join(&t.ada, "Cy", "member").await;
+    let di = t.app.join(&t.ada, "Di", "member").await;
+    let (mut ended, mut removed, mut demoted) =
+        (t.bo.socket().await, cy.socket().await, di.socket().await);
+    let mut untouched = t.ada.socket().await;
+    t.app
+        .place
+        .run(&[
+            "delete from sessions where user_id = (select id from users where name = 'Bo')",
+            "delete from members where user_id = (select id from users where name = 'Cy')",
+            "update members set role = 'viewer' where user_id = (select id from users where name = 'Di')",
+        ])
+        .await;
+    untouched.of("heartbeat").await;
+    assert_eq!(ended.closed().await, 4001);
+    assert_eq!(removed.closed().await, 4003);
+    assert_eq!(demoted.closed().await, 4001);
+    untouched.ack(json!({"type": "ping"})).await;
+}
+
 #[tokio::test]
 async fn without_a_hello_in_ten_seconds_the_socket_is_closed() {
     let t = team().await;

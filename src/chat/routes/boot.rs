@@ -104,7 +104,10 @@ async fn list_events(
             actor.workspace,
             (actor.user, actor.sight()),
             (after, head),
-            limit + 1,
+            log::PageMax {
+                events: limit + 1,
+                bytes: i64::MAX,
+            },
         )
         .await?
     };

@@ -83,7 +83,7 @@ pub(super) async fn greet(
             Ok(hello) => hello,
             Err(e) => {
                 malformed += 1;
-                refuse_frame(ws, &e, malformed).await?;
+                refuse_frame(ws, &e, malformed, deadline).await?;
                 continue;
             }
         };
@@ -95,7 +95,7 @@ pub(super) async fn greet(
             Ok(id) => id,
             Err(e) if e.is_bad_request() => {
                 malformed += 1;
-                refuse_frame(ws, &e, malformed).await?;
+                refuse_frame(ws, &e, malformed, deadline).await?;
                 continue;
             }
             Err(_) => return Err(NOT_IN_WORKSPACE),
@@ -112,11 +112,16 @@ pub(super) async fn greet(
     }
 }
 
-/// Says what is wrong with a frame before the hello; the close code after too many.
-async fn refuse_frame(ws: &mut WebSocket, error: &ApiError, malformed: u32) -> Result<(), u16> {
+/// Says what is wrong with a frame before the hello; the close code after too many, or if it is not taken by `deadline`.
+async fn refuse_frame(
+    ws: &mut WebSocket,
+    error: &ApiError,
+    malformed: u32,
+    deadline: Instant,
+) -> Result<(), u16> {
     let frame = json!({"type": "error", "id": null, "error": error.body()}).to_string();
-    let sent = ws.send(Frame::Text(frame.into())).await;
-    if malformed >= MALFORMED_MAX || sent.is_err() {
+    let sent = tokio::time::timeout_at(deadline, ws.send(Frame::Text(frame.into()))).await;
+    if malformed >= MALFORMED_MAX || !matches!(sent, Ok(Ok(()))) {
         return Err(POLICY_VIOLATION);
     }
     Ok(())

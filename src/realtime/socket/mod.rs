@@ -1,7 +1,7 @@
 //! `GET /v1/ws`: one task a socket, a cursor into the log.
 //!
 //! ```text
-//! hello ─► register with the hub ─► private channels ─► read the log up to now ─► live
+//! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to now ─► live
 //! ```
 //!
 //! Events that arrive while the log is being read wait in the socket's queue; those that the log had already are
@@ -21,7 +21,6 @@ use axum::{
     response::Response,
 };
 use futures::{SinkExt, StreamExt};
-use serde_json::json;
 use tokio::{
     sync::mpsc,
     time::{Instant, Interval, timeout},
@@ -30,26 +29,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::realtime::{
-    hub::{Close, Outgoing, Socket},
-    log,
-};
+use crate::realtime::hub::{Close, Outgoing, Socket};
 use crate::{
     auth::{Caller, Credential, SocketPlace, Standing},
-    db::DbError,
-    http::{
-        ApiError, State,
-        extract::{caller_of, token_of},
-        requests::RequestId,
-    },
-    ids::ChannelId,
+    http::{ApiError, State, extract::token_of, meter::BytesTaken, requests::RequestId},
 };
 
 mod frame;
 mod hello;
 mod requests;
+mod resume;
 
 use hello::{Hello, greet};
+use resume::ResumeError;
 
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
 /// Silence is looked for twice a heartbeat, since 2.5 of them are allowed.
@@ -64,8 +56,11 @@ const FRAME_BYTES_MAX: usize = 64 * 1024;
 const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// The same while the server stops.
 const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// A write that a reader does not take in this time.
-const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// A client that takes no byte of what is written to it for this long is closed with 4008. Looked at in steps.
+const STALL_MAX: Duration = Duration::from_secs(10);
+const STALL_CHECKS: u32 = 10;
+/// Maximum wait for the other sockets of the same person to catch up.
+const CATCH_UP_TURN_WITHIN: Duration = Duration::from_secs(30);
 const MALFORMED_MAX: u32 = 5;
 const FRAMES_AT_ONCE: usize = 64;
 /// The library's own buffer; its default of 128 KiB is really touched for each socket (notes/performance.md).
@@ -79,12 +74,18 @@ const TOO_LARGE: u16 = 1009;
 const TOO_SLOW: u16 = 4008;
 const NO_HELLO: u16 = 4009;
 
+/// The request that asks for a socket.
+pub struct Opening {
+    pub headers: HeaderMap,
+    pub request: RequestId,
+    pub taken: BytesTaken,
+}
+
 /// Opens the socket; who it is for is known from cookie or key.
 pub fn upgrade(
     ws: WebSocketUpgrade,
     state: State,
-    headers: HeaderMap,
-    request: RequestId,
+    opening: Opening,
     caller: Caller,
     place: SocketPlace,
 ) -> Response {
@@ -97,7 +98,7 @@ pub fn upgrade(
             let tracker = state.tracker.clone();
             // Tracked, so that shutdown waits for the close frame.
             tracker.track_future(async move {
-                serve(socket, state, headers, request, caller).await;
+                serve(socket, state, opening, caller).await;
                 drop(place);
             })
         })
@@ -113,13 +114,12 @@ pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Respons
 }
 
 // What is done once or seldom is boxed here, so that a socket that only listens does not hold the memory for it.
-async fn serve(
-    mut ws: WebSocket,
-    state: State,
-    headers: HeaderMap,
-    request: RequestId,
-    caller: Caller,
-) {
+async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller) {
+    let Opening {
+        headers,
+        request,
+        taken,
+    } = opening;
     let greeted = Box::pin(greet(&mut ws, &state, &headers, &caller)).await;
     let token = token_of(&headers);
     // They hold on to all that was read of the request.
@@ -142,6 +142,7 @@ async fn serve(
                 state: state.clone(),
                 request,
                 token,
+                taken,
                 caller,
                 actor,
                 socket,
@@ -227,6 +228,7 @@ struct Connection {
     /// The request that became this socket.
     request: RequestId,
     token: Option<String>,
+    taken: BytesTaken,
     caller: Caller,
     actor: Standing,
     socket: Arc<Socket>,
@@ -339,8 +341,13 @@ impl Connection {
     }
 
     async fn beat(&mut self) -> Result<(), u16> {
-        if !self.is_still_allowed().await {
-            return Err(NOT_AUTHENTICATED);
+        match self.check_access().await {
+            Ok(()) => {}
+            Err(ResumeError::Closed(code)) => return Err(code),
+            // Without a database nothing new is sent either.
+            Err(ResumeError::Db(e)) => {
+                tracing::warn!(error = %e, "the access of a socket could not be checked");
+            }
         }
         self.state
             .hub
@@ -348,89 +355,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether session or key still stand: they may have run out, or been ended on another node.
-    async fn is_still_allowed(&mut self) -> bool {
-        !matches!(
-            caller_of(&self.state, self.token.clone()).await,
-            Err(crate::auth::AuthError::NotAuthenticated)
-        )
+    /// The close code, once something asked for the end.
+    async fn closed(&mut self) -> u16 {
+        poll_fn(|cx| self.socket.poll_closed(cx)).await
     }
 
-    /// Sends `ready`, what was missed, and `live`.
-    async fn catch_up(&mut self, hello: &Hello) -> Result<(), u16> {
-        self.try_catch_up(hello).await.map_err(|e| match e {
-            CatchUp::Gone(code) => code,
-            CatchUp::Db(e) => {
-                tracing::error!(error = %e, "a socket could not catch up");
-                GOING_AWAY
-            }
-        })
-    }
-
-    async fn try_catch_up(&mut self, hello: &Hello) -> Result<(), CatchUp> {
-        let (workspace, user) = (self.actor.workspace, self.actor.user);
-        let mut c = self.state.db.read().await?;
-        let channels: Vec<(ChannelId,)> = c
-            .q("select cm.channel_id from channel_members cm join channels ch on ch.id = cm.channel_id \
-                where cm.user_id = $1 and ch.workspace_id = $2 and ch.kind <> 'public'")
-            .bind(user)
-            .bind(workspace)
-            .all()
-            .await?;
-        let channels = channels.into_iter().map(|row| row.0).collect();
-        self.state.hub.admit(workspace, &self.socket, channels);
-        let (head, pruned) = log::head(&mut c, workspace).await?;
-        let stale = hello
-            .since
-            .is_some_and(|since| since < pruned || since > head)
-            || (hello.since.is_some()
-                && hello
-                    .epoch
-                    .as_ref()
-                    .is_some_and(|epoch| *epoch != self.state.epoch));
-        let resumed = hello.since.is_some() && !stale;
-        let mut ready = json!({
-            "type": "ready", "protocol": 1, "session_id": format!("{workspace}:{}", self.socket.id), "epoch": self.state.epoch,
-            "seq": head, "heartbeat_ms": HEARTBEAT.as_millis(), "resumed": resumed,
-        });
-        if stale {
-            ready["resync"] = true.into();
-        }
-        self.send(ready.to_string().into()).await?;
-        if let (true, Some(since)) = (resumed, hello.since) {
-            let mut after = since;
-            loop {
-                let page = log::visible_after(
-                    &mut c,
-                    workspace,
-                    (user, self.actor.sight()),
-                    (after, head),
-                    log::EVENTS_PAGE_MAX,
-                )
-                .await?;
-                let Some((last, _)) = page.last() else { break };
-                after = *last;
-                let full = i64::try_from(page.len()).unwrap_or(0) == log::EVENTS_PAGE_MAX;
-                self.send_all(page.into_iter().map(|(_, frame)| frame.into()))
-                    .await?;
-                if !full {
-                    break;
-                }
-            }
-        }
-        drop(c);
-        self.cursor = head;
-        self.send(format!(r#"{{"type":"live","seq":{head}}}"#).into())
-            .await?;
-        Ok(())
-    }
-
-    async fn send(&mut self, text: Utf8Bytes) -> Result<(), CatchUp> {
+    async fn send(&mut self, text: Utf8Bytes) -> Result<(), WriteError> {
         self.send_all([text].into_iter()).await
     }
 
-    async fn send_all(&mut self, frames: impl Iterator<Item = Utf8Bytes>) -> Result<(), CatchUp> {
+    async fn send_all(
+        &mut self,
+        frames: impl Iterator<Item = Utf8Bytes>,
+    ) -> Result<(), WriteError> {
         let socket = Arc::clone(&self.socket);
+        let taken = self.taken.clone();
         let mut write = pin!(async {
             for frame in frames {
                 self.ws.feed(Frame::Text(frame)).await?;
@@ -439,15 +378,12 @@ impl Connection {
         });
         // Nearly always done at once; only a reader that does not keep up needs a deadline.
         if let Poll::Ready(written) = futures::poll!(write.as_mut()) {
-            return written.map_err(|_| CatchUp::Gone(0));
+            return written.map_err(|_| WriteError(0));
         }
         tokio::select! {
-            written = timeout(WRITE_WITHIN, write) => match written {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(_)) => Err(CatchUp::Gone(0)),
-                Err(_) => Err(CatchUp::Gone(TOO_SLOW)),
-            },
-            code = poll_fn(|cx| socket.poll_closed(cx)) => Err(CatchUp::Gone(code)),
+            written = write => written.map_err(|_| WriteError(0)),
+            () = stalled(&taken) => Err(WriteError(TOO_SLOW)),
+            code = poll_fn(|cx| socket.poll_closed(cx)) => Err(WriteError(code)),
         }
     }
 
@@ -462,26 +398,27 @@ impl Connection {
                 newest = newest.max(seq);
                 (seq > from).then_some(frame)
             }
-            Outgoing::Frame(frame) => Some(frame),
+            Outgoing::Frame(frame) => {
+                socket.took(&frame);
+                Some(frame)
+            }
         });
         let sent = self.send_all(frames).await;
         self.cursor = newest;
-        match sent {
-            Ok(()) => Ok(()),
-            Err(CatchUp::Gone(code)) => Err(code),
-            Err(CatchUp::Db(_)) => Err(GOING_AWAY),
-        }
+        sent.map_err(|e| e.0)
     }
 }
 
-enum CatchUp {
-    /// With the close code, 0 when the peer is gone.
-    Gone(u16),
-    Db(DbError),
-}
-
-impl From<DbError> for CatchUp {
-    fn from(e: DbError) -> Self {
-        Self::Db(e)
+/// Ends once the peer has taken no byte for `STALL_MAX`.
+async fn stalled(taken: &BytesTaken) {
+    let (mut seen, mut checks) = (taken.get(), 0);
+    while checks < STALL_CHECKS {
+        tokio::time::sleep(STALL_MAX / STALL_CHECKS).await;
+        let now = taken.get();
+        checks = if now == seen { checks + 1 } else { 0 };
+        seen = now;
     }
 }
+
+/// Why a write failed: the close code, 0 if the peer is gone.
+struct WriteError(u16);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    CatchUp, Connection, GOING_AWAY, MALFORMED_MAX, POLICY_VIOLATION,
+    Connection, MALFORMED_MAX, POLICY_VIOLATION,
     frame::{self, Frame, Request, spot},
 };
 
@@ -37,11 +37,7 @@ impl Connection {
     }
 
     async fn answer(&mut self, frame: String) -> Result<(), u16> {
-        match self.send(frame.into()).await {
-            Ok(()) => Ok(()),
-            Err(CatchUp::Gone(code)) => Err(code),
-            Err(CatchUp::Db(_)) => Err(GOING_AWAY),
-        }
+        self.send(frame.into()).await.map_err(|e| e.0)
     }
 
     pub(super) async fn on_text(&mut self, text: &str) -> Result<(), u16> {

@@ -1,0 +1,91 @@
+//! Shares of each person in catching up, so that one person's sockets do not take the readers from everyone else's.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::ids::UserId;
+
+/// Sockets of one person that catch up at the same time; further ones wait.
+const CATCH_UPS_PER_USER: usize = 4;
+
+/// A person's sockets that catch up, in this process.
+#[derive(Clone, Default)]
+pub struct CatchUps(Arc<DashMap<UserId, Arc<Semaphore>>>);
+
+/// A place in a person's share. Dropping it lets that person's next socket catch up.
+pub struct CatchUpPlace {
+    all: CatchUps,
+    user: UserId,
+    share: Option<Arc<Semaphore>>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl CatchUps {
+    /// Waits for a place in the person's share. Safe to drop while it waits.
+    pub async fn acquire(&self, user: UserId) -> CatchUpPlace {
+        let share = Arc::clone(
+            &self
+                .0
+                .entry(user)
+                .or_insert_with(|| Arc::new(Semaphore::new(CATCH_UPS_PER_USER))),
+        );
+        let mut place = CatchUpPlace {
+            all: self.clone(),
+            user,
+            share: Some(Arc::clone(&share)),
+            permit: None,
+        };
+        // Fails only if the semaphore is closed, which never happens.
+        place.permit = share.acquire_owned().await.ok();
+        place
+    }
+}
+
+impl Drop for CatchUpPlace {
+    fn drop(&mut self) {
+        drop((self.permit.take(), self.share.take()));
+        // The map's own reference is the last one: nobody holds or awaits a place.
+        self.all
+            .0
+            .remove_if(&self.user, |_, share| Arc::strong_count(share) == 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_person_catches_up_with_four_sockets_at_a_time_and_others_do_not_wait() {
+        let (all, ada, bo) = (CatchUps::default(), UserId::new(), UserId::new());
+        let mut held = Vec::new();
+        for _ in 0..CATCH_UPS_PER_USER {
+            held.push(all.acquire(ada).now_or_never().unwrap());
+        }
+        let mut waiting = Box::pin(all.acquire(ada));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        assert!(all.acquire(bo).now_or_never().is_some());
+        held.pop();
+        let place = waiting.await;
+        drop((held, place));
+        assert!(all.0.is_empty(), "no one's share is kept when unused");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_stops_waiting_leaves_nothing_behind() {
+        let (all, ada) = (CatchUps::default(), UserId::new());
+        let mut held = Vec::new();
+        for _ in 0..CATCH_UPS_PER_USER {
+            held.push(all.acquire(ada).await);
+        }
+        let mut waiting = Box::pin(all.acquire(ada));
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        drop(held);
+        drop(waiting);
+        assert!(all.0.is_empty());
+    }
+}

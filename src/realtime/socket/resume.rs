@@ -1,0 +1,181 @@
+//! What a socket is sent before it is live: `ready`, the events that it missed, and `live`.
+//!
+//! No database connection is held while anything is written to the client: a page is read, the connection is returned,
+//! the page is sent, and the next one is read.
+
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::{
+    auth::{AuthError, Scope},
+    db::{Conn, DbError},
+    http::extract::caller_of,
+    ids::ChannelId,
+    realtime::log,
+};
+
+use super::{
+    CATCH_UP_TURN_WITHIN, Connection, GOING_AWAY, NOT_AUTHENTICATED, NOT_IN_WORKSPACE, WriteError,
+    hello::Hello,
+};
+
+/// Events and bytes that one read of the log gives at most; a single larger event comes alone.
+const PAGE_EVENTS_MAX: i64 = 256;
+const PAGE_BYTES_MAX: i64 = 1024 * 1024;
+/// Numbers that one read of the log goes through at most, seen or not, so that a person who can see few events costs no
+/// more than others.
+const PAGE_SCANNED_MAX: i64 = 4096;
+
+/// Why a socket could not catch up.
+pub(super) enum ResumeError {
+    /// The close code, 0 if the peer is gone.
+    Closed(u16),
+    Db(DbError),
+}
+
+impl From<DbError> for ResumeError {
+    fn from(e: DbError) -> Self {
+        Self::Db(e)
+    }
+}
+
+impl From<WriteError> for ResumeError {
+    fn from(e: WriteError) -> Self {
+        Self::Closed(e.0)
+    }
+}
+
+impl Connection {
+    /// Sends `ready`, missed events, and `live`.
+    pub(super) async fn catch_up(&mut self, hello: &Hello) -> Result<(), u16> {
+        self.try_catch_up(hello).await.map_err(|e| match e {
+            ResumeError::Closed(code) => code,
+            ResumeError::Db(e) => {
+                tracing::error!(error = %e, "a socket could not catch up");
+                GOING_AWAY
+            }
+        })
+    }
+
+    async fn try_catch_up(&mut self, hello: &Hello) -> Result<(), ResumeError> {
+        // The socket is registered: whatever ends session or membership from here on closes it, and what ended them
+        // before is found here.
+        self.check_access().await?;
+        let workspace = self.actor.workspace;
+        let (head, pruned) = {
+            let mut c = self.state.db.read().await?;
+            let channels = self.private_channels(&mut c).await?;
+            self.state.hub.admit(workspace, &self.socket, channels);
+            log::head(&mut c, workspace).await?
+        };
+        let since = hello.since.filter(|since| {
+            let same_epoch = hello
+                .epoch
+                .as_ref()
+                .is_none_or(|epoch| *epoch == self.state.epoch);
+            same_epoch && (pruned..=head).contains(since)
+        });
+        let mut ready = json!({
+            "type": "ready", "protocol": 1, "session_id": format!("{workspace}:{}", self.socket.id), "epoch": self.state.epoch,
+            "seq": head, "heartbeat_ms": super::HEARTBEAT.as_millis(), "resumed": since.is_some(),
+        });
+        if hello.since.is_some() && since.is_none() {
+            ready["resync"] = true.into();
+        }
+        self.send(ready.to_string().into()).await?;
+        if let Some(since) = since.filter(|since| *since < head) {
+            self.replay(since, head).await?;
+        }
+        self.cursor = head;
+        self.send(format!(r#"{{"type":"live","seq":{head}}}"#).into())
+            .await?;
+        Ok(())
+    }
+
+    async fn private_channels(&mut self, c: &mut Conn) -> Result<Vec<ChannelId>, DbError> {
+        let rows: Vec<(ChannelId,)> = c
+            .q("select cm.channel_id from channel_members cm join channels ch on ch.id = cm.channel_id \
+                where cm.user_id = $1 and ch.workspace_id = $2 and ch.kind <> 'public'")
+            .bind(self.actor.user)
+            .bind(self.actor.workspace)
+            .all()
+            .await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Sends the events after `after` up to `head` that this person can see.
+    async fn replay(&mut self, mut after: i64, head: i64) -> Result<(), ResumeError> {
+        let _place = self.catch_up_place().await?;
+        while after < head {
+            let until = head.min(after.saturating_add(PAGE_SCANNED_MAX));
+            let page = self.read_page(after, until).await?;
+            after = page.last().map_or(until, |(seq, _)| *seq);
+            self.send_all(page.into_iter().map(|(_, frame)| frame.into()))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for this person's turn to catch up.
+    async fn catch_up_place(&mut self) -> Result<crate::realtime::CatchUpPlace, ResumeError> {
+        let catch_ups = self.state.hub.catch_ups.clone();
+        let turn = catch_ups.acquire(self.actor.user);
+        tokio::select! {
+            place = timeout(CATCH_UP_TURN_WITHIN, turn) => {
+                // The person's other sockets are slow; this one comes back later.
+                place.map_err(|_| ResumeError::Closed(GOING_AWAY))
+            }
+            code = self.closed() => Err(ResumeError::Closed(code)),
+        }
+    }
+
+    async fn read_page(
+        &mut self,
+        after: i64,
+        until: i64,
+    ) -> Result<Vec<(i64, String)>, ResumeError> {
+        let workspace = self.actor.workspace;
+        let mut c = self.state.db.read().await?;
+        let page = log::visible_after(
+            &mut c,
+            workspace,
+            (self.actor.user, self.actor.sight()),
+            (after, until),
+            log::PageMax {
+                events: PAGE_EVENTS_MAX,
+                bytes: PAGE_BYTES_MAX,
+            },
+        )
+        .await?;
+        // Events that expired since the last page are missing from this one: the client has to resynchronize.
+        let (_, pruned) = log::head(&mut c, workspace).await?;
+        if pruned > after {
+            return Err(ResumeError::Closed(GOING_AWAY));
+        }
+        Ok(page)
+    }
+
+    /// Checks that credential, membership, and scopes are still those that this socket was opened with. They can expire,
+    /// and another process can change them.
+    ///
+    /// # Errors
+    /// The code to close with: 4001 or 4003.
+    pub(super) async fn check_access(&mut self) -> Result<(), ResumeError> {
+        let access = async {
+            let caller = caller_of(&self.state, self.token.clone()).await?;
+            let mut c = self.state.db.read().await?;
+            caller.enter(&mut c, self.actor.workspace).await
+        };
+        let code = match access.await {
+            Ok(now) if !now.scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
+            Ok(now) if now.role == self.actor.role && now.scopes == self.actor.scopes => {
+                return Ok(());
+            }
+            // As after a role change: the client connects again with the rights that it has now.
+            Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
+            Err(AuthError::Db(e)) => return Err(e.into()),
+            Err(_) => NOT_IN_WORKSPACE,
+        };
+        Err(ResumeError::Closed(code))
+    }
+}
