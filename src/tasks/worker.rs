@@ -1,6 +1,10 @@
 //! Claims due tasks, runs them, keeps their leases, and puts back what a lost worker left behind.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
@@ -10,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     Lease, LeaseLost, Queue, Task,
-    queue::{self, lease_length},
+    queue::{self, Claimer, Tenancy, lease_length},
 };
 use crate::{
     db::{Conn, Db, DbError, now},
@@ -132,16 +136,20 @@ impl Worker {
         places: &Arc<Semaphore>,
         free: usize,
     ) -> Result<bool, DbError> {
-        // A few turns at a time, so that a workspace with many tasks takes no more than its turn.
+        // A few turns at a time, and one for each workspace where there are several: whatever is claimed changes whose turn
+        // is next.
         let limit = i64::try_from(free.min(4)).unwrap_or(1);
-        let due = queue::due(&mut self.db.read().await?, limit).await?;
+        let mut c = self.db.read().await?;
+        let tenancy = queue::tenancy(&mut c).await?;
+        let claimer = Claimer::new(worker, self.places, tenancy);
+        let due = queue::due(&mut c, claimer, limit).await?;
+        drop(c);
         let mut claimed = false;
-        let mut workspaces = Vec::new();
+        let mut workspaces = HashSet::new();
         for due in due {
-            if workspaces.contains(&due.workspace_id) && workspaces.len() > 1 {
+            if !workspaces.insert(due.workspace_id) && tenancy == Tenancy::Shared {
                 continue;
             }
-            workspaces.push(due.workspace_id);
             let Ok(place) = Arc::clone(places).try_acquire_owned() else {
                 break;
             };
@@ -149,7 +157,7 @@ impl Worker {
             let found = self
                 .db
                 .write(key, async move |c: &mut Conn| {
-                    queue::claim(c, &due, worker).await
+                    queue::claim(c, &due, claimer).await
                 })
                 .await?;
             let Some((task, lease)) = found else { continue };

@@ -18,17 +18,88 @@ pub struct Due {
     pub workspace_id: WorkspaceId,
 }
 
-/// Tasks that could run now, by fair turn between workspaces and then by age. In a place at most one of an agent
-/// runs, and none overtakes one that waits for a short while.
-pub async fn due(c: &mut Conn, limit: i64) -> Result<Vec<Due>, DbError> {
+/// Tasks of one worker that can run at the same time for one workspace, and for one person in all workspaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shares {
+    workspace: i64,
+    person: i64,
+}
+
+impl Shares {
+    /// Three quarters for a workspace and half for a person, so that no one takes every place of a worker from the others.
+    fn of(places: usize) -> Self {
+        let share = |part: usize| i64::try_from(part.max(1)).unwrap_or(i64::MAX);
+        Self {
+            workspace: share(places * 3 / 4),
+            person: share(places / 2),
+        }
+    }
+}
+
+/// Whether a server has several workspaces, which share what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenancy {
+    Single,
+    Shared,
+}
+
+pub async fn tenancy(c: &mut Conn) -> Result<Tenancy, DbError> {
+    let workspaces: i64 = c
+        .q("select count(*) from (select id from workspaces limit 2) some_workspaces")
+        .value()
+        .await?;
+    Ok(if workspaces > 1 {
+        Tenancy::Shared
+    } else {
+        Tenancy::Single
+    })
+}
+
+/// A worker that claims tasks.
+#[derive(Debug, Clone, Copy)]
+pub struct Claimer {
+    pub worker: Uuid,
+    /// `None` on a server with a single workspace, which can use every place.
+    shares: Option<Shares>,
+}
+
+impl Claimer {
+    pub fn new(worker: Uuid, places: usize, tenancy: Tenancy) -> Self {
+        Self {
+            worker,
+            shares: (tenancy == Tenancy::Shared).then(|| Shares::of(places)),
+        }
+    }
+
+    fn workspace_max(self) -> i64 {
+        self.shares.map_or(i64::MAX, |shares| shares.workspace)
+    }
+
+    fn person_max(self) -> i64 {
+        self.shares.map_or(i64::MAX, |shares| shares.person)
+    }
+}
+
+/// Tasks that this worker could run now: first those of workspaces for which it runs nothing, by fair turn between
+/// workspaces and then by age. At most one task of an agent runs in a conversation, and none overtakes one that
+/// waits for a short while.
+pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     c.q("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
+         left join (select workspace_id, count(*) as running from tasks \
+           where status = 'running' and worker_id = $3 group by workspace_id) of_workspace on of_workspace.workspace_id = t.workspace_id \
+         left join (select requested_by, count(*) as running from tasks \
+           where status = 'running' and worker_id = $3 group by requested_by) of_person on of_person.requested_by = t.requested_by \
          where t.status = 'queued' and (t.retry_at is null or t.retry_at <= $1) \
+           and coalesce(of_workspace.running, 0) < $4 and coalesce(of_person.running, 0) < $5 \
            and not exists (select 1 from tasks o where o.place_id = t.place_id and o.agent_id = t.agent_id and o.id <> t.id \
              and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
                or (o.id < t.id and (o.retry_at is null or o.retry_at <= $1)))))) \
-         order by w.task_turn, t.id limit $2")
+         order by case when of_workspace.running is null then 0 else 1 end, w.task_turn, t.id limit $2")
         .bind(now())
         .bind(limit)
+        .bind(claimer.worker)
+        .bind(claimer.workspace_max())
+        .bind(claimer.person_max())
         .all()
         .await
 }
@@ -55,11 +126,11 @@ pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, D
     })
 }
 
-/// Takes a due task for `worker`; `None` when another was faster or it is no longer due.
+/// Takes a due task for a worker; `None` if another was faster, it is no longer due, or it is beyond a share.
 pub async fn claim(
     c: &mut Conn,
     due: &Due,
-    worker: Uuid,
+    claimer: Claimer,
 ) -> Result<Option<(Task, Lease)>, DbError> {
     crate::db::dialect::lock_workspace(c, due.workspace_id.0).await?;
     let at = now();
@@ -72,14 +143,20 @@ pub async fn claim(
                and not exists (select 1 from tasks o where o.place_id = tasks.place_id and o.agent_id = tasks.agent_id \
                  and o.id <> tasks.id and (o.status = 'running' or (o.status = 'queued' and (o.holds_place \
                    or (o.id < tasks.id and (o.retry_at is null or o.retry_at <= $5)))))) \
+               and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
+                 and r.workspace_id = tasks.workspace_id) < $6 \
+               and (select count(*) from tasks r where r.status = 'running' and r.worker_id = $2 \
+                 and r.requested_by = tasks.requested_by) < $7 \
              returning",
             ""
         ))
         .bind(due.id)
-        .bind(worker)
+        .bind(claimer.worker)
         .bind(token)
         .bind(at + lease_length())
         .bind(at)
+        .bind(claimer.workspace_max())
+        .bind(claimer.person_max())
         .opt()
         .await?;
     let found = task.and_then(|task| task.seat().map(|seat| (task, seat)));
@@ -181,4 +258,23 @@ pub async fn expire_leases(c: &mut Conn) -> Result<u64, DbError> {
         .bind(now())
         .run()
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_has_three_quarters_of_the_places_and_a_person_half_but_at_least_one() {
+        let shares = |workspace, person| Shares { workspace, person };
+        for (places, expected) in [
+            (16, shares(12, 8)),
+            (4, shares(3, 2)),
+            (3, shares(2, 1)),
+            (2, shares(1, 1)),
+            (1, shares(1, 1)),
+        ] {
+            assert_eq!(Shares::of(places), expected, "{places} places");
+        }
+    }
 }

@@ -100,7 +100,10 @@ mod claim;
 mod find;
 mod run;
 
-pub use claim::{Due, Lost, audience_of, claim, due, expire_leases, lost, next_due_at, recover};
+pub use claim::{
+    Claimer, Due, Lost, Tenancy, audience_of, claim, due, expire_leases, lost, next_due_at,
+    recover, tenancy,
+};
 pub use find::{
     Active, Filter, Range, Reader, active, active_in_fork, active_in_threads, active_of_reply,
     active_of_trigger, count_active, find_task, left_behind, list, tasks_of_message,
