@@ -13,10 +13,7 @@ use std::{
 use anyhow::Context;
 use tokio::{
     net::TcpListener,
-    sync::{
-        Semaphore,
-        mpsc::{self, error::TrySendError},
-    },
+    sync::mpsc::{self, error::TrySendError},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -39,7 +36,7 @@ use crate::{
     model::{self, Provider},
     personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
-    responses::{self, Desk},
+    responses::{self, Desk, Places},
     tasks::{
         Queue,
         queue::{self, Stopped, Wake},
@@ -221,7 +218,7 @@ impl App {
         let desk = Arc::new(Desk {
             db: db.clone(),
             provider: Arc::clone(&provider),
-            places: Arc::new(Semaphore::new(config.workers)),
+            places: Places::new(config.workers),
             retry_delays: config.retry_delays.clone(),
             task_timeout: config.task_timeout,
             attempt_max: config.attempt_max,

@@ -709,7 +709,9 @@ impl From<ResponseError> for ApiError {
             }
             E::StoreRequired(_) => make(StatusCode::BAD_REQUEST, "store_required").param("store"),
             E::Refused(_, param) => make(StatusCode::BAD_REQUEST, "model_refused").param(param),
-            E::Busy => make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
+            E::Busy | E::PersonShareUsed(_) | E::WorkspaceShareUsed(_) => {
+                make(StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
+            }
             E::Model(ModelError::RateLimited { .. }) => {
                 make(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded")
             }

@@ -117,10 +117,9 @@ impl Desk {
     /// Begins a call.
     ///
     /// # Errors
-    /// `Busy` when as many run as may.
+    /// `Busy` when as many run as may, `PersonShareUsed` or `WorkspaceShareUsed` when those have their share.
     pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        let place = place.map_err(|_| ResponseError::Busy)?;
+        let place = self.places.take(plan.workspace, plan.user, plan.tenancy)?;
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();

@@ -30,6 +30,12 @@ pub enum ResponseError {
     StoreRequired(String),
     #[error("as many calls run as this server runs at once: try again in a moment")]
     Busy,
+    #[error("you have {0} calls running, the limit for one person: wait until one of them ends")]
+    PersonShareUsed(usize),
+    #[error(
+        "this workspace has {0} calls running, the limit for one workspace: wait until one of them ends"
+    )]
+    WorkspaceShareUsed(usize),
     #[error("{0}")]
     Model(ModelError),
     #[error("the model did not answer in time: try again, or ask for less")]
@@ -62,7 +68,9 @@ impl ResponseError {
     /// How long the provider asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Busy => Some(Duration::from_secs(2)),
+            Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_) => {
+                Some(Duration::from_secs(2))
+            }
             Self::Model(ModelError::RateLimited { retry_after }) => {
                 Some(retry_after.unwrap_or(Duration::from_secs(5)))
             }

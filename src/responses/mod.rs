@@ -19,6 +19,7 @@ mod form;
 mod items;
 mod models;
 mod object;
+mod places;
 mod plan;
 pub mod routes;
 mod store;
@@ -26,7 +27,6 @@ mod tools;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{db::Db, model::Provider};
@@ -36,6 +36,7 @@ pub use error::ResponseError;
 pub use form::CreateResponse;
 pub use models::{Model, find_model, list_models};
 pub use object::{Fault, Response};
+pub use places::Places;
 pub use plan::Plan;
 pub use store::{DeletedResponse, delete, get, tidy};
 
@@ -44,7 +45,7 @@ pub struct Desk {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
     /// One for each call at once in this process.
-    pub places: Arc<Semaphore>,
+    pub places: Arc<Places>,
     /// Waits before another try of a model that is unavailable (`OPENVIBE_RETRY_DELAYS`); long ones are not waited here.
     pub retry_delays: Vec<Duration>,
     /// Without a first or next piece of the answer.

@@ -17,6 +17,7 @@ use crate::{
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
     model::ChatRequest,
+    tasks::queue::{Tenancy, tenancy},
 };
 
 /// How long answers are kept where no agent says otherwise.
@@ -31,6 +32,7 @@ pub(super) const AGENT_PREFIX: &str = "agent:";
 pub struct Plan {
     pub(super) workspace: WorkspaceId,
     pub(super) caller: Caller,
+    pub(super) tenancy: Tenancy,
     pub(super) agent: Option<(AgentId, i64)>,
     pub(super) request: ChatRequest,
     /// Estimated.
@@ -162,6 +164,7 @@ impl Desk {
             None => None,
         };
         let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
+        let tenancy = tenancy(&mut c).await?;
         // The provider may have to be asked which models it has.
         drop(c);
         let kept = kept(form, asked.as_ref())?;
@@ -193,6 +196,7 @@ impl Desk {
         Ok(Plan {
             workspace: actor.workspace,
             caller: member.caller.clone(),
+            tenancy,
             agent,
             prompt_tokens,
             input,

@@ -157,6 +157,10 @@ pub async fn connect_from(
     within("a connection", socket.connect(server)).await
 }
 
+mod catch_up;
+mod long_replies;
+mod workers;
+
 mod bystander {
     use super::*;
     use crate::support::TestApp;

@@ -1,0 +1,171 @@
+//! Places for calls that run at the same time, and how many of them one workspace and one person can have.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::ResponseError;
+use crate::{
+    ids::{UserId, WorkspaceId},
+    tasks::queue::Tenancy,
+};
+
+/// Calls that run in this process.
+pub struct Places {
+    max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    workspaces: HashMap<WorkspaceId, usize>,
+    users: HashMap<UserId, usize>,
+}
+
+/// A running call; dropping it frees its place.
+pub(super) struct Place {
+    places: Arc<Places>,
+    workspace: WorkspaceId,
+    user: UserId,
+}
+
+impl Places {
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max,
+            taken: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place. One person can have a quarter of all places. One workspace can have three quarters, unless it is the
+    /// only one on this server.
+    ///
+    /// # Errors
+    /// `PersonShareUsed`, `WorkspaceShareUsed`; `Busy` if every place is taken.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        user: UserId,
+        tenancy: Tenancy,
+    ) -> Result<Place, ResponseError> {
+        let share = |part: usize| part.max(1);
+        let mut taken = self.lock();
+        let of_user = taken.users.get(&user).copied().unwrap_or_default();
+        if of_user >= share(self.max / 4) {
+            return Err(ResponseError::PersonShareUsed(of_user));
+        }
+        let of_workspace = taken
+            .workspaces
+            .get(&workspace)
+            .copied()
+            .unwrap_or_default();
+        if tenancy == Tenancy::Shared && of_workspace >= share(self.max * 3 / 4) {
+            return Err(ResponseError::WorkspaceShareUsed(of_workspace));
+        }
+        if taken.all >= self.max {
+            return Err(ResponseError::Busy);
+        }
+        taken.all += 1;
+        *taken.users.entry(user).or_default() += 1;
+        *taken.workspaces.entry(workspace).or_default() += 1;
+        drop(taken);
+        Ok(Place {
+            places: Arc::clone(self),
+            workspace,
+            user,
+        })
+    }
+}
+
+fn release<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.all -= 1;
+        release(&mut taken.workspaces, &self.workspace);
+        release(&mut taken.users, &self.user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes places until one is refused; how many there were, and the refusal.
+    fn fill(
+        places: &Arc<Places>,
+        workspace: WorkspaceId,
+        user: UserId,
+        tenancy: Tenancy,
+        into: &mut Vec<Place>,
+    ) -> (usize, ResponseError) {
+        for n in 0.. {
+            match places.take(workspace, user, tenancy) {
+                Ok(place) => into.push(place),
+                Err(e) => return (n, e),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_person_has_a_quarter_and_a_workspace_three_quarters() {
+        let (places, mut held) = (Places::new(16), Vec::new());
+        let (loud, quiet) = (WorkspaceId::new(), WorkspaceId::new());
+        let people: Vec<UserId> = (0..4).map(|_| UserId::new()).collect();
+        for user in &people[..3] {
+            let (n, refusal) = fill(&places, loud, *user, Tenancy::Shared, &mut held);
+            assert_eq!(n, 4);
+            assert!(matches!(refusal, ResponseError::PersonShareUsed(4)));
+        }
+        let (n, refusal) = fill(&places, loud, people[3], Tenancy::Shared, &mut held);
+        assert_eq!(n, 0);
+        assert!(matches!(refusal, ResponseError::WorkspaceShareUsed(12)));
+        let (n, _) = fill(&places, quiet, people[3], Tenancy::Shared, &mut held);
+        assert_eq!(n, 4, "others have what is left");
+        let (_, refusal) = fill(&places, quiet, UserId::new(), Tenancy::Shared, &mut held);
+        assert!(matches!(refusal, ResponseError::Busy));
+        held.clear();
+        let taken = places.lock();
+        assert!(taken.all == 0 && taken.users.is_empty() && taken.workspaces.is_empty());
+    }
+
+    #[test]
+    fn the_only_workspace_can_have_every_place_and_everyone_at_least_one() {
+        let (places, mut held) = (Places::new(2), Vec::new());
+        let workspace = WorkspaceId::new();
+        for _ in 0..2 {
+            let (n, _) = fill(
+                &places,
+                workspace,
+                UserId::new(),
+                Tenancy::Single,
+                &mut held,
+            );
+            assert_eq!(n, 1);
+        }
+        let (_, refusal) = fill(
+            &places,
+            workspace,
+            UserId::new(),
+            Tenancy::Single,
+            &mut held,
+        );
+        assert!(matches!(refusal, ResponseError::Busy));
+    }
+}
