@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AuthError, Caller, Credential, hash_token};
+use super::{AuthError, Caller, hash_token};
 use crate::{
-    ids::{ApiKeyId, UserId},
+    ids::{SessionId, UserId},
     rate::Buckets,
 };
 
@@ -20,10 +20,16 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Each is how long it takes until there may be one more, and how many there may be at once.
 ///
-/// Failed attempts to log in: for one account, and from one address.
+/// Failed attempts to log in to one account from one address, and to any account from one address.
 const LOGINS_OF_ACCOUNT: (Duration, u32) = (Duration::from_secs(6), 10);
 const LOGINS_OF_ADDRESS: (Duration, u32) = (SECOND, 60);
-/// Of one person in all sessions, and of one key.
+/// Failed attempts to log in to one account from anywhere: 100 in an hour. Beyond that, clients that have never signed in to
+/// it get one attempt a minute; nobody is locked out.
+const LOGINS_OF_ACCOUNT_ANYWHERE: (Duration, u32) = (Duration::from_secs(36), 100);
+const LOGINS_OF_UNKNOWN_CLIENT: (Duration, u32) = (Duration::from_mins(1), 1);
+/// Wrong current passwords in one session.
+const PASSWORD_CHANGES: (Duration, u32) = (Duration::from_secs(6), 10);
+/// Of one person in all sessions and with all keys.
 const READS: (Duration, u32) = (Duration::from_millis(20), 1000);
 const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
 /// Of one person.
@@ -41,19 +47,28 @@ pub enum Doing {
     Uploading,
 }
 
-/// Whose requests are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Who {
-    User(UserId),
-    Key(ApiKeyId),
+/// Hash of an account's email address, and the network that attempts come from.
+type AccountAndAddress = (String, IpAddr);
+
+/// What is known about a client before its password is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The password can be checked.
+    Open,
+    /// The account is under attack: only clients that have signed in to it before go on at once, others after
+    /// `Limits::unknown_client`.
+    Guarded,
 }
 
 pub struct Limits {
     on: bool,
-    account_logins: Buckets<String>,
+    account_logins: Buckets<AccountAndAddress>,
     address_logins: Buckets<IpAddr>,
-    reads: Buckets<Who>,
-    writes: Buckets<Who>,
+    account_logins_anywhere: Buckets<String>,
+    unknown_logins: Buckets<AccountAndAddress>,
+    password_changes: Buckets<SessionId>,
+    reads: Buckets<UserId>,
+    writes: Buckets<UserId>,
     uploads: Buckets<UserId>,
     requests: Buckets<IpAddr>,
     strangers: Buckets<IpAddr>,
@@ -121,6 +136,9 @@ impl Limits {
             on,
             account_logins: buckets(LOGINS_OF_ACCOUNT),
             address_logins: buckets(LOGINS_OF_ADDRESS),
+            account_logins_anywhere: buckets(LOGINS_OF_ACCOUNT_ANYWHERE),
+            unknown_logins: buckets(LOGINS_OF_UNKNOWN_CLIENT),
+            password_changes: buckets(PASSWORD_CHANGES),
             reads: buckets(READS),
             writes: buckets(WRITES),
             uploads: buckets(UPLOADS),
@@ -152,22 +170,18 @@ impl Limits {
         self.count(&self.strangers, net(address), "strangers")
     }
 
-    /// Counts what a known person or their key does.
+    /// Counts what a known person does, in any session and with any key.
     ///
     /// # Errors
     /// `RateLimited`.
     pub fn act(&self, caller: &Caller, doing: Doing) -> Result<(), AuthError> {
-        let who = match caller.credential {
-            Credential::Session(_) => Who::User(caller.user),
-            Credential::Key { id, .. } => Who::Key(id),
-        };
         if doing == Doing::Reading {
-            return self.count(&self.reads, who, "reads");
+            return self.count(&self.reads, caller.user, "reads");
         }
         if doing == Doing::Uploading {
             self.count(&self.uploads, caller.user, "uploads")?;
         }
-        self.count(&self.writes, who, "writes")
+        self.count(&self.writes, caller.user, "writes")
     }
 
     fn count<K: std::hash::Hash + Eq>(
@@ -184,32 +198,71 @@ impl Limits {
             .map_err(|wait| refused(limit, wait))
     }
 
-    /// Counts an attempt to log in, before the password is looked at: many at once are no way around.
-    ///
-    /// # Errors
-    /// `TooManyAttempts` with the seconds to wait.
-    pub fn log_in(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
+    fn count_attempt<K: std::hash::Hash + Eq>(
+        &self,
+        buckets: &Buckets<K>,
+        key: K,
+        limit: &'static str,
+    ) -> Result<(), AuthError> {
         if !self.on {
             return Ok(());
         }
-        let (now, account) = (Instant::now(), hash_token(email));
-        let refuse = |wait| {
-            metrics::counter!("openvibe_rate_limited_total", "limit" => "logins").increment(1);
+        buckets.take(key, Instant::now()).map_err(|wait| {
+            metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
             AuthError::TooManyAttempts(seconds(wait))
-        };
-        self.account_logins
-            .take(account.clone(), now)
-            .map_err(refuse)?;
-        self.address_logins.take(net(address), now).map_err(|wait| {
-            self.account_logins.give_back(&account);
-            refuse(wait)
         })
     }
 
+    /// Counts an attempt to log in before the password is checked, so that many at once do not get around the limits.
+    ///
+    /// # Errors
+    /// `TooManyAttempts` with the seconds to wait.
+    pub fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
+        if !self.on {
+            return Ok(Attempt::Open);
+        }
+        let (account, address) = (hash_token(email), net(address));
+        self.count_attempt(&self.account_logins, (account.clone(), address), "logins")?;
+        self.count_attempt(&self.address_logins, address, "logins")
+            .inspect_err(|_| self.account_logins.give_back(&(account.clone(), address)))?;
+        let anywhere = self.account_logins_anywhere.take(account, Instant::now());
+        Ok(match anywhere {
+            Ok(()) => Attempt::Open,
+            Err(_) => Attempt::Guarded,
+        })
+    }
+
+    /// Counts a guarded attempt of a client that has never signed in to the account.
+    ///
+    /// # Errors
+    /// `TooManyAttempts` with the seconds to wait.
+    pub fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
+        let key = (hash_token(email), net(address));
+        self.count_attempt(&self.unknown_logins, key, "unknown_logins")
+    }
+
     /// The attempt succeeded, and those do not count.
-    pub fn logged_in(&self, email: &str, address: IpAddr) {
-        self.account_logins.give_back(&hash_token(email));
-        self.address_logins.give_back(&net(address));
+    pub fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
+        let (account, address) = (hash_token(email), net(address));
+        if attempt == Attempt::Open {
+            self.account_logins_anywhere.give_back(&account);
+        }
+        self.account_logins.give_back(&(account, address));
+        self.address_logins.give_back(&address);
+    }
+
+    /// Counts an attempt to change the password in a session. Attempts to log in do not count here, so that nobody else can
+    /// keep people from changing theirs.
+    ///
+    /// # Errors
+    /// `TooManyAttempts` with the seconds to wait.
+    pub fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
+        self.count_attempt(&self.password_changes, session, "password_changes")
+    }
+
+    /// The current password was right, and those attempts do not count.
+    pub fn changed_password(&self, session: SessionId) {
+        self.password_changes.give_back(&session);
     }
 
     /// Counts a socket, of a person once that is known.
@@ -249,6 +302,9 @@ impl Limits {
         let now = Instant::now();
         self.account_logins.tidy(now);
         self.address_logins.tidy(now);
+        self.account_logins_anywhere.tidy(now);
+        self.unknown_logins.tidy(now);
+        self.password_changes.tidy(now);
         self.reads.tidy(now);
         self.writes.tidy(now);
         self.uploads.tidy(now);
@@ -261,8 +317,8 @@ impl Limits {
 mod tests {
     use super::*;
     use crate::{
-        auth::Scopes,
-        ids::{SessionId, WorkspaceId},
+        auth::{Credential, Scopes},
+        ids::{ApiKeyId, WorkspaceId},
     };
 
     fn limits() -> Limits {
@@ -301,14 +357,15 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_a_person_share_a_measure_and_each_key_has_its_own() {
+    fn sessions_and_keys_of_a_person_share_one_limit() {
         let (limits, ada) = (limits(), UserId::new());
-        let (n, wait) = granted(|| limits.act(&session(ada), Doing::Writing));
+        let keys: Vec<Caller> = (0..6).map(|_| key(ada)).collect();
+        let mut callers = keys.iter().cycle();
+        let (n, wait) = granted(|| limits.act(callers.next().unwrap(), Doing::Writing));
         assert!((400..450).contains(&n), "{n}");
         assert_eq!(wait, 1);
         assert!(limits.act(&session(ada), Doing::Writing).is_err());
         limits.act(&session(ada), Doing::Reading).unwrap();
-        limits.act(&key(ada), Doing::Writing).unwrap();
         limits.act(&session(UserId::new()), Doing::Writing).unwrap();
     }
 
@@ -342,28 +399,59 @@ mod tests {
     }
 
     #[test]
-    fn attempts_to_log_in_count_by_account_and_by_address_unless_they_succeed() {
+    fn failed_logins_count_for_account_and_address_and_leave_other_addresses_alone() {
         let limits = limits();
         let [here, there]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-        for _ in 0..100 {
-            limits.log_in("ada@example.org", here).unwrap();
-            limits.logged_in("ada@example.org", here);
+        let log_in = |email: &str, address| limits.log_in(email, address).map(drop);
+        for _ in 0..200 {
+            let attempt = limits.log_in("ada@example.org", here).unwrap();
+            assert_eq!(attempt, Attempt::Open);
+            limits.logged_in("ada@example.org", here, attempt);
         }
-        let (n, wait) = granted(|| limits.log_in("ada@example.org", here));
+        let (n, wait) = granted(|| log_in("ada@example.org", here));
         assert_eq!(n, 10);
         assert!((5..=6).contains(&wait), "{wait}");
-        assert!(
-            limits.log_in("ada@example.org", there).is_err(),
-            "the account"
-        );
-        limits.log_in("bo@example.org", there).unwrap();
+        log_in("ada@example.org", there).unwrap();
         let mut n = 0;
         let (more, _) = granted(|| {
             n += 1;
-            limits.log_in(&format!("{n}@example.org"), here)
+            log_in(&format!("{n}@example.org"), here)
         });
         assert!((50..55).contains(&more), "{more} after ten");
-        limits.log_in("cy@example.org", there).unwrap();
+        log_in("cy@example.org", there).unwrap();
+    }
+
+    #[test]
+    fn an_account_under_attack_slows_down_unknown_clients_only() {
+        let limits = limits();
+        let address = |n: u8| IpAddr::from([10, 0, 0, n]);
+        for n in 0..100 {
+            let attempt = limits.log_in("ada@example.org", address(n)).unwrap();
+            assert_eq!(attempt, Attempt::Open, "{n}");
+        }
+        let (mine, other) = (address(200), address(201));
+        let guarded = limits.log_in("ada@example.org", mine).unwrap();
+        assert_eq!(guarded, Attempt::Guarded);
+        limits.logged_in("ada@example.org", mine, guarded);
+        assert_eq!(
+            limits.log_in("bo@example.org", mine).unwrap(),
+            Attempt::Open
+        );
+        let (n, wait) = granted(|| limits.unknown_client("ada@example.org", mine));
+        assert_eq!(n, 1);
+        assert!((59..=60).contains(&wait), "{wait}");
+        limits.unknown_client("ada@example.org", other).unwrap();
+    }
+
+    #[test]
+    fn password_changes_count_by_session_and_not_as_logins() {
+        let (limits, here) = (limits(), IpAddr::from([10, 0, 0, 1]));
+        while limits.log_in("ada@example.org", here).is_ok() {}
+        let (mine, other) = (SessionId::new(), SessionId::new());
+        let (n, wait) = granted(|| limits.change_password(mine));
+        assert_eq!(n, 10);
+        assert!((5..=6).contains(&wait), "{wait}");
+        limits.change_password(other).unwrap();
     }
 
     #[test]

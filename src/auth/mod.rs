@@ -5,6 +5,7 @@
 
 mod actor;
 mod audit;
+mod clients;
 mod error;
 pub mod handles;
 mod invites;
@@ -25,7 +26,7 @@ pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of
 pub use error::AuthError;
 pub use invites::Invite;
 pub use keys::ApiKey;
-pub use limits::{Doing, Limits, SocketPlace, net as net_of};
+pub use limits::{Attempt, Doing, Limits, SocketPlace, net as net_of};
 pub use members::{
     Member, MemberEvent, check_not_last_admin, expel, find_member, get_member, list_members,
 };

@@ -117,6 +117,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121025007_create_follows.sql"
         )),
     ),
+    (
+        20_261_121_030_000,
+        "create_known_clients",
+        Text::Common(include_str!(
+            "../../migrations/20261121030000_create_known_clients.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Error;
 
 use crate::support::{
-    Answer, Gate, ModelServer, Person, Place, Reply, Socket, TestApp, TestProcess, id, list,
-    number, sign_up, team, team_with, text, unknown_id, visitor, within,
+    Answer, Gate, ModelServer, PASSWORD, Person, Place, Reply, Socket, TestApp, TestProcess, id,
+    list, number, sign_up, team, team_with, text, unknown_id, visitor, within,
 };
 
 /// More than any allowance that is reached here; each is a few hundred and grows by at most 50 a second.
@@ -54,26 +54,30 @@ async fn a_person_who_changes_too_much_waits_and_nobody_else_does() {
     let (refused, granted) = until_limited(|_| change(&t.bo)).await;
     assert!(granted >= 340, "{granted} after what the test did before");
     assert_eq!(wait_of(refused), 1);
-    let others = [&t.ada, &robot];
-    let (limited, _) = until_limited(|_| change(&elsewhere)).await;
-    wait_of(limited);
-    for who in others {
-        who.say(&thread, "I am not in this").await;
+    for same in [&elsewhere, &robot] {
+        let (limited, granted) = until_limited(|_| change(same)).await;
+        assert!(granted < 300, "{granted} of the same person");
+        wait_of(limited);
     }
+    t.ada.say(&thread, "I am not in this").await;
     t.bo.get("/v1/auth/me").await.is(200);
-    assert_eq!(t.bo.messages(&thread).await.len(), 3);
+    assert_eq!(t.bo.messages(&thread).await.len(), 2);
 }
 
 #[tokio::test]
-async fn a_key_that_reads_too_much_waits_and_its_person_does_not() {
+async fn requests_with_keys_count_for_their_person() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
     let (other, _) = t.bo.make_key(&["chat:read"]).await;
     let (refused, granted) = until_limited(|_| robot.get("/v1/auth/me")).await;
     assert!(granted >= 960, "{granted}");
     assert_eq!(wait_of(refused), 1);
-    other.get("/v1/auth/me").await.is(200);
-    t.bo.get("/v1/auth/me").await.is(200);
+    for same in [&other, &t.bo] {
+        let (limited, granted) = until_limited(|_| same.get("/v1/auth/me")).await;
+        assert!(granted < 900, "{granted} of the same person");
+        wait_of(limited);
+    }
+    t.ada.get("/v1/auth/me").await.is(200);
 }
 
 /// A visitor whose requests a proxy brings from that address.
@@ -138,34 +142,95 @@ fn log_in(email: &str, password: &str) -> Value {
     json!({"email": email, "password": password})
 }
 
+/// An attempt to log in that a proxy brings from that address.
+async fn log_in_from(who: &Person, address: &str, email: &str, password: &str) -> Reply {
+    let body = log_in(email, password).to_string().into_bytes();
+    let headers = [("x-forwarded-for", address)];
+    who.send(Method::POST, "/v1/auth/login", &headers, Some(body))
+        .await
+}
+
 #[tokio::test]
-async fn guesses_at_an_account_are_counted_from_wherever_they_come() {
+async fn guesses_at_an_account_from_one_address_leave_other_addresses_alone() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
-    let guess = |address: String, email: &'static str| {
-        let who = who.clone();
-        async move {
-            let body = log_in(email, "wrong horse").to_string().into_bytes();
-            let headers = [("x-forwarded-for", address.as_str())];
-            who.send(Method::POST, "/v1/auth/login", &headers, Some(body))
-                .await
-        }
-    };
+    let (attacker, ada) = ("203.0.113.7", "ada@example.org");
     // All at once: who waits for an answer before the next guess gets no further than who does not.
-    let guesses = (0..20).map(|n| guess(format!("203.0.113.{n}"), "ada@example.org"));
+    let guesses = (0..20).map(|_| log_in_from(&who, attacker, ada, "wrong horse"));
     let replies = futures::future::join_all(guesses).await;
-    let looked_at = replies.iter().filter(|reply| reply.status == 401).count();
-    assert_eq!(looked_at, 10);
+    let checked = replies.iter().filter(|reply| reply.status == 401).count();
+    assert!((10..=15).contains(&checked), "{checked}");
     for reply in replies.into_iter().filter(|reply| reply.status != 401) {
         let seconds = number(&reply.json(), "/error/retry_after_s");
         assert!((1..=6).contains(&seconds), "{seconds}");
         assert_eq!(reply.refused(429), "too_many_attempts");
     }
-    let right = log_in("ada@example.org", "correct horse");
-    let late = who.post("/v1/auth/login", right).await;
-    assert_eq!(late.refused(429), "too_many_attempts");
-    t.bo.log_in().await;
+    log_in_from(&who, "203.0.113.8", ada, PASSWORD)
+        .await
+        .is(200);
+    log_in_from(&who, attacker, "bo@example.org", PASSWORD)
+        .await
+        .is(200);
     t.ada.get("/v1/auth/me").await.is(200);
+    let change = json!({"current_password": PASSWORD, "new_password": "another battery"});
+    t.ada.post("/v1/auth/password", change).await.is(204);
+}
+
+#[tokio::test]
+async fn an_account_under_attack_is_open_to_addresses_and_browsers_that_signed_in_before() {
+    let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
+    let who = visitor(&t.app.base);
+    let ada = "ada@example.org";
+    let (home, stranger) = ("198.51.100.7", "198.51.100.8");
+    let reply = log_in_from(&who, home, ada, PASSWORD).await;
+    let cookies = reply.headers.get_all("set-cookie").iter();
+    let browser = cookies
+        .filter_map(|cookie| cookie.to_str().ok()?.split(';').next())
+        .find(|cookie| cookie.starts_with("openvibe_browser="))
+        .expect("a mark for the browser")
+        .to_owned();
+    reply.is(200);
+    let guesses = (0..130).map(|n| {
+        let (who, address) = (&who, format!("203.0.113.{n}"));
+        async move { log_in_from(who, &address, ada, "wrong horse").await.status }
+    });
+    let statuses: Vec<u16> = stream::iter(guesses).buffered(8).collect().await;
+    assert!(statuses.iter().all(|status| *status == 401), "{statuses:?}");
+    log_in_from(&who, stranger, ada, "wrong horse")
+        .await
+        .refused(401);
+    let refused = log_in_from(&who, stranger, ada, PASSWORD).await;
+    let seconds = number(&refused.json(), "/error/retry_after_s");
+    assert!((2..=60).contains(&seconds), "{seconds}");
+    assert_eq!(refused.refused(429), "too_many_attempts");
+    log_in_from(&who, home, ada, PASSWORD).await.is(200);
+    let mut known = who.clone();
+    known.cookie = Some(browser);
+    log_in_from(&known, stranger, ada, PASSWORD).await.is(200);
+    log_in_from(&who, stranger, "bo@example.org", PASSWORD)
+        .await
+        .is(200);
+}
+
+#[tokio::test]
+async fn wrong_current_passwords_count_by_session() {
+    let t = team().await;
+    let elsewhere = t.ada.log_in().await;
+    let change = |who: &Person, current: &str| {
+        let form = json!({"current_password": current, "new_password": "another battery"});
+        let who = who.clone();
+        async move { who.post("/v1/auth/password", form).await }
+    };
+    let mut refused = change(&t.ada, "wrong horse").await;
+    for _ in 0..30 {
+        if refused.status == 429 {
+            break;
+        }
+        refused = change(&t.ada, "wrong horse").await;
+    }
+    assert_eq!(refused.refused(429), "too_many_attempts");
+    t.ada.log_in().await;
+    change(&elsewhere, PASSWORD).await.is(204);
 }
 
 #[tokio::test]
@@ -343,22 +408,17 @@ async fn how_many_workspaces_a_person_may_be_in_is_a_setting() {
 
 #[tokio::test]
 async fn a_flood_of_mentions_in_one_workspace_holds_up_no_other() {
-    let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "2")]).await;
+    let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "1")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     let (here, there) = (
         id(&ada.channel("general").await),
         id(&bo.channel("general").await),
     );
-    let gates: Vec<Gate> = (0..2).map(|_| Gate::new()).collect();
-    let held = gates.iter().map(|gate| Answer::text("Done.").held(gate));
-    app.model.script("vibe", held);
-    for n in 0..2 {
-        ada.start(&here, &format!("@vibe ADA holds worker {n}"))
-            .await;
-    }
-    for gate in &gates {
-        gate.reached().await;
-    }
+    let gate = Gate::new();
+    app.model
+        .script("vibe", [Answer::text("Done.").held(&gate)]);
+    ada.start(&here, "@vibe ADA holds the worker").await;
+    gate.reached().await;
     let flood = (0..12).map(|n| {
         let (ada, here) = (ada.clone(), here.clone());
         async move {
@@ -370,7 +430,7 @@ async fn a_flood_of_mentions_in_one_workspace_holds_up_no_other() {
     });
     futures::future::join_all(flood).await;
     let theirs = bo.start(&there, "@vibe BO asks once").await;
-    gates[0].open();
+    gate.open();
     bo.completed(&text(&theirs, "/tasks/0/id")).await;
     let before = app
         .model
@@ -379,7 +439,6 @@ async fn a_flood_of_mentions_in_one_workspace_holds_up_no_other() {
         .take_while(|request| !request.all().contains("BO asks once"))
         .count();
     assert!(before <= 6, "{before} of the flood came first");
-    gates[1].open();
 }
 
 /// A connection that promises a body and does not send it.

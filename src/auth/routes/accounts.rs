@@ -3,16 +3,21 @@
 use axum::{
     Json,
     http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{AppendHeaders, IntoResponse, Response},
 };
-use axum_extra::extract::cookie::{Cookie, SameSite};
+use axum_extra::extract::{
+    CookieJar,
+    cookie::{Cookie, SameSite},
+};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
 use super::St;
 use crate::auth::{
-    AuthError, Caller, DisplayName, MyWorkspace, Session, User, sessions, users, workspaces,
+    Attempt, AuthError, Caller, DisplayName, MyWorkspace, Session, User,
+    clients::{self, Client},
+    sessions, users, workspaces,
 };
 use crate::{
     config::Signup,
@@ -78,15 +83,36 @@ async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
 }
 
 fn cookie(state: &State, token: &str, max_age_s: u64) -> String {
-    let mut cookie = Cookie::new(crate::auth::SESSION_COOKIE, token.to_owned());
+    cookie_at(state, crate::auth::SESSION_COOKIE, token, "/", max_age_s)
+}
+
+fn cookie_at(
+    state: &State,
+    name: &'static str,
+    value: &str,
+    path: &'static str,
+    max_age_s: u64,
+) -> String {
+    let mut cookie = Cookie::new(name, value.to_owned());
     cookie.set_http_only(true);
     cookie.set_same_site(SameSite::Lax);
-    cookie.set_path("/");
+    cookie.set_path(path);
     cookie.set_secure(state.is_https());
     let mut text = cookie.to_string();
     text.push_str("; Max-Age=");
     text.push_str(&max_age_s.to_string());
     text
+}
+
+/// The client that a request comes from.
+fn client(headers: &HeaderMap, address: &Address) -> Client {
+    let browser = CookieJar::from_headers(headers)
+        .get(clients::BROWSER_COOKIE)
+        .map(|cookie| cookie.value().to_owned());
+    Client {
+        address: address.0,
+        browser,
+    }
 }
 
 /// Starts a session and answers with its cookie.
@@ -101,18 +127,30 @@ async fn signed_in(
         .get(header::USER_AGENT)
         .and_then(|v| v.to_str().ok())
         .map(str::to_owned);
+    let client = client(headers, address).marked();
+    let browser = client.browser.clone().unwrap_or_default();
     let address = address.0.to_string();
     let instead_of = token_of(headers).filter(|token| !token.starts_with("ov_"));
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
             let old = instead_of.as_deref();
+            clients::remember(c, user, &client).await?;
             sessions::start(c, user, agent.clone(), address.clone(), old).await
         })
         .await?;
     let account = account(&mut state.db.read().await?, user).await?;
-    let cookie = cookie(state, &token, sessions::SESSION_LIFETIME.as_secs());
-    Ok((status, [(header::SET_COOKIE, cookie)], Json(account)).into_response())
+    let session = cookie(state, &token, sessions::SESSION_LIFETIME.as_secs());
+    let lifetime_s = clients::BROWSER_COOKIE_LIFETIME.as_secs();
+    let browser = cookie_at(
+        state,
+        clients::BROWSER_COOKIE,
+        &browser,
+        "/v1/auth",
+        lifetime_s,
+    );
+    let cookies = AppendHeaders([(header::SET_COOKIE, session), (header::SET_COOKIE, browser)]);
+    Ok((status, cookies, Json(account)).into_response())
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -173,14 +211,26 @@ async fn login(
     Body(form): Body<LoginForm>,
 ) -> Result<Response, ApiError> {
     let email = form.email.trim().to_lowercase();
-    state.limits.log_in(&email, address.0)?;
-    let found = users::find_password(&mut state.db.read().await?, &email).await?;
+    let attempt = state.limits.log_in(&email, address.0)?;
+    let mut c = state.db.read().await?;
+    let found = users::find_password(&mut c, &email).await?;
+    if attempt == Attempt::Guarded {
+        let client = client(&headers, &address);
+        let is_known = match &found {
+            Some((user, _)) => clients::is_known(&mut c, *user, &client).await?,
+            None => false,
+        };
+        if !is_known {
+            state.limits.unknown_client(&email, address.0)?;
+        }
+    }
+    drop(c);
     let (user, hash) = found.unzip();
     let right = state.hasher.verify(form.password, hash).await?;
     let Some(user) = user.filter(|_| right) else {
         return Err(AuthError::WrongPassword.into());
     };
-    state.limits.logged_in(&email, address.0);
+    state.limits.logged_in(&email, address.0, attempt);
     signed_in(&state, StatusCode::OK, user, &headers, &address).await
 }
 
@@ -250,7 +300,6 @@ struct PasswordForm {
 async fn password(
     axum::extract::State(state): St,
     caller: Caller,
-    address: Address,
     Body(form): Body<PasswordForm>,
 ) -> Result<StatusCode, ApiError> {
     let (user, session) = (caller.user, caller.require_session()?);
@@ -258,7 +307,7 @@ async fn password(
     let email = users::get_user(&mut state.db.read().await?, user)
         .await?
         .email;
-    state.limits.log_in(&email, address.0)?;
+    state.limits.change_password(session)?;
     let found = users::find_password(&mut state.db.read().await?, &email).await?;
     if !state
         .hasher
@@ -267,7 +316,7 @@ async fn password(
     {
         return Err(AuthError::WrongCurrentPassword.into());
     }
-    state.limits.logged_in(&email, address.0);
+    state.limits.changed_password(session);
     let hash = state.hasher.hash(form.new_password).await?;
     caller
         .write(&state.db, async move |c: &mut Conn| {
