@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use chrono::{
+    DateTime, Datelike, DurationRound, NaiveDate, SecondsFormat, SubsecRound, TimeDelta, Utc,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in UTC. Its text is RFC 3339 with three decimals and `Z`.
@@ -30,6 +32,24 @@ impl Timestamp {
         (1..=9999)
             .contains(&moment.year())
             .then(|| Self(moment.trunc_subsecs(6)))
+    }
+
+    /// The minute that this is in, or the next one if it has begun, such as `14:35 UTC`; with the day unless `reader` is on the
+    /// same one.
+    pub fn to_minute_text(self, reader: Self) -> String {
+        let minute = TimeDelta::minutes(1);
+        let begun = self.0.duration_trunc(minute).unwrap_or(self.0);
+        let at = if begun < self.0 {
+            begun + minute
+        } else {
+            begun
+        };
+        let format = if at.date_naive() == reader.day() {
+            "%H:%M UTC"
+        } else {
+            "%Y-%m-%d %H:%M UTC"
+        };
+        at.format(format).to_string()
     }
 
     /// Whole seconds since 1970.

@@ -596,8 +596,12 @@ pub struct LabelStripper {
 
 #[derive(Debug, Clone)]
 enum Stripping {
-    /// Everything so far; it may still turn out to be a label.
-    Held(String),
+    /// Everything so far, which may still turn out to be a label: white space, and the text after it. They are kept apart so
+    /// that a reply that begins with endless white space is not gone through again with each piece.
+    Held {
+        blank: String,
+        text: String,
+    },
     /// A label was removed; so is the white space behind it.
     AfterLabel,
     Through,
@@ -612,7 +616,10 @@ impl LabelStripper {
         ];
         Self {
             labels,
-            state: Stripping::Held(String::new()),
+            state: Stripping::Held {
+                blank: String::new(),
+                text: String::new(),
+            },
         }
     }
 
@@ -627,9 +634,18 @@ impl LabelStripper {
                 }
                 rest.to_owned()
             }
-            Stripping::Held(held) => {
-                held.push_str(piece);
-                let text = held.trim_start();
+            Stripping::Held { blank, text } => {
+                let shown = if text.is_empty() {
+                    let shown = piece.trim_start();
+                    blank.push_str(&piece[..piece.len() - shown.len()]);
+                    shown
+                } else {
+                    piece
+                };
+                text.push_str(shown);
+                if text.is_empty() {
+                    return String::new();
+                }
                 let lower = text.to_lowercase();
                 if let Some(label) = self.labels.iter().find(|label| lower.starts_with(*label)) {
                     let chars = label.chars().count();
@@ -640,7 +656,7 @@ impl LabelStripper {
                 if self.labels.iter().any(|label| label.starts_with(&lower)) {
                     return String::new();
                 }
-                let all = std::mem::take(held);
+                let all = std::mem::take(blank) + text;
                 self.state = Stripping::Through;
                 all
             }
@@ -650,7 +666,7 @@ impl LabelStripper {
     /// What was held back, at the end of the reply.
     pub fn finish(self) -> String {
         match self.state {
-            Stripping::Held(held) => held,
+            Stripping::Held { blank, text } => blank + &text,
             Stripping::AfterLabel | Stripping::Through => String::new(),
         }
     }
@@ -989,6 +1005,16 @@ mod tests {
             out.push_str(&stripper.finish());
             assert_eq!(out, wanted, "{reply:?} in single characters");
         }
+    }
+
+    #[test]
+    fn endless_white_space_before_a_reply_is_gone_through_once() {
+        let mut stripper = LabelStripper::new("Vibe");
+        for _ in 0..100_000 {
+            assert_eq!(stripper.push("\n"), "");
+        }
+        assert_eq!(stripper.push("[Vibe]: "), "");
+        assert_eq!(stripper.push("Done."), "Done.");
     }
 
     #[test]

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ModelError;
+use crate::{model::ModelError, time::Timestamp};
 
 /// A task that waits this long or less keeps its place before later tasks (PROTOCOL §5).
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
+/// Longest wait that a notice names; a provider that asks for more means something else.
+const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
 /// An empty answer to a prompt of this size is taken for an overflow: some servers answer nothing
 /// then, and the smallest windows in use have twice as many tokens.
 const LONG_PROMPT_TOKENS: u64 = 2_000;
@@ -304,6 +306,24 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
     }
 }
 
+/// The notice if the provider asked to wait longer than a task can: for how long, and until when.
+pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
+    if wait > NAMED_WAIT_MAX {
+        return notice_text(agent_display_name, FailCode::RateLimited);
+    }
+    let seconds = wait.as_secs().max(1);
+    let (number, unit) = match seconds {
+        ..60 => (seconds, "second"),
+        60..7_200 => (seconds.div_ceil(60), "minute"),
+        _ => (seconds.div_ceil(3_600), "hour"),
+    };
+    let plural = if number == 1 { "" } else { "s" };
+    let until = (at + wait).to_minute_text(at);
+    format!(
+        "{agent_display_name} could not answer. The AI service asked to wait {number} {unit}{plural}. Try again after {until}."
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -515,6 +535,35 @@ mod tests {
             serde_json::from_str::<RetryCounts>("{}").unwrap(),
             RetryCounts::default()
         );
+    }
+
+    #[test]
+    fn a_notice_names_the_wait_that_the_provider_asked_for() {
+        let at = |text: &str| serde_json::from_value::<Timestamp>(text.into()).unwrap();
+        let notice = |seconds, now| wait_notice("Vibe", Duration::from_secs(seconds), at(now));
+        let expected = |wait: &str, until: &str| {
+            format!(
+                "Vibe could not answer. The AI service asked to wait {wait}. Try again after {until}."
+            )
+        };
+        for (seconds, now, wait, until) in [
+            (900, "2026-11-21T14:20:00.000Z", "15 minutes", "14:35 UTC"),
+            (900, "2026-11-21T14:20:00.001Z", "15 minutes", "14:36 UTC"),
+            (601, "2026-11-21T14:20:00.000Z", "11 minutes", "14:31 UTC"),
+            (60, "2026-11-21T14:20:00.000Z", "1 minute", "14:21 UTC"),
+            (2, "2026-11-21T14:20:00.000Z", "2 seconds", "14:21 UTC"),
+            (1, "2026-11-21T14:20:59.000Z", "1 second", "14:21 UTC"),
+            (
+                10_800,
+                "2026-11-21T22:30:00.000Z",
+                "3 hours",
+                "2026-11-22 01:30 UTC",
+            ),
+        ] {
+            assert_eq!(notice(seconds, now), expected(wait, until), "{seconds}");
+        }
+        let endless = wait_notice("Vibe", Duration::MAX, at("2026-11-21T14:20:00.000Z"));
+        assert_eq!(endless, notice_text("Vibe", FailCode::RateLimited));
     }
 
     #[test]

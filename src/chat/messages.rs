@@ -525,9 +525,9 @@ pub async fn react(
 /// The text of a finished reply, with what is derived from it; made outside of transactions.
 #[derive(Debug, Clone)]
 pub struct ReplyText {
-    content: String,
-    plain: String,
-    findable: Findable,
+    pub(super) content: String,
+    pub(super) plain: String,
+    pub(super) findable: Findable,
 }
 
 impl ReplyText {
@@ -609,6 +609,24 @@ pub async fn forget_reactions(
         log::append(c, message.workspace_id, event).await?;
     }
     Ok(())
+}
+
+/// Replaces the text of a notice, and the agent that it is about. Appends `message.updated`.
+pub async fn rewrite_notice(
+    c: &mut Conn,
+    notice: &Message,
+    agent: crate::ids::AgentId,
+    content: String,
+    audience: Audience,
+) -> Result<(), DbError> {
+    let mut notice = notice.clone();
+    notice.metadata.agent_id = Some(agent);
+    c.q("update messages set metadata = $2 where id = $1")
+        .bind(notice.id)
+        .bind(Json(notice.metadata.clone()))
+        .run()
+        .await?;
+    rewrite(c, &notice, content, audience).await
 }
 
 /// Puts another text in the place of a message's, also in the log: nobody is to read the old one. Appends `message.updated`.

@@ -7,9 +7,8 @@ use super::{
     ChatError, access,
     event::MessageData,
     forks,
-    messages::{self, Message},
-    plain,
-    search::index::{self, Findable, Opens},
+    messages::{self, Message, ReplyText},
+    search::index::{self, Opens},
 };
 use crate::{
     agents::manifest,
@@ -22,11 +21,11 @@ use crate::{
 };
 
 /// Ends a reply that was being written: its text stays as far as it came, marked as interrupted. `text` is what was written if
-/// that is known better than the row has it.
+/// that is known better than the row has it; it is not blank.
 pub async fn interrupt_reply(
     c: &mut Conn,
     id: MessageId,
-    text: Option<&str>,
+    text: Option<&ReplyText>,
     audience: Audience,
 ) -> Result<(), DbError> {
     let Some(message) = messages::find_message(c, id).await? else {
@@ -35,16 +34,18 @@ pub async fn interrupt_reply(
     if message.state != "streaming" || message.deleted_at.is_some() {
         return Ok(());
     }
-    let content = text
-        .filter(|t| !t.is_empty())
-        .unwrap_or(&message.content)
-        .to_owned();
-    if content.is_empty() {
+    let stored;
+    let text = if let Some(text) = text {
+        text
+    } else if message.content.is_empty() {
         // Nothing of it was kept, so nothing stays to be shown.
         bury(c, &message, audience).await?;
         return Ok(());
-    }
-    let content_plain = plain::to_plain(&content);
+    } else {
+        stored = ReplyText::of(message.content.clone());
+        &stored
+    };
+    let (content, content_plain) = (text.content.clone(), text.plain.clone());
     c.q(
         "update messages set content = $2, content_plain = $3, state = 'interrupted' where id = $1",
     )
@@ -53,14 +54,13 @@ pub async fn interrupt_reply(
     .bind(content_plain.clone())
     .run()
     .await?;
-    let findable = Findable::of(&content, &content_plain);
     let message = Message {
         content,
         content_plain,
         state: "interrupted".to_owned(),
         ..message
     };
-    index::add(c, &message, &findable, Opens::Nothing).await?;
+    index::add(c, &message, &text.findable, Opens::Nothing).await?;
     messages::announce_update(c, &message, audience).await
 }
 
@@ -76,7 +76,8 @@ pub async fn stop(
     };
     if let Some(reply) = cancelled.reply_message_id {
         let text = hub.stream_text(task.workspace_id, task.id);
-        interrupt_reply(c, reply, text.as_deref(), audience).await?;
+        let text = text.filter(|text| !text.is_empty()).map(ReplyText::of);
+        interrupt_reply(c, reply, text.as_ref(), audience).await?;
     }
     manifest::end_attempt(c, task.id, "cancelled", None, 0, now()).await?;
     Ok(Some(cancelled))

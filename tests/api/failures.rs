@@ -334,9 +334,15 @@ async fn rate_limits_without_a_time_take_the_same_steps() {
 #[tokio::test]
 async fn a_rate_limit_of_more_than_ten_minutes_is_not_waited_for() {
     let t = team().await;
-    let refusal = Answer::status(429, "{}").header("retry-after", "601");
-    let (code, _) = fails_with(&t, vec![refusal], 1).await;
+    let refusal = Answer::status(429, "{}").header("retry-after", "900");
+    let (code, after) = fails_with(&t, vec![refusal], 1).await;
     assert_eq!(code, "rate_limited");
+    let notice = text(after.last().unwrap(), "/content");
+    let begins = "Vibe could not answer. The AI service asked to wait 15 minutes. Try again after ";
+    assert!(
+        notice.starts_with(begins) && notice.ends_with(" UTC."),
+        "{notice}"
+    );
 }
 
 #[tokio::test]

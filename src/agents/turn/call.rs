@@ -227,8 +227,16 @@ impl Turns {
                     patience = Instant::now() + self.task_timeout;
                     reply.push(&piece).await?;
                 }
-                // A reply in a thread is offered no tools.
-                Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {}
+                // A reply in a thread is offered no tools. A model that only thinks can send these without a pause, in which
+                // the deadline would be noticed.
+                Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
+                    if Instant::now() >= patience.min(deadline) {
+                        return Ok(Err(Failed {
+                            failure: Failure::Timeout,
+                            text: reply.text,
+                        }));
+                    }
+                }
                 Ok(Some(Ok(Delta::Usage(counted)))) => {
                     failpoint!("model_usage");
                     usage = Some(counted);

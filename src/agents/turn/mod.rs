@@ -20,7 +20,7 @@ use crate::agents::{
     prompt::{self},
     retry::{
         Attempt, FailCode, Failure, RetryCounts, RetryPolicy, Step, WaitReason, next_step,
-        notice_text,
+        notice_text, wait_notice,
     },
     usage::usage_of,
 };
@@ -76,7 +76,7 @@ impl Handler for Turns {
     }
 
     fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>> {
-        self.fail(lease, FailCode::WorkerLost, None, None).boxed()
+        self.fail(lease, FailCode::WorkerLost, None).boxed()
     }
 }
 
@@ -114,8 +114,11 @@ impl Turns {
         loop {
             let fitted = self.fitted(&task, &lease, &loaded, counts, &model).await?;
             let Some((context, left_out, summarised)) = fitted else {
-                let error = AttemptError::from(&Failure::Model(ModelError::ContextTooLarge));
-                self.fail(lease, FailCode::ContextTooLarge, None, Some(error))
+                let failed = Failed {
+                    failure: Failure::Model(ModelError::ContextTooLarge),
+                    text: String::new(),
+                };
+                self.fail(lease, FailCode::ContextTooLarge, Some(failed))
                     .await?;
                 return Ok(());
             };
@@ -185,9 +188,7 @@ impl Turns {
                         .await?;
                 }
                 Step::Fail { code } => {
-                    let error = AttemptError::from(&failed.failure);
-                    self.fail(lease, code, Some(failed.text), Some(error))
-                        .await?;
+                    self.fail(lease, code, Some(failed)).await?;
                     return Ok(());
                 }
             }
@@ -299,9 +300,22 @@ impl Turns {
         &self,
         lease: Lease,
         code: FailCode,
-        text: Option<String>,
-        error: Option<AttemptError>,
+        failed: Option<Failed>,
     ) -> Result<(), LeaseLost> {
+        let error = failed
+            .as_ref()
+            .map(|failed| AttemptError::from(&failed.failure));
+        let wait = failed.as_ref().and_then(|failed| match failed.failure {
+            Failure::Model(ModelError::RateLimited { retry_after }) => retry_after,
+            _ => None,
+        });
+        let wait = wait.filter(|wait| !wait.is_zero());
+        // Not in the transaction, where others would wait for it.
+        let text = failed
+            .map(|failed| failed.text)
+            .filter(|text| !text.is_empty())
+            .map(messages::ReplyText::of);
+        let failed_at = now();
         self.hub
             .close_stream(lease.workspace, (lease.task, lease.token));
         failpoint!("turn_fail");
@@ -309,10 +323,13 @@ impl Turns {
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 let task = queue::hold(c, &lease).await?;
                 if let Some(reply) = task.reply_message_id {
-                    remove::interrupt_reply(c, reply, text.as_deref(), lease.audience).await?;
+                    remove::interrupt_reply(c, reply, text.as_ref(), lease.audience).await?;
                 }
                 let name = profiles::shown_name(c, lease.seat.agent).await?;
-                let message = notice_text(&name, code);
+                let message = match wait {
+                    Some(wait) => wait_notice(&name, wait, failed_at),
+                    None => notice_text(&name, code),
+                };
                 let notice = post::insert_notice(
                     c,
                     (&lease).into(),

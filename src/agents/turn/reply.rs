@@ -1,6 +1,12 @@
 //! A reply while it is being written: its row, its deltas, its checkpoints.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -24,9 +30,21 @@ use super::Turns;
 
 /// At most one delta a task in this time (PROTOCOL §4).
 const DELTA_EVERY: Duration = Duration::from_millis(50);
-/// The row of a reply that is being written is brought up to date after so long, or so much.
+/// The row of a reply that is being written is brought up to date after so long, or so much. A checkpoint stores the whole
+/// text, so the longer the reply, the more has to come between two of them: together they write at most
+/// `1 + CHECKPOINT_FRACTION` times the reply, whatever its length.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const CHECKPOINT_BYTES: usize = 4096;
+const CHECKPOINT_FRACTION: usize = 8;
+
+/// Allows the next checkpoint when dropped.
+struct Saving(Arc<AtomicBool>);
+
+impl Drop for Saving {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
 
 /// A reply while it is being written.
 pub(super) struct Reply<'a> {
@@ -41,6 +59,9 @@ pub(super) struct Reply<'a> {
     pub(super) flush_at: Instant,
     saved_bytes: usize,
     saved_at: Instant,
+    /// A checkpoint is on its way to the database. There is one at a time, so that a reply that comes faster than it can be
+    /// stored does not fill the writer's queue.
+    saving: Arc<AtomicBool>,
 }
 
 impl<'a> Reply<'a> {
@@ -57,6 +78,7 @@ impl<'a> Reply<'a> {
             flush_at: Instant::now(),
             saved_bytes: 0,
             saved_at: Instant::now(),
+            saving: Arc::default(),
         }
     }
 
@@ -115,7 +137,8 @@ impl<'a> Reply<'a> {
             hub.push_stream(workspace, id, fresh);
             self.flush();
         }
-        if self.text.len() - self.saved_bytes >= CHECKPOINT_BYTES {
+        let due = CHECKPOINT_BYTES.max(self.text.len() / CHECKPOINT_FRACTION);
+        if self.text.len() - self.saved_bytes >= due {
             self.save();
         }
         Ok(())
@@ -186,8 +209,12 @@ impl<'a> Reply<'a> {
 
     /// Brings the row up to date, without an event, so that little is lost when the process dies.
     pub(super) fn save(&mut self) {
-        self.saved_bytes = self.text.len();
         self.saved_at = Instant::now();
+        if self.saving.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let saving = Saving(Arc::clone(&self.saving));
+        self.saved_bytes = self.text.len();
         let (db, lease, text) = (self.turns.db.clone(), self.lease, self.text.clone());
         let save = async move {
             failpoint!("turn_save");
@@ -203,6 +230,7 @@ impl<'a> Reply<'a> {
             if let Err(LeaseLost::Db(e)) = saved {
                 tracing::warn!(error = %e, "a checkpoint of a reply was not stored");
             }
+            drop(saving);
         };
         self.turns.tracker.spawn(save.in_current_span());
     }
