@@ -1,13 +1,18 @@
 //! Who answers in a place (a thread or a deep dive) unless another is named: the agent it is bound to, at a pinned version.
 
-use super::{ChatError, access::ThreadAccess, forks, post, threads};
+use std::time::Duration;
+
+use super::{ChatError, access::ThreadAccess, forks, messages, post, threads};
 use crate::{
     agents::profiles::{self, AccessControl, Askable},
     auth::Actor,
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, ThreadId, WorkspaceId},
+    ids::{AgentId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Spot,
 };
+
+/// A handoff so soon after one by the same person replaces its notice, so that indecision does not fill a thread.
+const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The agent that answers in a place unless another is named.
 #[derive(Debug)]
@@ -168,7 +173,8 @@ pub async fn change(
     Ok(())
 }
 
-/// Gives a place to an agent. When another one had it, a notice says who handed over to whom.
+/// Gives a place to an agent. If another one had it, a notice says who handed over to whom; it replaces that of a handoff by
+/// the same person a moment ago.
 async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Result<(), ChatError> {
     let (actor, place) = (&access.place.actor, access.spot());
     let before = find_binding(c, place).await?.map(|bound| bound.agent);
@@ -183,8 +189,12 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
     let Some(from) = before.filter(|from| *from != to.id) else {
         return Ok(());
     };
+    let earlier = recent_handoff(c, place, from, actor.user).await?;
+    // The notice tells of the way from the first agent to the last one, unless it has led back.
+    let named = earlier.as_ref().map(|earlier| earlier.from);
+    let named = named.filter(|agent| *agent != to.id).unwrap_or(from);
     let (gave, took) = (
-        profiles::shown_name(c, from).await?,
+        profiles::shown_name(c, named).await?,
         profiles::shown_name(c, to.id).await?,
     );
     let what = match place {
@@ -195,14 +205,70 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
         "{} handed this {what} over from {gave} to {took}.",
         actor.name
     );
-    let notice = post::NoticePlace {
-        workspace: actor.workspace,
-        channel: access.place.channel,
-        thread: access.thread,
-        fork: access.fork_id(),
-        agent: to.id,
-        task: None,
+    let audience = access.place.audience();
+    let notice = if let Some(earlier) = earlier {
+        messages::rewrite_notice(c, &earlier.notice, to.id, text, audience).await?;
+        earlier.notice.id
+    } else {
+        let notice = post::NoticePlace {
+            workspace: actor.workspace,
+            channel: access.place.channel,
+            thread: access.thread,
+            fork: access.fork_id(),
+            agent: to.id,
+            task: None,
+        };
+        let notice = post::insert_notice(c, notice, audience, None, text).await?;
+        notice.id
     };
-    post::insert_notice(c, notice, access.place.audience(), None, text).await?;
+    c.q("update bindings set handed_over_by = $3, handed_over_from = $4, handed_over_at = $5, handoff_notice_id = $6 \
+         where place_id = $1 and agent_id = $2")
+        .bind(place.id())
+        .bind(to.id)
+        .bind(actor.user)
+        .bind(named)
+        .bind(now())
+        .bind(notice)
+        .run()
+        .await?;
     Ok(())
+}
+
+/// A handoff whose notice the next one replaces.
+struct RecentHandoff {
+    from: AgentId,
+    notice: messages::Message,
+}
+
+#[derive(sqlx::FromRow)]
+struct HandoffRow {
+    handed_over_from: AgentId,
+    handoff_notice_id: MessageId,
+}
+
+/// The handoff to `agent`, if the same person made it less than `HANDOFF_REPLACED_WITHIN` ago.
+async fn recent_handoff(
+    c: &mut Conn,
+    place: Spot,
+    agent: AgentId,
+    user: UserId,
+) -> Result<Option<RecentHandoff>, DbError> {
+    let row: Option<HandoffRow> = c
+        .q("select handed_over_from, handoff_notice_id from bindings \
+            where place_id = $1 and agent_id = $2 and handed_over_by = $3 and handed_over_at > $4 \
+              and handed_over_from is not null and handoff_notice_id is not null")
+        .bind(place.id())
+        .bind(agent)
+        .bind(user)
+        .bind(now() - HANDOFF_REPLACED_WITHIN)
+        .opt()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let notice = messages::find_message(c, row.handoff_notice_id).await?;
+    Ok(notice
+        .filter(|notice| notice.deleted_at.is_none())
+        .map(|notice| RecentHandoff {
+            from: row.handed_over_from,
+            notice,
+        }))
 }

@@ -124,6 +124,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121030000_create_known_clients.sql"
         )),
     ),
+    (
+        20_261_121_031_000,
+        "add_handoffs_to_bindings",
+        Text::Common(include_str!(
+            "../../migrations/20261121031000_add_handoffs_to_bindings.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

@@ -56,6 +56,39 @@ async fn a_thread_is_handed_over_in_the_middle_with_a_notice_and_its_history() {
 }
 
 #[tokio::test]
+async fn handoffs_in_quick_succession_leave_one_notice_for_each_person() {
+    let (t, sage, moss) = two_agents().await;
+    let fern = t.ada.make_agent("fern").await;
+    let thread = t.bo.thread(&t.general, "Who takes this?").await;
+    bind(&t, &thread, &sage).await;
+    let agents = [&moss, &sage];
+    let handoffs = (0..20).map(|n| bind(&t, &thread, agents[n % 2]));
+    futures::future::join_all(handoffs).await;
+    bind(&t, &thread, &moss).await;
+    bind(&t, &thread, &fern).await;
+    let left = "Bo handed this thread over from sage to fern.";
+    assert_eq!(notices(&t, &thread).await, [left]);
+    let messages = t.bo.messages(&thread).await;
+    let notice = messages.iter().find(|m| m["kind"] == "notice").unwrap();
+    assert_eq!(notice["metadata"]["agent_id"], fern["id"]);
+    let replayed = t.bo.events().await;
+    let told = replayed
+        .iter()
+        .filter(|e| e["data"]["message"]["kind"] == "notice")
+        .all(|e| e["data"]["message"]["content"] == left);
+    assert!(told, "the log tells of the last handoff only");
+    let patch = json!({"agent_id": id(&moss)});
+    t.ada
+        .patch(&format!("/v1/threads/{thread}"), patch)
+        .await
+        .is(200);
+    assert_eq!(
+        notices(&t, &thread).await,
+        [left, "Ada handed this thread over from fern to moss."]
+    );
+}
+
+#[tokio::test]
 async fn a_bound_thread_keeps_its_version_until_somebody_moves_it_on() {
     let (t, sage, _) = two_agents().await;
     let thread = t.bo.thread(&t.general, "A long matter").await;
