@@ -119,7 +119,9 @@ impl Desk {
     /// # Errors
     /// `Busy` when as many run as may, `PersonShareUsed` or `WorkspaceShareUsed` when those have their share.
     pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
-        let place = self.places.take(plan.workspace, plan.caller.user, plan.tenancy)?;
+        let place = self
+            .places
+            .take(plan.workspace, plan.caller.user, plan.tenancy)?;
         let (progress, receiver) = mpsc::channel(PROGRESS_MAX);
         let open = CancellationToken::new();
         let begun = plan.response.clone();

@@ -164,13 +164,12 @@ impl Connection {
         let access = async {
             let caller = caller_of(&self.state, self.token.clone()).await?;
             let mut c = self.state.db.read().await?;
-            caller.enter(&mut c, self.actor.workspace).await
+            let actor = caller.enter(&mut c, self.actor.workspace).await?;
+            Ok::<_, AuthError>(actor.scopes)
         };
         let code = match access.await {
-            Ok(now) if !now.scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
-            Ok(now) if now.role == self.actor.role && now.scopes == self.actor.scopes => {
-                return Ok(());
-            }
+            Ok(scopes) if !scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
+            Ok(scopes) if scopes == self.actor.scopes => return Ok(()),
             // As after a role change: the client connects again with the rights that it has now.
             Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
             Err(AuthError::Db(e)) => return Err(e.into()),
