@@ -117,6 +117,27 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121025007_create_follows.sql"
         )),
     ),
+    (
+        20_261_121_030_643,
+        "create_agent_refreshes",
+        Text::Common(include_str!(
+            "../../migrations/20261121030643_create_agent_refreshes.sql"
+        )),
+    ),
+    (
+        20_261_121_031_400,
+        "add_stand_ins",
+        Text::Common(include_str!(
+            "../../migrations/20261121031400_add_stand_ins.sql"
+        )),
+    ),
+    (
+        20_261_121_033_400,
+        "create_workspace_sizes",
+        Text::Common(include_str!(
+            "../../migrations/20261121033400_create_workspace_sizes.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

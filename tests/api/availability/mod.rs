@@ -153,6 +153,8 @@ pub async fn connect_from(
     within("a connection", socket.connect(server)).await
 }
 
+mod profiles;
+
 mod bystander {
     use super::*;
     use crate::support::TestApp;
