@@ -31,6 +31,20 @@ test('others’ messages count as unread, mine and notices do not', () => {
   created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
   expect(general()).toMatchObject({ unread_count: 2, mention_count: 1 });
 });
+test('in a muted thread only mentions count, also in one that is not loaded', () => {
+  ws.learnThread(backend.threads.get('thread_1')!);
+  const muted = { level: 'none', cause: 'manual' } as const;
+  ws.hear({ type: 'follow.updated', thread_id: 'thread_1', follow: muted });
+  ws.threads.setFollow('thread_2', muted);
+  created({ id: 'msg_1' });
+  created({ mentions: forMe });
+  created({ thread_id: 'thread_2' });
+  expect(general()).toMatchObject({ unread_count: 0, mention_count: 1 });
+  expect(ws.threads.map.get('thread_1')).toMatchObject({ unread_count: 0, mention_count: 1, follow: muted });
+  ws.threads.setFollow('thread_2', { level: 'mentions', cause: 'manual' });
+  created({ thread_id: 'thread_2' });
+  expect(general().unread_count).toBe(1);
+});
 test('what appears before my eyes is not unread', async () => {
   const t = ws.thread('thread_1');
   await t.load();
