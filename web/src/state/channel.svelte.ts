@@ -5,21 +5,27 @@ import type { Loading } from './window.svelte';
 
 export interface ChannelHome {
   readonly api: Api;
-  readonly threads: { readonly moment: number };
+  readonly threads: { readonly moment: number; readonly map: ReadonlyMap<string, Thread> };
   learnThread(thread: Thread, moment: number): void;
   learnTasks(tasks: Task[]): void;
 }
 
-/** How far the list of a channel's threads has been read. The threads themselves live in `Threads`. */
+/** A channel's threads, latest activity first, as far down as they have been loaded. `Threads` holds the threads themselves. */
 export class ChannelState {
   readonly id: string;
   status = $state<Loading>('loading');
   problem = $state('');
+  ids = $state.raw<readonly string[]>([]);
   more = $state(false);
   busy = $state(false);
-  /** The oldest activity that was listed: what is older is not shown, or the list would have holes. */
-  reach = $state<string>('');
+  #known = new Set<string>();
   #cursor: string | undefined;
+  /** The `last_seq` down to which the list is complete. Older threads would leave holes. */
+  #reach = Infinity;
+  /** Where the first page ended; null if it was the only one. */
+  #first: { cursor: string | undefined; reach: number } | null = null;
+  /** Counts loads from the start: what an earlier one still brings is dropped. */
+  #load = 0;
   #home: ChannelHome;
 
   constructor(id: string, home: ChannelHome) {
@@ -29,34 +35,77 @@ export class ChannelState {
 
   async load(): Promise<void> {
     if (this.status !== 'ready') this.status = 'loading';
+    this.#load++;
     await this.#page(undefined);
   }
   async loadMore(): Promise<void> {
     if (this.more && !this.busy) await this.#page(this.#cursor);
   }
   async #page(cursor: string | undefined): Promise<void> {
+    const load = this.#load;
     this.busy = true;
     try {
       const { moment } = this.#home.threads;
       const page = await this.#home.api.threads(this.id, cursor);
+      if (load !== this.#load) return;
+      // A thread that moved up while the page was under way is in its place already.
+      const ids = page.data.map((t) => t.id).filter((id) => !cursor || !this.#known.has(id));
+      this.#set(cursor ? [...this.ids, ...ids] : ids);
       for (const t of page.data) {
         this.#home.learnThread(t, moment);
         this.#home.learnTasks(t.active_tasks ?? []);
       }
       this.#cursor = page.next_cursor ?? undefined;
       this.more = page.has_more && this.#cursor !== undefined;
-      this.reach = this.more ? (page.data.at(-1)?.last_activity_at ?? '') : '';
+      this.#reach = this.more ? (page.data.at(-1)?.last_seq ?? 0) : 0;
+      if (!cursor) this.#first = this.more ? { cursor: this.#cursor, reach: this.#reach } : null;
+      if (!cursor) for (const t of this.#home.threads.map.values()) this.put(t);
       this.status = 'ready';
     } catch (e) {
-      if (this.status !== 'ready') {
+      if (this.status !== 'ready' && load === this.#load) {
         this.problem = say(e);
         this.status = isMissing(e) ? 'missing' : 'error';
       }
     } finally {
-      this.busy = false;
+      if (load === this.#load) this.busy = false;
     }
   }
-  shows(thread: Thread): boolean {
-    return thread.last_activity_at >= this.reach;
+  /** Puts a thread where its latest activity belongs, unless that is further down than the list goes. */
+  put(thread: Thread): void {
+    if (thread.channel_id !== this.id) return;
+    const here = this.#known.has(thread.id);
+    if (!here && !this.covers(thread.last_seq)) return;
+    const seqAt = (i: number) => this.#home.threads.map.get(this.ids[i]!)?.last_seq ?? 0;
+    const at = here ? this.ids.indexOf(thread.id) : -1;
+    const fits =
+      here &&
+      (at === 0 || seqAt(at - 1) > thread.last_seq) &&
+      (at === this.ids.length - 1 || seqAt(at + 1) < thread.last_seq);
+    if (fits) return;
+    const others = here ? this.ids.toSpliced(at, 1) : this.ids;
+    const next = others.findIndex((id) => (this.#home.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
+    this.#set(others.toSpliced(next < 0 ? others.length : next, 0, thread.id));
+  }
+  /** Whether the list goes down to a thread with this `last_seq`. */
+  covers(seq: number): boolean {
+    return seq >= this.#reach;
+  }
+  has(thread: string): boolean {
+    return this.#known.has(thread);
+  }
+  /** The list is no longer on screen: threads below the first page may be let go, and are loaded again on scrolling down. */
+  leave(): void {
+    if (!this.#first || this.#first.cursor === this.#cursor) return;
+    this.#load++; // drops a page under way
+    this.busy = false;
+    this.#reach = this.#first.reach;
+    this.#cursor = this.#first.cursor;
+    this.more = true;
+    const { map } = this.#home.threads;
+    this.#set(this.ids.filter((id) => this.covers(map.get(id)?.last_seq ?? 0)));
+  }
+  #set(ids: readonly string[]): void {
+    this.ids = ids;
+    this.#known = new Set(ids);
   }
 }

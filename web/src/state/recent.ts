@@ -19,6 +19,9 @@ export class Recent<T> {
   known(id: string): T | undefined {
     return this.#map.get(id);
   }
+  keys(): IterableIterator<string> {
+    return this.#map.keys();
+  }
   all(): IterableIterator<T> {
     return this.#map.values();
   }

@@ -2,17 +2,31 @@ import { SvelteMap } from 'svelte/reactivity';
 import type { Follow, Message, Thread } from '../api/types';
 import { counts, mentionsMe } from '../lib/messages';
 
-const KEEP = 400;
+/** Kept at most, besides those that are shown. */
+const SPARE_MAX = 400;
 
-/** What is known of threads: those listed, opened, or heard of while here. Not their messages. */
+/**
+ * What is known of threads: a cache of those listed, opened, or heard of while here. Not their messages.
+ * Those that a list, an open conversation, or a panel shows stay; of the others, those unchanged for longest go.
+ */
 export class Threads {
   readonly map = new SvelteMap<string, Thread>();
+  /** Keys in the order of their last change. */
+  #changed = new Set<string>();
+  #shown: () => Set<string>;
+  #pruneAt = SPARE_MAX;
   /** Counts what events said, so that an answer asked for before them can be told from one after. */
   #clock = 0;
   #heard = new Map<string, number>();
   #muted = new Set<string>();
 
+  /** `shown`: IDs that must stay. */
+  constructor(shown: () => Set<string> = () => new Set()) {
+    this.#shown = shown;
+  }
+
   clear(): void {
+    this.#changed.clear();
     this.map.clear();
     this.#heard.clear();
   }
@@ -48,7 +62,9 @@ export class Threads {
       return;
     }
     this.map.set(thread.id, { ...own, ...old, ...thread });
-    this.#prune();
+    this.#changed.delete(thread.id);
+    this.#changed.add(thread.id);
+    if (this.map.size > this.#pruneAt) this.#prune();
   }
   patch(id: string, change: Partial<Thread>): void {
     const t = this.map.get(id);
@@ -110,9 +126,14 @@ export class Threads {
     });
   }
   #prune(): void {
-    if (this.map.size <= KEEP) return;
-    const oldest = [...this.map.values()].sort((a, b) => (a.last_activity_at < b.last_activity_at ? -1 : 1));
-    for (const t of oldest.slice(0, KEEP / 4)) this.map.delete(t.id);
+    const shown = this.#shown();
+    const spare = [...this.#changed].filter((id) => !shown.has(id));
+    for (const id of spare.slice(0, Math.max(0, spare.length - SPARE_MAX * 0.75))) {
+      this.map.delete(id);
+      this.#heard.delete(id);
+      this.#changed.delete(id);
+    }
+    this.#pruneAt = this.map.size + SPARE_MAX / 4;
   }
   inChannel(channel: string): Thread[] {
     return [...this.map.values()]

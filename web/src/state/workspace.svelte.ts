@@ -62,7 +62,7 @@ export class WorkspaceState {
   fileBytesMax = 0;
   readonly people = new People();
   readonly channels = new Channels(this.people);
-  readonly threads = new Threads();
+  readonly threads = new Threads(() => this.#shownThreads());
   readonly forks = new Forks();
   readonly tasks: Tasks;
   readonly streams = new Streams();
@@ -91,6 +91,7 @@ export class WorkspaceState {
   #listeners = new Set<(e: OutcomeEvent) => void>();
   #hearers = new Set<(e: ServerEvent) => void>();
   #asked = new Map<string, number>();
+  #fetching = new Set<string>();
   #stopped = false;
   #wasLive = false;
 
@@ -280,6 +281,7 @@ export class WorkspaceState {
   }
   learnThread(thread: Thread, moment = this.threads.moment): void {
     this.threads.learn(thread, moment);
+    this.#list(thread.id);
   }
   learnTasks(tasks: Task[]): void {
     for (const t of tasks) this.tasks.learn(t);
@@ -306,7 +308,8 @@ export class WorkspaceState {
         return this.#membership(e.type === 'channel.member_added', e.data.channel, e.data.user_id);
       case 'thread.created':
       case 'thread.updated':
-        return this.threads.put(e.data.thread);
+        this.threads.put(e.data.thread);
+        return this.#list(e.data.thread.id);
       case 'message.created':
         return this.#created(e);
       case 'message.updated':
@@ -365,6 +368,7 @@ export class WorkspaceState {
     const open = this.#window(m);
     const seen = open?.watching === true && this.#world.visible();
     this.threads.created(m, this.myId, seen);
+    if (!m.fork_id) this.#moved(m);
     this.forks.created(m);
     open?.apply(e);
     if (mine && m.client_id) this.outbox.confirm(m.client_id, placeOf(m));
@@ -374,6 +378,32 @@ export class WorkspaceState {
       this.channels.count(m.channel_id, this.threads.isMuted(m.thread_id), mentionsMe(m, this.myId), e.seq);
     this.#tell(addressed(m, this));
     this.#tell(answered(m, this));
+  }
+  /** Puts a thread into its channel's list. */
+  #list(id: string): void {
+    const thread = this.threads.map.get(id);
+    if (thread) this.#lists.known(thread.channel_id)?.put(thread);
+  }
+  /** A message moved its thread up in the list; one that the cache let go is fetched. */
+  #moved(m: Message): void {
+    if (this.threads.map.has(m.thread_id)) return this.#list(m.thread_id);
+    const list = this.#lists.known(m.channel_id);
+    if (!list || list.status !== 'ready' || this.#fetching.has(m.thread_id)) return;
+    this.#fetching.add(m.thread_id);
+    const { moment } = this.threads;
+    this.api
+      .thread(m.thread_id)
+      .then(
+        (thread) => this.learnThread(thread, moment),
+        () => undefined, // the list has it when it is loaded again
+      )
+      .finally(() => this.#fetching.delete(m.thread_id));
+  }
+  #shownThreads(): Set<string> {
+    const shown = new Set(this.#threads.keys());
+    for (const list of this.#lists.all()) for (const id of list.ids) shown.add(id);
+    for (const dive of this.#dives.all()) if (dive.fork) shown.add(dive.fork.thread_id);
+    return shown;
   }
   #tell(news: News | null): void {
     if (news) this.#world.onNews(news);

@@ -8,6 +8,8 @@ import { AT, Browser, fork, message, snapshot, thread } from './make';
 /** A server in memory: answers the routes that the state uses, from what the test puts into it. */
 export class Backend {
   threads = new Map<string, Thread>();
+  /** Threads of a channel, as its list has them. */
+  lists = new Map<string, Thread[]>();
   forks = new Map<string, Fork>();
   messages: Message[] = [];
   tasks: Task[] = [];
@@ -41,6 +43,7 @@ export class Backend {
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => m.fork_id === id));
     if (/^(GET|PATCH) \/v1\/threads\/\w+$/.test(call)) return { ...this.threads.get(id)!, ...body };
+    if (/^GET \/v1\/channels\/\w+\/threads$/.test(call)) return list(this.lists.get(id) ?? []);
     if (/^POST \/v1\/channels\/\w+\/threads$/.test(call)) {
       const { content, client_id, agent_id } = body as {
         content: string;
