@@ -15,6 +15,7 @@ import type {
   Member,
   Message,
   NewFork,
+  OpenedThread,
   Resolution,
   ResolutionEdit,
   Setup,
@@ -215,7 +216,7 @@ export class Api {
   ): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
-  thread(id: string): Promise<Thread> {
+  thread(id: string): Promise<OpenedThread> {
     return this.#take(this.#http.GET('/v1/threads/{id}', at({ id })));
   }
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from '../api/events';
-import type { Message } from '../api/types';
+import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
 import { AT, fromAgent, member, message, snapshot, task } from '../test/make';
 import type { News } from './news';
@@ -107,7 +107,8 @@ test('events that come while a page is loaded win over the page', async () => {
   expect(t.messages.map((m) => m.content)).toEqual(['after', expect.stringContaining('message')]);
 });
 test('the unread rule stands at the first message after the read mark and does not move', async () => {
-  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, read_seq: 5 });
+  const there = { ...backend.threads.get('thread_1')!, read_seq: 5, unread_count: 2 };
+  backend.threads.set('thread_1', { ...there, first_unread_id: 'msg_6' } as Thread);
   backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
   const t = ws.thread('thread_1');
   await t.load();
