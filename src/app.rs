@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
-    agents::{retry::RetryPolicy, turn::Turns},
+    agents::{profiles, retry::RetryPolicy, seeds, turn::Turns},
     auth::{self, Hasher, Limits},
     chat::search::index,
     config::{Config, Signup},
@@ -56,6 +56,10 @@ const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Rounds until everything that is stored is looked at again.
 const WHOLE_TIDY_ROUNDS: u64 = 60;
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
+/// Pause between two looks for agents that do not follow their base yet.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// Pause between two batches of them.
+const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 
 pub struct App {
     state: State,
@@ -155,13 +159,20 @@ impl App {
         let files = lock_files(&config)?;
         let hub = Arc::new(Hub::default());
         let queue = Arc::new(Queue::default());
+        let agents = match &config.seeds_file {
+            None => None,
+            Some(path) => Some(
+                seeds::read_file(path)
+                    .map_err(|e| anyhow::anyhow!("OPENVIBE_SEEDS_FILE: {}: {e}", path.display()))?,
+            ),
+        };
         let db = open_database(
             &config.database,
             dispatch(Arc::clone(&hub), Arc::clone(&queue)),
         )
         .await?;
         let guard = Guard::lock(&db).await?;
-        let epoch = prepare(&db, &config)
+        let epoch = prepare(&db, &config, agents)
             .await
             .map_err(|e| in_words(&config.database, "cannot be made ready", e))?;
         let provider: Arc<dyn Provider> = Arc::new(Measured::around(
@@ -319,6 +330,7 @@ impl App {
         tracker.spawn(tidy_forever(state.clone()));
         tracker.spawn(tidy_files_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
+        tracker.spawn(refresh_agents_forever(state.clone()));
         tracker.spawn(tell_presence_forever(state.clone()));
         let is_taken = Arc::new(AtomicBool::new(false));
         if let Some(guard) = guard {
@@ -403,11 +415,15 @@ pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
 }
 
 /// Brings the data to where a server can begin; the database's epoch.
-async fn prepare(db: &Db, config: &Config) -> Result<String, DbError> {
+async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<String, DbError> {
     index::bring_up_to_date(db).await?;
     let tasks_queued_max = config.tasks_queued_max;
+    let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
+    let agents_max = config.agents_max;
     db.write(Uuid::nil(), async move |c: &mut Conn| {
         queue::set_queued_max(c, tasks_queued_max).await?;
+        auth::quota::set_quotas(c, bytes_max, agents_max).await?;
+        seeds::set_seeds(c, agents.as_deref()).await?;
         queue::expire_leases(c).await
     })
     .await?;
@@ -513,6 +529,24 @@ async fn announce_edits_forever(state: State) {
         }
         if let Err(e) = announce_edits(&state).await {
             tracing::warn!(error = %e, "edits of drafts could not be announced; trying again");
+        }
+    }
+}
+
+/// Lets agents follow changes of their bases, a few per transaction, so that other writes go on in between.
+async fn refresh_agents_forever(state: State) {
+    loop {
+        let pause = match profiles::refresh_some(&state.db).await {
+            Ok(true) => REFRESH_PAUSE,
+            Ok(false) => REFRESH_EVERY,
+            Err(e) => {
+                tracing::warn!(error = %e, "agents could not follow their base; trying again");
+                REFRESH_EVERY
+            }
+        };
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

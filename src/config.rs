@@ -70,6 +70,11 @@ pub struct Config {
     /// Tasks that wait in a workspace; further ones fail at once.
     pub tasks_queued_max: i64,
     pub workspaces_per_user: i64,
+    /// Bytes of uploads and agents that a workspace can store.
+    pub workspace_bytes_max: u64,
+    pub agents_max: i64,
+    /// Agents of new workspaces, instead of the built-in ones.
+    pub seeds_file: Option<PathBuf>,
     pub metrics_token: Option<Secret>,
     pub log: String,
     pub log_format: LogFormat,
@@ -85,6 +90,8 @@ pub enum ConfigError {
 
 /// More would be no upload but a disk.
 const UPLOAD_BYTES_LIMIT: u64 = 1 << 30;
+/// Largest quota of a workspace.
+const WORKSPACE_BYTES_LIMIT: u64 = 1 << 50;
 
 /// Every setting's name without the prefix `OPENVIBE_`.
 const NAMES: &[&str] = &[
@@ -112,6 +119,9 @@ const NAMES: &[&str] = &[
     "SOCKETS_PER_USER",
     "TASKS_QUEUED_MAX",
     "WORKSPACES_PER_USER",
+    "WORKSPACE_BYTES_MAX",
+    "AGENTS_MAX",
+    "SEEDS_FILE",
     "METRICS_TOKEN",
     "LOG",
     "LOG_FORMAT",
@@ -360,6 +370,16 @@ impl Config {
             tasks_queued_max: s.parsed("TASKS_QUEUED_MAX", 200, |t| number_to(t, 1_000_000))?,
             workspaces_per_user: s
                 .parsed("WORKSPACES_PER_USER", 100, |t| number_to(t, 1_000_000))?,
+            workspace_bytes_max: s.parsed(
+                "WORKSPACE_BYTES_MAX",
+                10 << 30,
+                |t| match parse_bytes(t)? {
+                    n @ 1..=WORKSPACE_BYTES_LIMIT => Ok(n),
+                    _ => Err(format!("`{t}` is not a size from 1 to 1048576GiB")),
+                },
+            )?,
+            agents_max: s.parsed("AGENTS_MAX", 20_000, |t| number_to(t, 1_000_000))?,
+            seeds_file: text("SEEDS_FILE").map(PathBuf::from),
             metrics_token: text("METRICS_TOKEN").map(Secret),
             log: text("LOG").unwrap_or_else(|| "info".to_owned()),
             log_format: s.parsed("LOG_FORMAT", LogFormat::Text, |t| {

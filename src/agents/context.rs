@@ -103,7 +103,8 @@ fn told(files: Vec<Attachment>) -> Vec<Attached> {
 macro_rules! row_sql {
     ($parent_seq:literal, $tail:literal) => {
         concat!(
-            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              m.kind, m.state, m.content, m.attachments, ",
             $parent_seq,
             " as parent_seq from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \

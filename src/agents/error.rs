@@ -41,6 +41,8 @@ pub enum AgentError {
         "that would make more than 3 levels of inheritance: choose a base that has fewer above it"
     )]
     TooDeep,
+    #[error("a base can have at most {0} children: choose another base")]
+    TooManyChildren(i64),
     #[error(
         "other agents have this one as their base: give them another base first, or archive it instead"
     )]
@@ -53,6 +55,8 @@ pub enum AgentError {
     SandboxPolicyInUse,
     #[error("{0} is not a member of this workspace")]
     NoSuchMember(String, &'static str),
+    #[error("the tool `{0}` is listed twice: rename one of them, or leave it out")]
+    DuplicateTool(String),
     #[error("there is no tool `{0}` in this workspace")]
     NoSuchTool(String),
     #[error("there is no persona `{0}` in this workspace")]

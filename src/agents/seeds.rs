@@ -1,6 +1,7 @@
-//! The agents that a new workspace begins with: `seeds/agents.yaml`. Afterwards the rows are the truth.
+//! The agents that a new workspace begins with: `seeds/agents.yaml`, or the operator's file (`OPENVIBE_SEEDS_FILE`), whose text is
+//! kept in `meta` at startup. Afterwards the rows are the truth.
 
-use std::sync::LazyLock;
+use std::{collections::HashSet, path::Path, sync::LazyLock};
 
 use serde::Deserialize;
 
@@ -9,9 +10,13 @@ use super::{
     profiles::{FirstVersion, NewAgent, Parts, insert_agent},
 };
 use crate::{
-    db::Conn,
+    db::{Conn, DbError},
     ids::{AgentId, WorkspaceId},
 };
+
+const SEEDS_KEY: &str = "seeds";
+const SEEDS_MAX: usize = 100;
+const FILE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Deserialize)]
 struct File {
@@ -36,22 +41,112 @@ static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     })
 });
 
+/// The agents of a file, or what is wrong with it and in which line.
 fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
     let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
-    file.agents
-        .into_iter()
-        .map(|seed| {
-            let new: NewAgent = serde_json::from_value(seed.agent).map_err(|e| e.to_string())?;
-            let parts = new.into_parts().map_err(|e| e.to_string())?;
-            Ok((seed.status == "active", parts))
-        })
-        .collect()
+    let mut names = HashSet::new();
+    let mut seeds = Vec::with_capacity(file.agents.len());
+    for (n, seed) in file.agents.into_iter().enumerate() {
+        let at_line = |problem: String| format!("line {}: {problem}", line_of_agent(text, n));
+        let new: NewAgent =
+            serde_json::from_value(seed.agent).map_err(|e| at_line(e.to_string()))?;
+        let parts = new.into_parts().map_err(|e| at_line(e.to_string()))?;
+        let is_active = match seed.status.as_str() {
+            "active" => true,
+            "inactive" => false,
+            other => {
+                return Err(at_line(format!(
+                    "status is `{other}`: use active or inactive"
+                )));
+            }
+        };
+        if n == 0 && !is_active {
+            return Err(at_line(
+                "the first agent is the default: make it active".to_owned(),
+            ));
+        }
+        if !names.insert(parts.name.clone()) {
+            return Err(at_line(format!("the name `{}` is used twice", parts.name)));
+        }
+        if parts.profile.base_profile_id.is_some() || parts.profile.access_control.is_some() {
+            return Err(at_line("a seed has no base and no access list".to_owned()));
+        }
+        seeds.push((is_active, parts));
+    }
+    if seeds.is_empty() || seeds.len() > SEEDS_MAX {
+        return Err(format!("line 1: list 1 to {SEEDS_MAX} agents"));
+    }
+    Ok(seeds)
+}
+
+/// Line of the nth entry of the list, from 1.
+fn line_of_agent(text: &str, n: usize) -> usize {
+    let is_entry = |line: &str| line.trim_start().starts_with("- ");
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut entries = text.lines().enumerate().filter(|(_, line)| is_entry(line));
+    let Some((first, depth)) = entries.next().map(|(at, line)| (at, indent(line))) else {
+        return 1;
+    };
+    let mut same = entries.filter(|(_, line)| indent(line) == depth);
+    match n.checked_sub(1) {
+        None => first + 1,
+        Some(more) => same.nth(more).map_or(first, |(at, _)| at) + 1,
+    }
+}
+
+/// Reads the operator's file of seeds.
+///
+/// # Errors
+/// What is wrong with it, and in which line.
+pub fn read_file(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    if text.len() > FILE_BYTES_MAX {
+        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    parse(&text)?;
+    Ok(text)
+}
+
+/// Sets what new workspaces begin with; `None` is the built-in list.
+pub async fn set_seeds(c: &mut Conn, text: Option<&str>) -> Result<(), DbError> {
+    let Some(text) = text else {
+        c.q("delete from meta where key = $1")
+            .bind(SEEDS_KEY)
+            .run()
+            .await?;
+        return Ok(());
+    };
+    c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
+        .bind(SEEDS_KEY)
+        .bind(text.to_owned())
+        .run()
+        .await?;
+    Ok(())
+}
+
+async fn seeds(c: &mut Conn) -> Result<Vec<(bool, Parts)>, DbError> {
+    let row: Option<(String,)> = c
+        .q("select value from meta where key = $1")
+        .bind(SEEDS_KEY)
+        .opt()
+        .await?;
+    let own = row.and_then(|(text,)| {
+        parse(&text)
+            .inspect_err(|e| {
+                tracing::error!(
+                    error = e,
+                    "OPENVIBE_SEEDS_FILE cannot be used; the built-in agents are"
+                )
+            })
+            .ok()
+    });
+    Ok(own.unwrap_or_else(|| SEEDS.clone()))
 }
 
 /// Adds the seed agents to a new workspace; the default among them.
 pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, AgentError> {
     let mut default = None;
-    for (active, parts) in SEEDS.iter() {
+    for (active, parts) in &seeds(c).await? {
         let first = FirstVersion {
             name: parts.name.clone(),
             status: if *active { "active" } else { "inactive" },
@@ -74,6 +169,18 @@ pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentI
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_invalid_file_is_refused_with_its_line() {
+        let file = "agents:\n  - name: sage\n    status: active\n    instructions: Help.\n    tools:\n      - type: delegate\n  - name: moss\n    status: asleep\n    instructions: Help.\n";
+        assert_eq!(
+            parse(file).err().as_deref(),
+            Some("line 7: status is `asleep`: use active or inactive")
+        );
+        let broken = parse("agents:\n  - name: [").unwrap_err();
+        assert!(broken.contains("line 2"), "{broken}");
+        assert!(parse("agents: []").is_err());
+    }
 
     #[test]
     fn the_seed_file_holds_vibe_first_then_coder_and_two_that_sleep() {

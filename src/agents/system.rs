@@ -148,6 +148,7 @@ mod tests {
             role_description: Some("Keeps the release calm.".to_owned()),
             responsibilities: vec!["Watch the build".to_owned(), "Say what broke".to_owned()],
             constraints: vec!["Never deploy on Friday".to_owned()],
+            delegation_rules: vec!["Ask Coder".to_owned()],
             ..Agency::default()
         };
         assert_eq!(

@@ -21,6 +21,8 @@ pub enum AuthError {
     NoMoreSockets,
     #[error("a person is in at most {0} workspaces: leave one first")]
     TooManyWorkspaces(i64),
+    #[error("{0}")]
+    QuotaExceeded(String),
     #[error("this needs a signed-in person; an API key cannot do it")]
     SessionRequired,
     #[error("this key lacks the scope `{}`; make a key that has it", .0.as_str())]

@@ -14,6 +14,7 @@ mod limits;
 mod members;
 mod names;
 mod password;
+pub mod quota;
 pub mod routes;
 mod sessions;
 mod tokens;

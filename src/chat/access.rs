@@ -255,6 +255,11 @@ impl ThreadAccess<'_> {
             .map_or(Spot::Thread(self.thread), |fork| Spot::Fork(fork.id))
     }
 
+    /// A thread that people share: no deep dive, no direct channel.
+    pub fn is_shared_thread(&self) -> bool {
+        self.fork.is_none() && self.place.kind != "direct"
+    }
+
     pub fn fork_id(&self) -> Option<ForkId> {
         self.fork.map(|fork| fork.id)
     }

@@ -7,8 +7,9 @@ use crate::{
     agents::profiles::{self, AccessControl, Askable},
     auth::Actor,
     db::{Conn, DbError, Json, now},
-    ids::{AgentId, MessageId, ThreadId, UserId, WorkspaceId},
+    ids::{AgentId, ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
     realtime::hub::Spot,
+    tasks::queue,
 };
 
 /// A handoff so soon after one by the same person replaces its notice, so that indecision does not fill a thread.
@@ -22,6 +23,10 @@ pub struct Binding {
     pub auto_reply: bool,
     /// False when it is inactive or archived, or was deleted for good.
     pub is_active: bool,
+    /// Turned off for now: it keeps its place, and the default agent replies meanwhile.
+    pub is_off: bool,
+    /// Whether a notice said so already.
+    pub stood_in: bool,
     access: Option<AccessControl>,
 }
 
@@ -37,6 +42,7 @@ struct BindingRow {
     agent_id: AgentId,
     agent_version: i64,
     auto_reply: bool,
+    stood_in: bool,
     status: Option<String>,
     access: Option<Json<AccessControl>>,
 }
@@ -44,11 +50,11 @@ struct BindingRow {
 pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, DbError> {
     let q = match place {
         Spot::Thread(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, a.status, a.access from threads t \
+            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from threads t \
             join bindings b on b.place_id = t.id and b.agent_id = t.agent_id left join agents a on a.id = b.agent_id where t.id = $1",
         ),
         Spot::Fork(_) => c.q(
-            "select b.agent_id, b.agent_version, b.auto_reply, a.status, a.access from forks f \
+            "select b.agent_id, b.agent_version, b.auto_reply, b.stood_in, a.status, a.access from forks f \
             join bindings b on b.place_id = f.id and b.agent_id = f.agent_id left join agents a on a.id = b.agent_id where f.id = $1",
         ),
     };
@@ -58,6 +64,8 @@ pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, 
         version: row.agent_version,
         auto_reply: row.auto_reply,
         is_active: row.status.as_deref() == Some("active"),
+        is_off: row.status.as_deref() == Some("inactive"),
+        stood_in: row.stood_in,
         access: row.access.map(|access| access.0),
     }))
 }
@@ -87,6 +95,75 @@ pub async fn bind(
         .run()
         .await?;
     set_agent(c, place, Some(agent)).await
+}
+
+/// Notes whether a notice said that another agent replies while the bound one is turned off.
+pub(super) async fn set_stood_in(
+    c: &mut Conn,
+    place: Spot,
+    agent: AgentId,
+    stood_in: bool,
+) -> Result<(), DbError> {
+    c.q("update bindings set stood_in = $3 where place_id = $1 and agent_id = $2")
+        .bind(place.id())
+        .bind(agent)
+        .bind(stood_in)
+        .run()
+        .await?;
+    Ok(())
+}
+
+/// Places that are announced when their agent is deleted: the most recent ones. Others are read again when they are opened.
+const REBOUND_ANNOUNCED_MAX: i64 = 100;
+
+/// Moves every place of an agent that is being deleted permanently on to the default agent at its newest version; to nobody
+/// without one. The workspace is locked.
+pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> Result<(), DbError> {
+    let default = profiles::find_default(c, workspace).await?;
+    let default = default.filter(|agent| agent.id != gone);
+    let announced: Vec<(ThreadId, ChannelId)> = c
+        .q("select t.id, t.channel_id from bindings b join threads t on t.id = b.place_id and t.agent_id = b.agent_id \
+            where b.agent_id = $1 order by t.last_activity_at desc limit $2")
+        .bind(gone)
+        .bind(REBOUND_ANNOUNCED_MAX)
+        .all()
+        .await?;
+    if let Some(agent) = &default {
+        c.q("insert into bindings (place_id, agent_id, workspace_id, thread_id, fork_id, agent_version, auto_reply, created_at, updated_at) \
+             select b.place_id, $2, b.workspace_id, b.thread_id, b.fork_id, $3, b.auto_reply, $4, $4 from bindings b \
+             where b.agent_id = $1 and (exists (select 1 from threads t where t.id = b.place_id and t.agent_id = $1) \
+               or exists (select 1 from forks f where f.id = b.place_id and f.agent_id = $1)) \
+             on conflict (place_id, agent_id) do update set agent_version = excluded.agent_version, auto_reply = excluded.auto_reply, \
+               updated_at = excluded.updated_at")
+            .bind(gone)
+            .bind(agent.id)
+            .bind(agent.version)
+            .bind(now())
+            .run()
+            .await?;
+    }
+    for sql in [
+        "update threads set agent_id = $2 where agent_id = $1 and id in (select place_id from bindings where agent_id = $1)",
+        "update forks set agent_id = $2 where agent_id = $1 and id in (select place_id from bindings where agent_id = $1)",
+    ] {
+        c.q(sql)
+            .bind(gone)
+            .bind(default.as_ref().map(|agent| agent.id))
+            .run()
+            .await?;
+    }
+    c.q("delete from bindings where agent_id = $1")
+        .bind(gone)
+        .run()
+        .await?;
+    for (thread, channel) in announced {
+        let audience = queue::audience_of(c, channel).await?;
+        match threads::announce_as(c, workspace, audience, thread).await {
+            Err(ChatError::Db(e)) => return Err(e),
+            Err(_) | Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Says which agent a place has; its binding is made by `bind`.
@@ -146,6 +223,7 @@ pub async fn change(
     match patch.agent {
         Some(Some(agent)) => {
             actor.require(crate::auth::Scope::AgentsUse)?;
+            profiles::refresh_first(c, actor.workspace, agent).await?;
             let found = profiles::find_askable(c, actor, agent).await?;
             let to = found.ok_or_else(|| ChatError::NoSuchAgent(agent.to_string()))?;
             hand_over(c, access, &to).await?;

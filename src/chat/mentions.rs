@@ -244,12 +244,22 @@ fn candidates(handle: &str) -> Vec<String> {
 pub fn without(content: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(content.len());
     let mut done = 0;
+    let bytes = content.as_bytes();
     for cut in byte_ranges(content, spans) {
         if cut.start < done {
             continue;
         }
-        out.push_str(&content[done..cut.start]);
-        done = cut.end;
+        // Emphasis around nothing else goes too: `**@vibe** hi`.
+        let (mut start, mut end) = (cut.start, cut.end);
+        while start > done
+            && matches!(bytes[start - 1], b'*' | b'_' | b'~')
+            && bytes.get(end) == Some(&bytes[start - 1])
+        {
+            start -= 1;
+            end += 1;
+        }
+        out.push_str(&content[done..start]);
+        done = end;
         let rest = &content[done..];
         let before = out.trim_end_matches([' ', '\t']);
         if before.is_empty() || before.ends_with('\n') {
@@ -497,6 +507,9 @@ mod tests {
             ("@vibe @vibe go", "go"),
             ("go  @vibe  on @vibe", "go  on"),
             ("@vibe", ""),
+            ("**@vibe** hi", "hi"),
+            ("ask _@vibe_ and ***@vibe***", "ask and"),
+            ("**@vibe hi**", "**hi**"),
         ] {
             let spans: Vec<Span> = parse(content).iter().map(|m| m.span_of("vibe")).collect();
             assert_eq!(without(content, &spans), wanted, "{content:?}");

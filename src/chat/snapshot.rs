@@ -57,7 +57,10 @@ pub struct Snapshot {
     /// The first 500.
     pub members: Vec<Member>,
     pub channels: Vec<MyChannel>,
+    /// The first 500.
     pub agents: Vec<AgentSummary>,
+    /// Whether there are more: `GET /v1/agents` lists them all.
+    pub agents_truncated: bool,
     /// Active deep dives, at most 500.
     pub open_forks: Vec<Fork>,
     /// Threads that the person muted, the newest 1,000.
@@ -82,6 +85,14 @@ pub async fn load(
     let (seq, _) = log::head(c, actor.workspace).await?;
     let workspace = auth::get_workspace(c, actor.workspace).await?;
     let own = auth::get_member(c, actor.workspace, actor.user).await?;
+    let mut agents = Vec::new();
+    if actor.scopes.has(Scope::AgentsRead) {
+        let all = profiles::Filter::default();
+        agents = profiles::list_agents(c, actor, &all, (None, None), AGENTS_MAX + 1).await?;
+    }
+    let most = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
+    let agents_truncated = agents.len() > most;
+    agents.truncate(most);
     Ok(Snapshot {
         epoch,
         seq,
@@ -103,12 +114,8 @@ pub async fn load(
             CHANNELS_MAX,
         )
         .await?,
-        agents: if actor.scopes.has(Scope::AgentsRead) {
-            let all = profiles::Filter::default();
-            profiles::list_agents(c, actor, &all, (None, None), AGENTS_MAX).await?
-        } else {
-            Vec::new()
-        },
+        agents,
+        agents_truncated,
         open_forks: forks::list_open(c, actor.workspace, actor.user).await?,
         muted_threads: follows::list_muted(c, actor).await?,
         active_tasks: queue::active(c, actor.workspace, actor.user).await?,

@@ -154,16 +154,26 @@ pub(super) async fn announce_update(
     place: &ChannelAccess<'_>,
     id: ThreadId,
 ) -> Result<Thread, ChatError> {
+    announce_as(c, place.actor.workspace, place.audience(), id).await
+}
+
+/// As `announce_update`, for a change that nobody in the channel made.
+pub(super) async fn announce_as(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    audience: Audience,
+    id: ThreadId,
+) -> Result<Thread, ChatError> {
     let thread = get_thread(c, id).await?;
-    let seq = log::reserve(c, place.actor.workspace, 1).await?;
+    let seq = log::reserve(c, workspace, 1).await?;
     let event = NewEvent::new(
         seq,
         "thread.updated",
-        place.audience(),
+        audience,
         &ThreadData { thread: &thread },
     )?
     .in_place(id, None);
-    log::append(c, place.actor.workspace, event).await?;
+    log::append(c, workspace, event).await?;
     Ok(thread)
 }
 

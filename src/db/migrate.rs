@@ -125,10 +125,31 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
         )),
     ),
     (
+        20_261_121_030_643,
+        "create_agent_refreshes",
+        Text::Common(include_str!(
+            "../../migrations/20261121030643_create_agent_refreshes.sql"
+        )),
+    ),
+    (
         20_261_121_031_000,
         "add_handoffs_to_bindings",
         Text::Common(include_str!(
             "../../migrations/20261121031000_add_handoffs_to_bindings.sql"
+        )),
+    ),
+    (
+        20_261_121_031_400,
+        "add_stand_ins",
+        Text::Common(include_str!(
+            "../../migrations/20261121031400_add_stand_ins.sql"
+        )),
+    ),
+    (
+        20_261_121_033_400,
+        "create_workspace_sizes",
+        Text::Common(include_str!(
+            "../../migrations/20261121033400_create_workspace_sizes.sql"
         )),
     ),
 ];

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{FileError, Kind, blobs, kind};
 use crate::{
-    auth::Actor,
+    auth::{Actor, quota},
     db::{Conn, DbError, now},
     ids::{FileId, MessageId, UserId, WorkspaceId},
     time::Timestamp,
@@ -121,7 +121,8 @@ pub async fn insert(
     c: &mut Conn,
     actor: &Actor<'_>,
     new: &NewFile,
-) -> Result<(File, Uuid), DbError> {
+) -> Result<(File, Uuid), FileError> {
+    quota::check_bytes(c, actor.workspace, new.size_bytes).await?;
     let upload = blobs::name_blob(c, &new.hash, new.upload, new.size_bytes).await?;
     let stored = Stored {
         about: Attachment {

@@ -46,7 +46,8 @@ struct Row {
 macro_rules! said_sql {
     ($tail:literal) => {
         concat!(
-            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name) as author_name, \
+            "select m.id, m.seq, m.author_type, m.author_id, coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
              m.content, m.mentions, m.attachments, m.created_at from messages m \
              left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",

@@ -129,7 +129,8 @@ macro_rules! resolution_sql {
             "select r.id, r.workspace_id, r.channel_id, r.thread_id, r.fork_id, f.title as fork_title, r.version, r.status, \
              r.generated_by, r.edited_by, r.headline, r.conclusion, r.key_points, r.open_questions, r.deferred_items, r.covers_seq, \
              r.revision, r.message_id, r.published_seq, r.publisher_type, r.publisher_id, \
-             coalesce(u.name, a.summary ->> 'display_name', a.name) as publisher_name, r.created_at, r.updated_at, r.published_at \
+             coalesce(u.name, a.summary ->> 'display_name', a.name, \
+             (select n.name from agent_names n where n.agent_id = r.publisher_id)) as publisher_name, r.created_at, r.updated_at, r.published_at \
              from resolutions r join forks f on f.id = r.fork_id \
              left join users u on r.publisher_type = 'human' and u.id = r.publisher_id \
              left join agents a on r.publisher_type = 'agent' and a.id = r.publisher_id ",

@@ -165,6 +165,7 @@ async fn partner(
         Some(None) => Ok(None),
         Some(Some(id)) => {
             actor.require(Scope::AgentsUse)?;
+            profiles::refresh_first(c, actor.workspace, id).await?;
             let found = profiles::find_askable(c, actor, id).await?;
             let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
             Ok(Some((agent.id, agent.version)))

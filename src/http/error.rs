@@ -439,6 +439,7 @@ impl From<AuthError> for ApiError {
             E::NoMoreSockets => make(StatusCode::SERVICE_UNAVAILABLE, "too_many_sockets")
                 .retry_after(SOCKET_AFTER_S)
                 .logged(),
+            E::QuotaExceeded(_) => make(StatusCode::UNPROCESSABLE_ENTITY, "quota_exceeded"),
             E::TooManyWorkspaces(_) => make(StatusCode::CONFLICT, "too_many_workspaces"),
             E::SessionRequired => make(StatusCode::FORBIDDEN, "session_required"),
             E::ScopeMissing(_) => make(StatusCode::FORBIDDEN, "scope_missing"),
@@ -506,6 +507,12 @@ impl From<AgentError> for ApiError {
             }
             E::TooDeep => make(StatusCode::UNPROCESSABLE_ENTITY, "inheritance_too_deep")
                 .param("base_profile_id"),
+            E::DuplicateTool(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_tool").param("tools")
+            }
+            E::TooManyChildren(_) => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "too_many_children").param("base_profile_id")
+            }
             E::HasChildren => make(StatusCode::CONFLICT, "has_children"),
             E::NotActive => make(StatusCode::CONFLICT, "not_active"),
             E::NoSuchSandboxPolicy(_) => {

@@ -7,11 +7,12 @@ use crate::{
     agents::profiles::{self, AccessControl},
     auth::{Actor, Scope, WorkspaceCaller},
     db::{Conn, Json},
+    ids::AgentId,
     time::Timestamp,
 };
 
-/// Agents that one list shows.
-const AGENTS_MAX: i64 = 1_000;
+/// Agents that one query reads.
+const AGENTS_AT_ONCE: i64 = 1_000;
 
 /// A model of the Models API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -57,18 +58,26 @@ pub async fn list_models(
     let mut c = desk.db.read().await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsUse)?;
-    let agents: Vec<(String, Timestamp, Option<Json<AccessControl>>)> = c
-        .q("select name, created_at, access from agents where workspace_id = $1 and status = 'active' and mentionable and not is_system \
-            order by id limit $2")
-        .bind(actor.workspace)
-        .bind(AGENTS_MAX)
-        .all()
-        .await?;
-    let mut models: Vec<Model> = agents
-        .iter()
-        .filter(|(_, _, access)| profiles::may_use(access.as_ref().map(|lists| &lists.0), &actor))
-        .map(|(name, created_at, _)| of_agent(name, *created_at))
-        .collect();
+    let mut models = Vec::new();
+    let mut after = AgentId(uuid::Uuid::nil());
+    loop {
+        let agents: Vec<(AgentId, String, Timestamp, Option<Json<AccessControl>>)> = c
+            .q("select id, name, created_at, access from agents where workspace_id = $1 and status = 'active' and mentionable \
+                and not is_system and id > $2 order by id limit $3")
+            .bind(actor.workspace)
+            .bind(after)
+            .bind(AGENTS_AT_ONCE)
+            .all()
+            .await?;
+        let Some((last, ..)) = agents.last() else {
+            break;
+        };
+        after = *last;
+        let usable = agents.iter().filter(|(_, _, _, access)| {
+            profiles::may_use(access.as_ref().map(|lists| &lists.0), &actor)
+        });
+        models.extend(usable.map(|(_, name, created_at, _)| of_agent(name, *created_at)));
+    }
     drop(c);
     models.push(desk.default_model().await);
     Ok(models)

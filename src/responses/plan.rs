@@ -149,6 +149,9 @@ impl Desk {
         member: &WorkspaceCaller,
         form: &CreateResponse,
     ) -> Result<Plan, ResponseError> {
+        if let Some((name, _)) = named_agent(form)? {
+            profiles::refresh_named(&self.db, member.workspace, name).await?;
+        }
         let mut c = self.db.snapshot().await?;
         let actor = &member.enter(&mut c).await?;
         actor.require(Scope::AgentsUse)?;

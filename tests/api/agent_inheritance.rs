@@ -106,8 +106,8 @@ async fn three_levels_are_merged_base_first() {
         .collect();
     assert_eq!(
         tools,
-        ["a", "b", "c", "c"],
-        "exact duplicates are dropped, others not"
+        ["a", "b", "c"],
+        "a tool replaces that of its base with the same name"
     );
     assert_eq!(
         agent["metadata"],
@@ -874,13 +874,16 @@ async fn all_children_follow_a_base_however_many_there_are() {
         json!({"instructions": "You are Base, anew."}),
     )
     .await;
-    for child in [
+    let some = [
         &children[0],
         &children[99],
         &children[100],
         &children[102],
         &below,
-    ] {
+    ];
+    let some = some.map(Clone::clone);
+    all_follow(&t, &some, "You are Base, anew.").await;
+    for child in &some {
         let now = resolved(&t.ada, child).await;
         assert_eq!(now["version"], 2, "{}", now["name"]);
         assert!(text(&now, "/instructions").starts_with("You are Base, anew."));
@@ -960,4 +963,230 @@ async fn who_loses_sight_of_a_child_by_its_base_is_told() {
         .collect();
     let of = |name: &str| ("agent.archived".to_owned(), json!(name));
     assert_eq!(heard, [of("base"), of("child")]);
+}
+
+/// Waits until the newest version of each agent has the base's text.
+async fn all_follow(t: &Team, agents: &[String], text: &str) {
+    let follows = async {
+        for agent in agents {
+            loop {
+                let agent = resolved(&t.ada, agent).await;
+                if agent["instructions"].as_str().unwrap().contains(text) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    crate::support::within("all children follow", follows).await;
+}
+
+#[tokio::test]
+async fn many_children_follow_their_base_in_the_background_and_one_that_is_invoked_at_once() {
+    let t = team().await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    let mut children = Vec::new();
+    for n in 0..45 {
+        children.push(make(&t.ada, &format!("child-{n}"), Some(&base), json!({})).await);
+    }
+    let grandchild = make(&t.ada, "grandchild", Some(&children[44]), json!({})).await;
+    change(&t.ada, &base, json!({"instructions": "You are Tide."})).await;
+    // In the same moment the last child and its own child are asked.
+    ask(&t, "@child-44 hi").await;
+    let heard = told(&t, "tide", 1).await;
+    assert!(heard.starts_with("You are Tide."), "{heard}");
+    ask(&t, "@grandchild hi").await;
+    let heard = told(&t, "tide", 2).await;
+    assert!(heard.starts_with("You are Tide."), "{heard}");
+    children.push(grandchild);
+    all_follow(&t, &children, "You are Tide.").await;
+    let versions = t.ada.every(&format!("/v1/agents/{base}/versions")).await;
+    assert_eq!(versions.len(), 2);
+    for child in &children {
+        let agent = resolved(&t.ada, child).await;
+        assert_eq!(
+            agent["version"], 2,
+            "one version of each: {}",
+            agent["name"]
+        );
+        assert_eq!(sources(&agent)[0], ("base".to_owned(), 2));
+    }
+}
+
+#[tokio::test]
+async fn a_base_that_narrows_its_access_narrows_that_of_an_invoked_child_at_once() {
+    let t = team().await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    for n in 0..25 {
+        make(&t.ada, &format!("child-{n}"), Some(&base), json!({})).await;
+    }
+    let only_ada = json!({"access_control": {"allowed_subjects": [t.ada.id]}});
+    change(&t.ada, &base, only_ada).await;
+    let started = t.bo.start(&t.general, "@child-24 hi").await;
+    assert_eq!(started["tasks"], json!([]));
+}
+
+#[tokio::test]
+async fn refreshing_goes_on_after_a_restart() {
+    let mut t = team().await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    let mut children = Vec::new();
+    for n in 0..30 {
+        children.push(make(&t.ada, &format!("child-{n}"), Some(&base), json!({})).await);
+    }
+    change(&t.ada, &base, json!({"instructions": "Mind the tide."})).await;
+    t.app.restart(&[]).await;
+    t.ada = t.ada.at(&t.app.base);
+    all_follow(&t, &children, "Mind the tide.").await;
+}
+
+#[tokio::test]
+async fn two_tools_of_one_name_are_refused_and_a_childs_replaces_its_bases() {
+    let t = team().await;
+    let function = |text: &str| json!({"type": "function", "name": "look_up", "description": text});
+    let twice =
+        json!({"name": "twice", "instructions": "Help.", "tools": [function("a"), function("b")]});
+    let refused = t.ada.post("/v1/agents", twice).await;
+    assert_eq!(refused.refused(422), "duplicate_tool");
+    let base = make(
+        &t.ada,
+        "base",
+        None,
+        json!({"tools": [function("of the base"), {"type": "web_fetch"}]}),
+    )
+    .await;
+    let child = make(
+        &t.ada,
+        "child",
+        Some(&base),
+        json!({"tools": [function("of the child")]}),
+    )
+    .await;
+    let tools = list(&resolved(&t.ada, &child).await, "/tools");
+    let described: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["description"].as_str())
+        .collect();
+    assert_eq!(described, [Some("of the child"), None]);
+    let same = json!({"tools": [{"type": "delegate"}, {"type": "delegate"}]});
+    assert_eq!(code_of(&t.ada, &child, same).await, "duplicate_tool");
+}
+
+#[tokio::test]
+async fn fields_that_nothing_reads_are_named_and_not_sent() {
+    let t = team().await;
+    let fields = json!({
+        "sentiment": {}, "trust": {}, "prompting": {"profile": "short"}, "memory": {"summary_enabled": true},
+        "agency": {"role_description": "Calm.", "responsibilities": [], "expected_outputs": [], "constraints": [],
+            "delegation_rules": ["Ask Coder"]},
+    });
+    let agent = make(&t.ada, "odd", None, fields).await;
+    let whole = t.ada.get(&path(&agent)).await.ok();
+    assert_eq!(
+        whole["not_in_force"],
+        json!([
+            "agency.delegation_rules",
+            "memory.summary_enabled",
+            "prompting",
+            "sentiment",
+            "trust"
+        ])
+    );
+    ask(&t, "@odd hi").await;
+    let system = told(&t, "odd", 1).await;
+    assert!(
+        system.contains("Calm.") && !system.contains("Ask Coder"),
+        "{system}"
+    );
+    let vibe = t.ada.agent("vibe").await;
+    let vibe = t.ada.get(&path(&id(&vibe))).await.ok();
+    assert_eq!(vibe["not_in_force"], json!([]));
+}
+
+#[tokio::test]
+async fn a_workspace_has_as_many_agents_and_bytes_as_the_operator_allows() {
+    let t =
+        crate::support::team_with(&[("AGENTS_MAX", "6"), ("WORKSPACE_BYTES_MAX", "400KiB")]).await;
+    let fifth = make(&t.ada, "fifth", None, json!({})).await;
+    make(&t.ada, "sixth", None, json!({})).await;
+    let refused = t.ada.post("/v1/agents", form("seventh")).await;
+    assert!(refused.text.contains("6 agents"), "{}", refused.text);
+    assert_eq!(refused.refused(422), "quota_exceeded");
+    let copied = t
+        .ada
+        .post(&format!("{}/duplicate", path(&fifth)), json!({}))
+        .await;
+    assert_eq!(copied.refused(422), "quota_exceeded");
+
+    let usage = t.ada.get("/v1/usage").await.ok()["storage"].clone();
+    assert_eq!(
+        (&usage["agents"], &usage["agents_max"], &usage["bytes_max"]),
+        (&json!(6), &json!(6), &json!(400 * 1024))
+    );
+    let before = usage["bytes"].as_i64().unwrap();
+    t.ada.upload("notes.txt", &b"x".repeat(100_000)).await;
+    let long = json!({"instructions": "word ".repeat(20_000)});
+    change(&t.ada, &fifth, long).await;
+    let usage = t.ada.get("/v1/usage").await.ok()["storage"].clone();
+    assert!(
+        usage["bytes"].as_i64().unwrap() >= before + 300_000,
+        "{usage}"
+    );
+    let more = json!({"instructions": "more ".repeat(20_000)});
+    assert_eq!(code_of(&t.ada, &fifth, more).await, "quota_exceeded");
+    let file = crate::support::multipart(&[("big.txt", &b"y".repeat(100_000))]);
+    assert_eq!(
+        t.ada.post_bytes("/v1/files", file).await.refused(422),
+        "quota_exceeded"
+    );
+    // Talking goes on.
+    t.ada.start(&t.general, "Still here").await;
+    t.ada
+        .delete(&format!("{}?permanent=true", path(&fifth)))
+        .await
+        .ok();
+    make(&t.ada, "seventh", None, json!({})).await;
+}
+
+#[tokio::test]
+async fn a_list_of_versions_has_a_cursor_and_no_ids() {
+    let t = team().await;
+    let agent = make(&t.ada, "sage", None, json!({})).await;
+    for n in 0..3 {
+        change(&t.ada, &agent, json!({"description": format!("{n}")})).await;
+    }
+    let versions = format!("{}/versions", path(&agent));
+    let page = t.ada.get(&format!("{versions}?limit=2")).await.ok();
+    assert_eq!(
+        (&page["first_id"], &page["last_id"]),
+        (&Value::Null, &Value::Null)
+    );
+    let next = text(&page, "/next_cursor");
+    let page = t
+        .ada
+        .get(&format!("{versions}?limit=2&cursor={next}"))
+        .await
+        .ok();
+    assert_eq!(list(&page, "/data").len(), 2);
+    assert_eq!(page["has_more"], false);
+}
+
+#[tokio::test]
+async fn new_workspaces_begin_with_the_operators_agents() {
+    let name = format!("openvibe_seeds_{}.yaml", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let agents = "agents:\n  - name: helper\n    status: active\n    instructions: Help.\n  - name: sleeper\n    status: inactive\n    instructions: Sleep.\n";
+    std::fs::write(&file, agents).unwrap();
+    let t = crate::support::team_with(&[("SEEDS_FILE", file.to_str().unwrap())]).await;
+    std::fs::remove_file(&file).unwrap();
+    let agents = t.ada.every("/v1/agents").await;
+    let told: Vec<_> = agents
+        .iter()
+        .map(|a| (text(a, "/name"), text(a, "/status")))
+        .collect();
+    assert_eq!(
+        told,
+        [("helper", "active"), ("sleeper", "inactive")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+    );
+    assert_eq!(agents[0]["is_default"], true);
 }

@@ -692,10 +692,7 @@ async fn a_partner_that_was_archived_gives_way_to_the_default_agent() {
         .ada
         .start_dive(&thread, &root, json!({"agent_id": sage}))
         .await);
-    t.ada
-        .patch(&format!("/v1/agents/{sage}"), json!({"status": "inactive"}))
-        .await
-        .is(200);
+    t.ada.delete(&format!("/v1/agents/{sage}")).await.is(200);
     let task = t.ada.ask_in(&fork, "Anyone?").await;
     let vibe = t.ada.agent("vibe").await["id"].clone();
     assert_eq!(t.ada.completed(&task).await["agent_id"], vibe);

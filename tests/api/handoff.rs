@@ -214,19 +214,23 @@ async fn an_agent_that_was_deleted_for_good_gives_its_threads_to_the_default_one
     t.bo.completed(&task).await;
     let path = format!("/v1/agents/{}?permanent=true", id(&sage));
     t.ada.delete(&path).await.is(200);
-    let task = t.bo.ask(&thread, "Second").await;
     let vibe = t.bo.agent("vibe").await;
-    assert_eq!(t.bo.completed(&task).await["agent_id"], vibe["id"]);
+    let moved = t.bo.get(&format!("/v1/threads/{thread}")).await.ok();
     assert_eq!(
-        notices(&t, &thread).await,
-        ["The agent is no longer available, so Vibe answers here from now on."]
+        (&moved["agent_id"], &moved["agent_version"]),
+        (&vibe["id"], &vibe["version"])
     );
+    let task = t.bo.ask(&thread, "Second").await;
+    assert_eq!(t.bo.completed(&task).await["agent_id"], vibe["id"]);
+    assert_eq!(notices(&t, &thread).await, Vec::<String>::new());
+    let prompt = t.model().asked_once("vibe").await.all();
+    assert!(prompt.contains("[sage (AI)]: Words that stay."), "{prompt}");
     let said = t.bo.messages(&thread).await;
     let words = said
         .iter()
         .find(|m| m["content"] == "Words that stay.")
         .unwrap();
-    assert_eq!(words["author"]["name"], "Deleted agent");
+    assert_eq!(words["author"]["name"], "sage");
 }
 
 #[tokio::test]
@@ -259,4 +263,131 @@ async fn a_bound_agent_does_not_answer_those_who_may_not_use_it() {
         )
         .await;
     assert_eq!(rebind.refused(404), "agent_not_found");
+}
+
+async fn set_status(t: &Team, agent: &Value, status: &str) {
+    let path = format!("/v1/agents/{}", id(agent));
+    t.ada.patch(&path, json!({"status": status})).await.is(200);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_turned_off_keeps_its_conversations_and_their_version() {
+    let (t, sage, _) = two_agents().await;
+    let vibe = t.bo.agent("vibe").await;
+    let thread = t.bo.thread(&t.general, "Slow matter").await;
+    bind(&t, &thread, &sage).await;
+    set_status(&t, &sage, "inactive").await;
+    for _ in 0..2 {
+        let task = t.bo.ask(&thread, "Are you there?").await;
+        assert_eq!(t.bo.completed(&task).await["agent_id"], vibe["id"]);
+    }
+    assert_eq!(
+        notices(&t, &thread).await,
+        ["sage is turned off, so Vibe replies here until it is back."]
+    );
+    let now = t.bo.get(&format!("/v1/threads/{thread}")).await.ok();
+    assert_eq!(
+        (&now["agent_id"], &now["agent_version"]),
+        (&sage["id"], &json!(1))
+    );
+    set_status(&t, &sage, "active").await;
+    let task = t.bo.ask(&thread, "And now?").await;
+    let task = t.bo.completed(&task).await;
+    assert_eq!(
+        (&task["agent_id"], &task["agent_version"]),
+        (&sage["id"], &json!(1))
+    );
+    set_status(&t, &sage, "inactive").await;
+    let task = t.bo.ask(&thread, "Off again?").await;
+    t.bo.completed(&task).await;
+    assert_eq!(notices(&t, &thread).await.len(), 2, "a notice each time");
+}
+
+#[tokio::test]
+async fn without_a_usable_default_agent_nobody_stands_in_for_one_that_is_turned_off() {
+    let (t, sage, _) = two_agents().await;
+    let vibe = t.bo.agent("vibe").await;
+    let thread = t.bo.thread(&t.general, "Slow matter").await;
+    bind(&t, &thread, &sage).await;
+    set_status(&t, &sage, "inactive").await;
+    let only_ada = json!({"access_control": {"allowed_subjects": [t.ada.id]}});
+    let path = format!("/v1/agents/{}", id(&vibe));
+    t.ada.patch(&path, only_ada).await.is(200);
+    let posted = t.bo.say(&thread, "Are you there?").await;
+    assert_eq!(posted["tasks"], json!([]));
+    t.bo.say(&thread, "Hello?").await;
+    assert_eq!(
+        notices(&t, &thread).await,
+        ["sage is turned off. Mention another agent."]
+    );
+}
+
+#[tokio::test]
+async fn a_new_conversation_with_an_agent_that_is_turned_off_stays_with_it() {
+    let (t, sage, _) = two_agents().await;
+    let direct = json!({"agent_id": id(&sage)});
+    let direct = t.bo.post("/v1/direct", direct).await.is(201);
+    set_status(&t, &sage, "inactive").await;
+    let started = t.bo.start(&id(&direct), "Are you there?").await;
+    assert_eq!(started["thread"]["agent_id"], sage["id"]);
+    let vibe = t.bo.agent("vibe").await;
+    assert_eq!(started["tasks"][0]["agent_id"], vibe["id"]);
+    assert_eq!(
+        notices(&t, &text(&started, "/thread/id")).await,
+        ["sage is turned off, so Vibe replies here until it is back."]
+    );
+}
+
+#[tokio::test]
+async fn talk_between_people_does_not_invoke_the_bound_agent() {
+    let (t, sage, _) = two_agents().await;
+    let thread = t.bo.thread(&t.general, "Plans").await;
+    bind(&t, &thread, &sage).await;
+    for content in ["@ada what do you think?", "@here look", "@everyone @bo hi"] {
+        let posted = t.bo.say(&thread, content).await;
+        assert_eq!(posted["tasks"], json!([]), "{content}");
+    }
+    let asked = t.bo.say(&thread, "@ada @sage what do you think?").await;
+    assert_eq!(list(&asked, "/tasks").len(), 1);
+    let asked = t.bo.say(&thread, "What does nobody@example.com say?").await;
+    assert_eq!(list(&asked, "/tasks").len(), 1);
+}
+
+#[tokio::test]
+async fn in_deep_dives_and_direct_channels_the_partner_replies_to_every_message() {
+    let (t, sage, _) = two_agents().await;
+    let thread = t.bo.thread(&t.general, "Plans").await;
+    bind(&t, &thread, &sage).await;
+    let root = text(&t.bo.messages(&thread).await[0], "/id");
+    let fork = t.bo.start_dive(&thread, &root, json!({})).await;
+    let said = t.bo.say_in(&id(&fork), "@ada look").await;
+    assert_eq!(list(&said, "/tasks").len(), 1);
+    let direct = json!({"agent_id": id(&sage)});
+    let direct = t.bo.post("/v1/direct", direct).await.is(201);
+    let started = t.bo.start(&id(&direct), "@ada says hi").await;
+    assert_eq!(list(&started, "/tasks").len(), 1);
+}
+
+#[tokio::test]
+async fn conversations_with_an_agent_are_listed_renamed_and_archived() {
+    let (t, sage, _) = two_agents().await;
+    let direct = json!({"agent_id": id(&sage)});
+    let direct = id(&t.bo.post("/v1/direct", direct).await.is(201));
+    let first = t.bo.thread(&direct, "First").await;
+    let second = t.bo.thread(&direct, "Second").await;
+    let path = format!("/v1/threads/{first}");
+    let named = t.bo.patch(&path, json!({"title": "Gardening"})).await;
+    assert_eq!(named.is(200)["title"], "Gardening");
+    let archived = t.bo.patch(&path, json!({"status": "archived"})).await;
+    assert_eq!(archived.is(200)["status"], "archived");
+    let all = t.bo.every(&format!("/v1/channels/{direct}/threads")).await;
+    let mut shown: Vec<_> = all
+        .iter()
+        .map(|thread| (text(thread, "/id"), text(thread, "/status")))
+        .collect();
+    shown.sort();
+    let mut expected = [(first, "archived"), (second, "open")].map(|(a, b)| (a, b.to_owned()));
+    expected.sort();
+    assert_eq!(shown, expected);
+    t.ada.get(&path).await.refused(404);
 }

@@ -171,6 +171,123 @@ test('when the browser cannot store, it says so and keeps the text on screen', a
   await page.close();
 });
 
+/** A small generator of random numbers, repeatable from its seed (mulberry32). */
+function random(seed) {
+  let a = seed >>> 0;
+  return (below) => {
+    a = (a + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(a ^ (a >>> 15), a | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
+
+test('whatever two windows and a second person do, online and offline, no word is lost and none is doubled', async () => {
+  const seed = Number(process.env.OPENVIBE_WORDS_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  console.log(`OPENVIBE_WORDS_SEED=${seed}`);
+  const pick = random(seed);
+  const actors = [
+    { of: ada, page: null, at: 0 },
+    { of: ada, page: null, at: 0 },
+    { of: bo, page: null, at: 0 },
+  ];
+  /** What each person typed and did not send, by thread; and what was sent to each thread. */
+  const drafts = new Map([ada, bo].map((p) => [p, ['', '', '']]));
+  const sent = [[], [], []];
+  const did = [];
+  const offline = new Map([ada, bo].map((p) => [p, false]));
+  let n = 0;
+
+  const open_ = async (w) => {
+    // The shell of the page comes from the server, so opening takes a connection.
+    if (offline.get(w.of)) await setOffline(w.of, false);
+    w.page = await open(w.of, threads[w.at]);
+  };
+  const setOffline = async (of, off) => {
+    offline.set(of, off);
+    await of.context.setOffline(off);
+  };
+  const shows = (w) =>
+    w.page.waitForFunction(
+      (text) => document.querySelector('textarea[data-composer]')?.value === text,
+      drafts.get(w.of)[w.at],
+    );
+  const acts = {
+    async type(w) {
+      const text = `${w.of === ada ? 'ada' : 'bo'} wrote ${++n}.`;
+      await shows(w);
+      await box(w.page, BOX).focus();
+      await w.page.keyboard.press('Control+End');
+      await w.page.keyboard.insertText(text);
+      drafts.get(w.of)[w.at] += text;
+    },
+    async send(w) {
+      await shows(w);
+      const text = drafts.get(w.of)[w.at];
+      if (!text) return acts.type(w);
+      await box(w.page, BOX).press('Enter');
+      sent[w.at].push(text);
+      drafts.get(w.of)[w.at] = '';
+    },
+    async switch(w) {
+      w.at = pick(threads.length);
+      await w.page.evaluate((path) => {
+        history.pushState(null, '', path);
+        dispatchEvent(new PopStateEvent('popstate'));
+      }, threads[w.at]);
+      await w.page.waitForURL(`**${threads[w.at]}`);
+      await shows(w);
+    },
+    async close(w) {
+      await w.page.close();
+      await open_(w);
+    },
+    async reload(w) {
+      if (offline.get(w.of)) await setOffline(w.of, false);
+      await w.page.reload();
+      await box(w.page, BOX).waitFor();
+    },
+    async network(w) {
+      await setOffline(w.of, !offline.get(w.of));
+    },
+  };
+  const WEIGHTS = { type: 70, send: 70, switch: 30, close: 8, reload: 8, network: 14 };
+  const names = Object.entries(WEIGHTS).flatMap(([name, k]) => Array(k).fill(name));
+  for (const w of actors) await open_(w);
+  try {
+    for (let i = 0; i < 200; i++) {
+      const who = pick(actors.length);
+      const act = names[pick(names.length)];
+      did.push(`${who}:${act}@${actors[who].at}`);
+      await acts[act](actors[who]);
+    }
+    for (const of of [ada, bo]) await setOffline(of, false);
+    for (const w of actors) {
+      await w.page.reload();
+      await box(w.page, BOX).waitFor();
+    }
+    for (const w of actors) await isEmpty(w.page);
+    for (const [i, path] of threads.entries()) {
+      const there = (await contents(actors[0].page, path)).filter((c) => / wrote \d/.test(c));
+      assert.deepEqual([...there].sort(), [...sent[i]].sort(), `messages of thread ${i}`);
+      for (const name of ['ada', 'bo']) {
+        const of = (list) => list.filter((c) => c.startsWith(name));
+        if (name === 'bo') assert.deepEqual(of(there), of(sent[i]), 'one window keeps its order');
+      }
+      for (const w of actors) {
+        w.at = i;
+        await w.page.goto(path);
+        await box(w.page, BOX).waitFor();
+        assert.equal(await box(w.page, BOX).inputValue(), drafts.get(w.of)[i], `draft in thread ${i}`);
+      }
+    }
+  } catch (e) {
+    throw new Error(`seed ${seed}, after ${did.join(' ')}`, { cause: e });
+  } finally {
+    for (const w of actors) await w.page?.close();
+  }
+});
+
 test('no page logged an error', () => {
   assert.deepEqual([...ada.errors, ...bo.errors], []);
 });

@@ -10,7 +10,7 @@ use crate::agents::{
     profiles::{self, Agent, AgentPatch},
 };
 use crate::{
-    auth::{Actor, Scope},
+    auth::{Actor, Scope, quota},
     db::{Conn, now},
 };
 
@@ -138,6 +138,10 @@ pub(super) async fn write_row(
         return Ok(shown(row, source));
     }
     let text = content.map(str::to_owned);
+    let bytes = quota::ROW_BYTES + text.as_deref().map_or(0, str::len);
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    quota::check_bytes(c, actor.workspace, bytes).await?;
+    quota::count_agent_bytes(c, actor.workspace, bytes).await?;
     c.q("insert into agent_files (workspace_id, owner_id, path, content, version, updated_by, updated_at) \
          values ($1, $2, $3, $4, $5, $6, $7) on conflict (owner_id, path) do update set content = excluded.content, \
          version = excluded.version, updated_by = excluded.updated_by, updated_at = excluded.updated_at")

@@ -97,6 +97,21 @@ pub async fn find_askable(
     Ok(found.filter(|agent| agent.is_for(actor)))
 }
 
+/// An agent by ID that is turned off and that this person may use once it is back.
+pub async fn find_turned_off(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    id: AgentId,
+) -> Result<Option<Askable>, DbError> {
+    let found: Option<Askable> = c
+        .q("select id, version, access from agents where workspace_id = $1 and id = $2 and status = 'inactive' and not is_system")
+        .bind(actor.workspace)
+        .bind(id)
+        .opt()
+        .await?;
+    Ok(found.filter(|agent| agent.is_for(actor)))
+}
+
 /// An agent by id, by name, or the default one as `main`, that this person may use; `None` when it is inactive, archived, of
 /// another workspace, or not for this person.
 pub async fn find_usable(
@@ -193,10 +208,13 @@ pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Res
     })
 }
 
-/// What people call the agent.
+/// What people call the agent, also one that was deleted permanently.
 pub async fn shown_name(c: &mut Conn, id: AgentId) -> Result<String, DbError> {
     let row: Option<(String,)> = c
-        .q("select coalesce(summary ->> 'display_name', name) from agents where id = $1")
+        .q(
+            "select coalesce(summary ->> 'display_name', name) from agents where id = $1 \
+            union all select name from agent_names where agent_id = $1",
+        )
         .bind(id)
         .opt()
         .await?;

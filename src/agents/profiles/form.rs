@@ -53,6 +53,8 @@ const SERVER_FIELDS: &[&str] = &[
     "created_by",
     "resolved_from",
     "sandbox",
+    "effective_model",
+    "not_in_force",
 ];
 
 /// The fields of `POST` and `PUT`; what is left out has its default.
@@ -401,6 +403,7 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
     if profile.tools.len() > TOOLS_MAX {
         return Err(invalid("tools", format!("at most {TOOLS_MAX} tools")));
     }
+    check_tools_once(&profile.tools)?;
     for tool in &profile.tools {
         if let Some(problem) = tool.problem() {
             return Err(invalid("tools", problem));
@@ -474,6 +477,20 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), AgentError>
             "metadata",
             format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters"),
         ));
+    }
+    Ok(())
+}
+
+/// Fails if two tools have the same kind and name: a model could not tell them apart.
+fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
+    for (n, tool) in tools.iter().enumerate() {
+        if tools[..n].iter().any(|other| other.key() == tool.key()) {
+            let (kind, name) = tool.key();
+            return Err(AgentError::DuplicateTool(match name {
+                Some(name) => name.to_owned(),
+                None => kind.as_str().to_owned(),
+            }));
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Profile;
+use super::{Profile, refresh::CHILDREN_MAX};
 use crate::agents::AgentError;
 use crate::{
     db::{Conn, DbError, Json},
@@ -27,12 +27,13 @@ pub(super) struct Merged {
     pub(super) bases: Vec<Base>,
 }
 
-/// The child's word counts where it has one; instructions are joined, tools added, metadata merged by key.
+/// The child's word counts where it has one; instructions are joined, tools and metadata merged by key.
 pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     let mut tools = base.tools.clone();
     for tool in &child.tools {
-        if !tools.contains(tool) {
-            tools.push(tool.clone());
+        match tools.iter_mut().find(|known| known.key() == tool.key()) {
+            Some(known) => known.clone_from(tool),
+            None => tools.push(tool.clone()),
         }
     }
     let mut metadata = base.metadata.clone();
@@ -116,6 +117,9 @@ pub(super) async fn resolve(
         .opt()
         .await?;
     let row = row.ok_or(AgentError::NoSuchBase)?;
+    if before != Some(base) {
+        check_children(c, base).await?;
+    }
     if row.status == "archived" && before != Some(base) {
         return Err(AgentError::BaseArchived);
     }
@@ -155,6 +159,20 @@ pub(in crate::agents) async fn resolve_draft(
     let merged = resolve(c, workspace, own, profile.base_profile_id, profile).await?;
     super::store::check_size("the draft", &merged)?;
     Ok((merged.profile, merged.bases))
+}
+
+/// Fails if a base has all the children that it can have.
+async fn check_children(c: &mut Conn, base: AgentId) -> Result<(), AgentError> {
+    let children: i64 = c
+        .q("select count(*) from (select 1 from agents where base_id = $1 limit $2) a")
+        .bind(base)
+        .bind(CHILDREN_MAX)
+        .value()
+        .await?;
+    if children >= CHILDREN_MAX {
+        return Err(AgentError::TooManyChildren(CHILDREN_MAX));
+    }
+    Ok(())
 }
 
 /// How many levels of agents have this one as their base.
@@ -210,7 +228,8 @@ mod tests {
         );
         assert_eq!(merged.capabilities, ["code"]);
         assert_eq!(merged.memory, child.memory);
-        assert_eq!(merged.tools.len(), 3);
+        // The child's function replaces its base's.
+        assert_eq!(merged.tools, child.tools);
         assert_eq!(
             merged.metadata.into_iter().collect::<Vec<_>>(),
             [("team".into(), "core".into()), ("tier".into(), "2".into())]

@@ -27,6 +27,19 @@ macro_rules! agent_sql {
     };
 }
 
+/// An agent as `row` with its present version's `resolved` and `bases`.
+macro_rules! child_sql {
+    ($tail:literal) => {
+        concat!(
+            "select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
+             a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, v.resolved, v.bases from agents a \
+             join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id \
+             join agent_versions v on v.agent_id = a.id and v.version = a.version ",
+            $tail
+        )
+    };
+}
+
 mod announce;
 mod change;
 mod find;
@@ -35,6 +48,7 @@ mod identity;
 mod inherit;
 mod list;
 mod parts;
+mod refresh;
 mod remove;
 mod store;
 pub mod tools;
@@ -45,9 +59,9 @@ pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
 pub use find::{
-    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_usable,
-    get_agent, get_by_reference, get_resolved, get_visible, is_active, is_barred, is_hidden,
-    newest_version, shown_name,
+    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_turned_off,
+    find_usable, get_agent, get_by_reference, get_resolved, get_visible, is_active, is_barred,
+    is_hidden, newest_version, shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
 pub(in crate::agents) use form::{check_names, parse_form};
@@ -58,6 +72,7 @@ pub use parts::{
     AccessControl, Agency, AgentRole, Avatar, Compaction, Memory, Prompting, Sentiment, Subject,
     Trust, may_see, may_use,
 };
+pub use refresh::{refresh_first, refresh_named, refresh_some};
 pub use remove::{Archived, archive_agent, delete_agent};
 pub use store::{FirstVersion, insert_agent};
 pub use tools::{Tool, ToolKind};
@@ -105,6 +120,39 @@ impl Profile {
     /// What people call it.
     pub fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.display_name.as_deref().unwrap_or(name)
+    }
+
+    /// Fields with a value that nothing reads yet.
+    fn not_in_force(&self) -> Vec<&'static str> {
+        let memory = self.memory.as_ref();
+        let agency = self.agency.as_ref();
+        let fields = [
+            ("role", self.role.is_some()),
+            (
+                "agency.delegation_rules",
+                agency.is_some_and(|a| !a.delegation_rules.is_empty()),
+            ),
+            ("sandbox_policy_id", self.sandbox_policy_id.is_some()),
+            (
+                "memory.summary_enabled",
+                memory.is_some_and(|m| m.summary_enabled.is_some()),
+            ),
+            (
+                "memory.summary_model",
+                memory.is_some_and(|m| m.summary_model.is_some()),
+            ),
+            ("memory.scopes", memory.is_some_and(|m| m.scopes.is_some())),
+            (
+                "memory.vector_store_ids",
+                memory.is_some_and(|m| !m.vector_store_ids.is_empty()),
+            ),
+            ("prompting", self.prompting.is_some()),
+            ("sentiment", self.sentiment.is_some()),
+            ("trust", self.trust.is_some()),
+            ("persona_id", self.persona_id.is_some()),
+        ];
+        let set = fields.into_iter().filter(|(_, is_set)| *is_set);
+        set.map(|(field, _)| field).collect()
     }
 
     /// How long its answers may be, in tokens.
@@ -228,6 +276,8 @@ pub struct Agent {
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
+    /// Fields that are stored and that nothing reads yet.
+    pub not_in_force: Vec<&'static str>,
     /// Null for the agents that a workspace begins with.
     pub created_by: Option<UserId>,
 }
@@ -265,6 +315,7 @@ impl Row {
     fn with_profile(&self, profile: Profile) -> Agent {
         let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
         let has_base = profile.base_profile_id.is_some();
+        let not_in_force = profile.not_in_force();
         Agent {
             summary: AgentSummary {
                 id: self.id,
@@ -317,6 +368,7 @@ impl Row {
             store: profile.store,
             store_required: profile.store_required,
             metadata: profile.metadata,
+            not_in_force,
             created_by: self.created_by,
         }
     }

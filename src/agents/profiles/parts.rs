@@ -42,13 +42,13 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// The lists with their headings, in the order in which they are told.
-    pub fn lists(&self) -> [(&'static str, &[String]); 4] {
+    /// The lists that a model is sent, with their headings, in their order. Delegation rules are not among them, since no agent
+    /// can delegate.
+    pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),
             ("Expected outputs", &self.expected_outputs),
             ("Constraints", &self.constraints),
-            ("Delegation", &self.delegation_rules),
         ]
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::{Actor, Scope, handles},
+    auth::{Actor, Scope, handles, quota},
     db::{Conn, dialect::lock_workspace},
     ids::AgentId,
 };
@@ -91,6 +91,19 @@ pub async fn delete_agent(
     handles::release(c, actor.workspace, row.id.0).await?;
     c.q("delete from agent_files where owner_id = $1")
         .bind(row.id)
+        .run()
+        .await?;
+    let bytes: i64 = c
+        .q("select cast(coalesce(sum(bytes), 0) as bigint) from agent_versions where agent_id = $1")
+        .bind(row.id)
+        .value()
+        .await?;
+    quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
+    // What it wrote keeps its name.
+    c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
+        .bind(row.id)
+        .bind(actor.workspace)
+        .bind(row.profile.0.shown_name(&row.name).to_owned())
         .run()
         .await?;
     // Versions and metadata go with the row.

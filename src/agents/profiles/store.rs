@@ -3,21 +3,19 @@
 use sha2::{Digest, Sha256};
 
 use super::{
-    AccessControl, Agent, Base, Brief, Profile, Row,
-    announce::{Before, People, announce},
+    Agent, Brief, Profile, Row,
+    announce::{Before, announce},
     find::get_row,
     form::INSTRUCTIONS_BYTES_MAX,
     inherit::{self, Merged},
+    refresh,
 };
 use crate::agents::AgentError;
 use crate::{
-    auth::handles,
+    auth::{handles, quota},
     db::{Conn, DbError, Json, now},
     ids::{AgentId, UserId, WorkspaceId},
 };
-
-/// Agents that one statement brings up to date after their base.
-const CHILDREN_AT_ONCE: i64 = 100;
 
 /// A row to insert: a new agent in its first version.
 #[derive(Debug, Clone)]
@@ -43,11 +41,13 @@ pub async fn insert_agent(
     let id = AgentId::new();
     let merged = inherit::resolve(c, workspace, None, None, &first.profile).await?;
     check_size(&first.name, &merged)?;
+    quota::check_agents(c, workspace).await?;
+    quota::check_bytes(c, workspace, size_of(&first.profile, &merged)).await?;
     if !handles::claim(c, workspace, &first.name, handles::Owner::Agent, id.0).await? {
         return Err(AgentError::NameTaken(first.name.clone()));
     }
     c.q("insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
-         created_by, created_at, updated_at) values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11)")
+         created_by, created_at, updated_at, instructions_bytes) values ($1, $2, $3, $4, FALSE, $5, 1, $6, $7, $8, $9, $10, $11, $11, $12)")
         .bind(id)
         .bind(workspace)
         .bind(first.name.clone())
@@ -59,6 +59,7 @@ pub async fn insert_agent(
         .bind(first.profile.base_profile_id)
         .bind(first.created_by)
         .bind(now())
+        .bind(instructions_bytes(&first.profile))
         .run()
         .await?;
     let version = Version {
@@ -70,7 +71,7 @@ pub async fn insert_agent(
         profile: &first.profile,
         merged: &merged,
     };
-    insert_version(c, &version, first.created_by, &first.summary).await?;
+    insert_version(c, workspace, &version, first.created_by, &first.summary).await?;
     index_metadata(c, workspace, id, &first.profile).await?;
     Ok(id)
 }
@@ -116,6 +117,8 @@ pub(super) async fn store(
     )
     .await?;
     check_size(wanted.name, &merged)?;
+    quota::check_bytes(c, row.workspace_id, size_of(&wanted.profile, &merged)).await?;
+    refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
     if wanted.name != row.name {
         handles::release(c, row.workspace_id, row.id.0).await?;
         if !handles::claim(
@@ -133,7 +136,8 @@ pub(super) async fn store(
     // The version is decided inside the update, so that of any number of parallel editors of one version one wins.
     let updated: Option<(i64,)> = c
         .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
-            version = version + 1, updated_at = $10 where workspace_id = $1 and id = $2 and version = $11 returning version")
+            version = version + 1, updated_at = $10, instructions_bytes = $12 \
+            where workspace_id = $1 and id = $2 and version = $11 returning version")
         .bind(row.workspace_id)
         .bind(row.id)
         .bind(Json(wanted.profile.clone()))
@@ -145,6 +149,7 @@ pub(super) async fn store(
         .bind(wanted.profile.base_profile_id)
         .bind(now())
         .bind(wanted.expected.unwrap_or(row.version))
+        .bind(instructions_bytes(&wanted.profile))
         .opt()
         .await?;
     let Some((version,)) = updated else {
@@ -163,7 +168,7 @@ pub(super) async fn store(
         profile: &wanted.profile,
         merged: &merged,
     };
-    insert_version(c, &stored, Some(by), &summary).await?;
+    insert_version(c, row.workspace_id, &stored, Some(by), &summary).await?;
     if wanted.profile.metadata != row.profile.0.metadata {
         index_metadata(c, row.workspace_id, row.id, &wanted.profile).await?;
     }
@@ -181,36 +186,29 @@ pub(super) async fn store(
     let mut people = None;
     let access = merged.profile.access_control.as_ref();
     announce(c, kind, &agent, access, Some(before), &mut people).await?;
-    let parent = Parent {
-        base: Base {
-            id: row.id,
-            name: wanted.name.to_owned(),
-            version,
-        },
-        merged,
-    };
-    refresh_children(c, by, row.workspace_id, parent, &mut people).await?;
+    refresh::begin(c, by, row.workspace_id, row.id, &mut people).await?;
     Ok(agent)
 }
 
-struct Version<'a> {
-    agent: AgentId,
-    version: i64,
-    name: &'a str,
-    status: &'a str,
-    mentionable: bool,
-    profile: &'a Profile,
-    merged: &'a Merged,
+pub(super) struct Version<'a> {
+    pub(super) agent: AgentId,
+    pub(super) version: i64,
+    pub(super) name: &'a str,
+    pub(super) status: &'a str,
+    pub(super) mentionable: bool,
+    pub(super) profile: &'a Profile,
+    pub(super) merged: &'a Merged,
 }
 
-async fn insert_version(
+pub(super) async fn insert_version(
     c: &mut Conn,
+    workspace: WorkspaceId,
     stored: &Version<'_>,
     changed_by: Option<UserId>,
     summary: &str,
 ) -> Result<(), DbError> {
     c.q("insert into agent_versions (agent_id, version, name, status, mentionable, profile, resolved, bases, change_summary, \
-         changed_by, changed_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+         changed_by, changed_at, bytes) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
         .bind(stored.agent)
         .bind(stored.version)
         .bind(stored.name.to_owned())
@@ -222,9 +220,11 @@ async fn insert_version(
         .bind(summary.to_owned())
         .bind(changed_by)
         .bind(now())
+        .bind(size_of(stored.profile, stored.merged))
         .run()
         .await?;
-    Ok(())
+    let bytes = size_of(stored.profile, stored.merged);
+    quota::count_agent_bytes(c, workspace, bytes).await
 }
 
 /// The text under which agents with this pair of metadata are found.
@@ -257,125 +257,22 @@ async fn index_metadata(
     Ok(())
 }
 
+/// Size of a version: its own texts, and those with its bases.
+fn size_of(profile: &Profile, merged: &Merged) -> i64 {
+    let bytes = quota::ROW_BYTES + profile.instructions.len() + merged.profile.instructions.len();
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn instructions_bytes(profile: &Profile) -> i64 {
+    i64::try_from(profile.instructions.len()).unwrap_or(i64::MAX)
+}
+
 pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> {
     let bytes = merged.profile.instructions.len();
     if !merged.bases.is_empty() && bytes > INSTRUCTIONS_BYTES_MAX {
         return Err(AgentError::ResolvedTooLarge(name.to_owned(), bytes));
     }
     Ok(())
-}
-
-/// An agent whose children are to follow it.
-struct Parent {
-    base: Base,
-    merged: Merged,
-}
-
-#[derive(sqlx::FromRow)]
-struct ChildRow {
-    resolved: Json<Profile>,
-    #[sqlx(flatten)]
-    row: Row,
-}
-
-/// Makes a version of every agent below one that changed, wherever that changes what it says.
-async fn refresh_children(
-    c: &mut Conn,
-    by: UserId,
-    workspace: WorkspaceId,
-    parent: Parent,
-    people: &mut Option<People>,
-) -> Result<(), AgentError> {
-    let mut parents = vec![parent];
-    while let Some(parent) = parents.pop() {
-        let mut after = AgentId(uuid::Uuid::nil());
-        loop {
-            let children: Vec<ChildRow> = c
-                .q("select a.id, a.workspace_id, a.name, a.status, a.is_system, a.mentionable, a.version, a.profile, a.summary, a.access, \
-                    a.created_by, a.created_at, a.updated_at, w.default_agent_id, p.allowed_tools, v.resolved from agents a \
-                    join workspaces w on w.id = a.workspace_id left join workspace_policies p on p.workspace_id = a.workspace_id \
-                    join agent_versions v on v.agent_id = a.id and v.version = a.version \
-                    where a.base_id = $1 and a.id > $2 order by a.id limit $3")
-                .bind(parent.base.id)
-                .bind(after)
-                .bind(CHILDREN_AT_ONCE)
-                .all()
-                .await?;
-            let Some(last) = children.last() else { break };
-            after = last.row.id;
-            for child in children {
-                parents.push(refresh_child(c, by, workspace, &parent, child, people).await?);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A version of an agent after its base, if it says anything else now; otherwise its present version only names its bases as they
-/// are.
-async fn refresh_child(
-    c: &mut Conn,
-    by: UserId,
-    workspace: WorkspaceId,
-    parent: &Parent,
-    child: ChildRow,
-    people: &mut Option<People>,
-) -> Result<Parent, AgentError> {
-    let ChildRow { resolved, row } = child;
-    let mut bases = parent.merged.bases.clone();
-    bases.push(parent.base.clone());
-    let merged = Merged {
-        profile: inherit::merge(&parent.merged.profile, &row.profile.0),
-        bases,
-    };
-    let base = |version| Base {
-        id: row.id,
-        name: row.name.clone(),
-        version,
-    };
-    if merged.profile == resolved.0 {
-        c.q("update agent_versions set bases = $3 where agent_id = $1 and version = $2")
-            .bind(row.id)
-            .bind(row.version)
-            .bind(Json(merged.bases.clone()))
-            .run()
-            .await?;
-        let base = base(row.version);
-        return Ok(Parent { base, merged });
-    }
-    check_size(&row.name, &merged)?;
-    let version: i64 = c
-        .q("update agents set version = version + 1, access = $2, updated_at = $3, summary = $4 where id = $1 returning version")
-        .bind(row.id)
-        .bind(merged.profile.access_control.clone().map(Json))
-        .bind(now())
-        .bind(Json(Brief::new(&row.profile.0, &merged.profile)))
-        .value()
-        .await?;
-    let stored = Version {
-        agent: row.id,
-        version,
-        name: &row.name,
-        status: &row.status,
-        mentionable: row.mentionable,
-        profile: &row.profile.0,
-        merged: &merged,
-    };
-    let summary = format!(
-        "base {} changed to version {}",
-        parent.base.name, parent.base.version
-    );
-    insert_version(c, &stored, Some(by), &summary).await?;
-    let agent: Agent = get_row(c, workspace, row.id).await?.into();
-    let known: Agent = row.clone().into();
-    let before = Before {
-        agent: &known,
-        access: row.access(),
-    };
-    let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
-    announce(c, "agent.updated", &agent, access, Some(before), people).await?;
-    let base = base(version);
-    Ok(Parent { base, merged })
 }
 
 /// Names the fields that differ.

@@ -156,6 +156,20 @@ pub enum ToolKind {
     Delegate,
 }
 
+impl ToolKind {
+    /// As in the `type` of a tool.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Mcp => "mcp",
+            Self::FileSearch => "file_search",
+            Self::CodeInterpreter => "code_interpreter",
+            Self::WebFetch => "web_fetch",
+            Self::Delegate => "delegate",
+        }
+    }
+}
+
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_UNITS_MAX: usize = 4096;
 /// Of the JSON schema of a function's arguments.
@@ -184,7 +198,7 @@ impl Tool {
     pub fn key(&self) -> (ToolKind, Option<&str>) {
         let name = match self {
             Self::Function(tool) => Some(tool.name.as_str()),
-            Self::Mcp(tool) => Some(tool.server_label.as_str()),
+            Self::Mcp(tool) => tool.registry_id.as_deref().or(Some(&tool.server_label)),
             _ => None,
         };
         (self.kind(), name)

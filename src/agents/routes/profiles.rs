@@ -21,7 +21,7 @@ use crate::{
         transfer::{self, Export, Import},
     },
     auth::{Scope, WorkspaceCaller},
-    chat::remove,
+    chat::{bindings, remove},
     db::{Conn, DbError},
     http::{
         ApiError, State,
@@ -278,6 +278,7 @@ async fn delete_agent(
             actor.require(Scope::AgentsAdmin)?;
             let agent = profiles::get_by_reference(c, actor, reference).await?;
             let archived = profiles::delete_agent(c, actor, reference, expected).await?;
+            bindings::move_from(c, actor.workspace, agent.summary.id).await?;
             end_tasks(c, agent.summary.id, &hub).await?;
             Ok::<_, AgentError>(archived)
         })

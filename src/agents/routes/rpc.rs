@@ -22,7 +22,7 @@ use crate::{
         ApiError, State,
         extract::{Body, Path},
     },
-    ids::ThreadId,
+    ids::{AgentId, ThreadId},
     realtime::hub::Spot,
 };
 
@@ -35,7 +35,10 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct AgentsAfter {
+    /// `after` of the page before.
+    after: Option<AgentId>,
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,7 +111,7 @@ fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> 
 
 /// Call a method by its name
 ///
-/// `agents.list {}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
+/// `agents.list {after?}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
 /// `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
 /// `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
 /// `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
@@ -121,10 +124,7 @@ async fn call(
 ) -> Result<Json<Value>, ApiError> {
     let rpc = Rpc { state, member };
     let answer = match method.as_str() {
-        "agents.list" => {
-            let Nothing {} = take(params)?;
-            rpc.list().await
-        }
+        "agents.list" => rpc.list(take::<AgentsAfter>(params)?.after).await,
         "agents.get" => rpc.get(&take::<OfAgent>(params)?.agent_id).await,
         "agents.create" => rpc.create(take(params)?).await,
         "agents.update" => {
@@ -206,7 +206,7 @@ impl Rpc {
 
     /// An id or `main`, of what may be a name.
     async fn reference(&self, text: &str) -> Result<String, ApiError> {
-        if text == "main" || text.parse::<crate::ids::AgentId>().is_ok() {
+        if text == "main" || text.parse::<AgentId>().is_ok() {
             return Ok(text.to_owned());
         }
         let mut c = self.state.db.read().await?;
@@ -229,7 +229,7 @@ impl Rpc {
         Ok(bound.map_or_else(|| "main".to_owned(), |bound| bound.agent.to_string()))
     }
 
-    async fn list(&self) -> Result<Value, ApiError> {
+    async fn list(&self, after: Option<AgentId>) -> Result<Value, ApiError> {
         let mut c = self.state.db.read().await?;
         let actor = self.member.enter(&mut c).await?;
         actor.require(Scope::AgentsRead)?;
@@ -237,14 +237,19 @@ impl Rpc {
             &mut c,
             &actor,
             &profiles::Filter::default(),
-            (None, None),
-            AGENTS_MAX,
+            (after, None),
+            AGENTS_MAX + 1,
         )
         .await?;
+        let limit = usize::try_from(AGENTS_MAX).unwrap_or(usize::MAX);
+        let has_more = all.len() > limit;
+        let all = &all[..all.len().min(limit)];
         let kept: Vec<&AgentSummary> = all.iter().filter(|a| a.status != "archived").collect();
         Ok(json!({
             "default_id": kept.iter().find(|a| a.is_default).map(|a| a.id),
             "agents": kept.into_iter().map(brief).collect::<Vec<_>>(),
+            "has_more": has_more,
+            "after": all.last().filter(|_| has_more).map(|a| a.id),
         }))
     }
 

@@ -7,7 +7,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::profiles,
-    auth::{self, Scope, WorkspaceCaller},
+    auth::{
+        self, Scope, WorkspaceCaller,
+        quota::{self, Storage},
+    },
     http::{ApiError, State, extract::Query},
     ids::UserId,
     tasks::usage::{self, Filter, GroupBy, Key, Month, Sums},
@@ -54,6 +57,8 @@ struct UsageAnswer {
     data: Vec<Used>,
     /// Everything together.
     total: Sums,
+    /// What the workspace stores, for admins.
+    storage: Option<Storage>,
 }
 
 const NONE: &str = "none";
@@ -127,6 +132,11 @@ async fn get_usage(
     }
     let rows = usage::list(&mut c, actor.workspace, &filter, by).await?;
     let total = usage::total(&mut c, actor.workspace, &filter).await?;
+    let storage = if actor.scopes.has(Scope::WorkspaceAdmin) {
+        Some(quota::get_storage(&mut c, actor.workspace).await?)
+    } else {
+        None
+    };
     let mut data = Vec::with_capacity(rows.len());
     for (key, sums) in rows {
         let (key, name) = match key {
@@ -154,5 +164,6 @@ async fn get_usage(
         group_by,
         data,
         total,
+        storage,
     }))
 }

@@ -65,6 +65,8 @@ async fn list_versions(
     if list.has_more {
         list.next_cursor.clone_from(&list.last_id);
     }
+    // A version's number is no ID to page by.
+    (list.first_id, list.last_id) = (None, None);
     Ok(Json(list))
 }
 

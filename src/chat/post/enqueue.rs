@@ -87,6 +87,7 @@ pub async fn retry_task(
             "reply"
         }
     };
+    profiles::refresh_first(c, actor.workspace, seat.agent).await?;
     let new = NewTask {
         workspace: task.workspace_id,
         kind,

@@ -32,6 +32,13 @@ pub(in crate::chat) struct Found {
     pub everyone: bool,
 }
 
+impl Found {
+    /// Whether the message is addressed to members or to a group.
+    pub(in crate::chat) fn names_people(&self) -> bool {
+        self.everyone || !self.people.is_empty()
+    }
+}
+
 /// Looks up whom the text names. Agents that the person may not use are plain text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
@@ -53,7 +60,16 @@ pub(in crate::chat) async fn resolve_mentions(
                     Some(owner) => owner,
                     None if known.len() == LOOKED_UP_MAX => continue,
                     None => {
-                        let owner = profiles::find_by_handle(c, actor.workspace, handle).await?;
+                        let mut owner =
+                            profiles::find_by_handle(c, actor.workspace, handle).await?;
+                        if let Some(HandleOwner::Agent(agent)) = &owner {
+                            let (id, known) = (agent.id, agent.version);
+                            profiles::refresh_first(c, actor.workspace, id).await?;
+                            if profiles::newest_version(c, id).await? != Some(known) {
+                                owner =
+                                    profiles::find_by_handle(c, actor.workspace, handle).await?;
+                            }
+                        }
                         known.entry(handle).or_insert(owner)
                     }
                 };

@@ -164,13 +164,25 @@ struct Asked {
     version: i64,
 }
 
-/// Whom a message asks: those that it mentions, else the agent that the place is bound to. When that one is no longer
-/// active, the place moves on to the workspace's default agent, and the text of a notice says so.
-async fn asked(
-    c: &mut Conn,
-    said: &Said<'_>,
-    found: &Found,
-) -> Result<(Vec<Asked>, Option<String>), ChatError> {
+/// What a message invokes, and what is to be said of it.
+#[derive(Debug, Default)]
+struct Invoked {
+    agents: Vec<Asked>,
+    notice: Option<AgentNotice>,
+}
+
+/// A notice that another agent replies, or none.
+#[derive(Debug)]
+struct AgentNotice {
+    text: String,
+    /// The agent that the notice is about.
+    agent: AgentId,
+}
+
+/// Whom a message asks: those that it mentions, else the agent that the place is bound to, unless a thread's message is addressed
+/// to people. While the bound agent is turned off, the workspace's default agent replies, and one notice says so; when it was
+/// archived or deleted, the place moves on to the default agent, and a notice says so too.
+async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, ChatError> {
     let actor = &said.access.place.actor;
     if found.agents.len() > AGENTS_MAX {
         return Err(ChatError::TooManyAgents(found.agents.len()));
@@ -191,36 +203,84 @@ async fn asked(
             agent: agent.id,
             version: pinned(agent).unwrap_or(agent.version),
         };
-        return Ok((found.agents.iter().map(ask).collect(), None));
+        return Ok(Invoked {
+            agents: found.agents.iter().map(ask).collect(),
+            notice: None,
+        });
+    }
+    if found.names_people() && said.access.is_shared_thread() {
+        return Ok(Invoked::default());
     }
     let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
-        return Ok((Vec::new(), None));
+        return Ok(Invoked::default());
     };
-    if bound.is_active && !bound.is_for(actor) {
-        return Ok((Vec::new(), None));
+    if (bound.is_active || bound.is_off) && !bound.is_for(actor) {
+        return Ok(Invoked::default());
     }
+    let spot = said.access.spot();
     if bound.is_active {
-        return Ok((
-            vec![Asked {
+        if bound.stood_in {
+            bindings::set_stood_in(c, spot, bound.agent, false).await?;
+        }
+        return Ok(Invoked {
+            agents: vec![Asked {
                 agent: bound.agent,
                 version: bound.version,
             }],
-            None,
-        ));
+            notice: None,
+        });
     }
-    let default = profiles::find_default(c, actor.workspace).await?;
-    let Some(default) = default.filter(|agent| agent.is_for(actor)) else {
-        return Ok((Vec::new(), None));
+    let default = find_stand_in(c, actor).await?;
+    let notice = if bound.is_off {
+        let text = turned_off(c, bound.agent, default.as_ref()).await?;
+        if !bound.stood_in {
+            bindings::set_stood_in(c, spot, bound.agent, true).await?;
+        }
+        (!bound.stood_in).then_some(text)
+    } else if let Some(default) = &default {
+        let text = stands_in(c, bound.agent, default.id).await?;
+        tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is gone; the default agent takes its place");
+        bindings::move_on(c, said.access, default).await?;
+        Some(text)
+    } else {
+        None
     };
-    let notice = stands_in(c, bound.agent, default.id).await?;
-    tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is not active; the default agent takes its place");
-    bindings::move_on(c, said.access, &default).await?;
-    Ok((
-        vec![Asked {
-            agent: default.id,
-            version: default.version,
-        }],
-        Some(notice),
+    let about = default.as_ref().map_or(bound.agent, |agent| agent.id);
+    Ok(Invoked {
+        agents: default
+            .iter()
+            .map(|agent| Asked {
+                agent: agent.id,
+                version: agent.version,
+            })
+            .collect(),
+        notice: notice.map(|text| AgentNotice { text, agent: about }),
+    })
+}
+
+/// The default agent in its newest version, if this person may use it.
+async fn find_stand_in(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<Askable>, DbError> {
+    let Some(default) = profiles::find_default(c, actor.workspace).await? else {
+        return Ok(None);
+    };
+    profiles::refresh_first(c, actor.workspace, default.id).await?;
+    let default = profiles::find_default(c, actor.workspace).await?;
+    Ok(default.filter(|agent| agent.is_for(actor)))
+}
+
+/// Notice of an agent that is turned off: the agent that replies meanwhile, or none.
+async fn turned_off(
+    c: &mut Conn,
+    off: AgentId,
+    stand_in: Option<&Askable>,
+) -> Result<String, DbError> {
+    let off = profiles::shown_name(c, off).await?;
+    let Some(stand_in) = stand_in else {
+        return Ok(format!("{off} is turned off. Mention another agent."));
+    };
+    let stand_in = profiles::shown_name(c, stand_in.id).await?;
+    Ok(format!(
+        "{off} is turned off, so {stand_in} replies here until it is back."
     ))
 }
 
@@ -252,7 +312,10 @@ async fn say(
     let actor = &said.access.place.actor;
     let audience = said.access.place.audience();
     let found = resolve_mentions(c, actor, said.text).await?;
-    let (asked, moved_on) = asked(c, &said, &found).await?;
+    let Invoked {
+        agents: asked,
+        notice,
+    } = asked(c, &said, &found).await?;
     let mut free = if asked.is_empty() {
         0
     } else {
@@ -360,8 +423,16 @@ async fn say(
                 .ok_or(ChatError::AlreadyRetried)?,
         );
     }
-    if let Some((text, place)) = moved_on.zip(tasks.first().and_then(NoticePlace::of)) {
-        insert_notice(c, place, audience, Some(message.id), text).await?;
+    if let Some(notice) = notice {
+        let place = NoticePlace {
+            workspace: actor.workspace,
+            channel: said.access.place.channel,
+            thread: said.access.thread,
+            fork: said.access.fork_id(),
+            agent: notice.agent,
+            task: tasks.first().map(|task| task.id),
+        };
+        insert_notice(c, place, audience, Some(message.id), notice.text).await?;
     }
     forks::note_said(c, &message, audience).await?;
     Ok((message, tasks))

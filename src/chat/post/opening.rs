@@ -52,6 +52,7 @@ async fn opening_agent(
             return Ok(of(None));
         };
         actor.require(Scope::AgentsUse)?;
+        profiles::refresh_first(c, actor.workspace, id).await?;
         let found = profiles::find_askable(c, actor, id).await?;
         let agent = found.ok_or_else(|| ChatError::NoSuchAgent(id.to_string()))?;
         return Ok(of(Some(agent)));
@@ -75,10 +76,16 @@ async fn opening_agent(
     let Some(id) = inherited else {
         return Ok(of(None));
     };
+    profiles::refresh_first(c, actor.workspace, id).await?;
     let found = profiles::find_askable(c, actor, id).await?;
     // One that is only not for this person stays unseen.
     if found.is_some() || profiles::is_active(c, id).await? {
         return Ok(of(found));
+    }
+    // While it is turned off it keeps its place, and the default agent stands in.
+    let off = profiles::find_turned_off(c, actor, id).await?;
+    if off.is_some() {
+        return Ok(of(off));
     }
     let default = profiles::find_default(c, actor.workspace).await?;
     let Some(default) = default.filter(|agent| agent.is_for(actor)) else {

@@ -159,6 +159,7 @@ pub async fn connect_from(
 
 mod catch_up;
 mod long_replies;
+mod profiles;
 mod workers;
 
 mod bystander {

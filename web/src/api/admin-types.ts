@@ -27,6 +27,8 @@ export type UsageRow = UsageCount & Pick<S['Used'], 'key' | 'name'>;
 export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
   data: UsageRow[];
   total: UsageCount;
+  /** For admins. */
+  storage: S['Storage'] | null;
 }
 export type ModelTest = Sent<S['ModelTest']>;
 /** What was removed. */

@@ -16,6 +16,7 @@ import type {
   Member,
   Message,
   NewFork,
+  OpenedThread,
   Resolution,
   ResolutionEdit,
   Setup,
@@ -219,7 +220,7 @@ export class Api {
   ): Promise<Started> {
     return this.#take(this.#http.POST('/v1/channels/{id}/threads', { ...at({ id }), body }));
   }
-  thread(id: string): Promise<Thread> {
+  thread(id: string): Promise<OpenedThread> {
     return this.#take(this.#http.GET('/v1/threads/{id}', at({ id })));
   }
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {

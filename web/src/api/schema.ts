@@ -1478,7 +1478,7 @@ export interface paths {
         put?: never;
         /**
          * Call a method by its name
-         * @description `agents.list {}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
+         * @description `agents.list {after?}`, `agents.get {agent_id}`, `agents.create {id,label?,emoji?,soul?}`, `agents.update {agent_id,label?,identity?,soul?}`,
          *     `agents.delete {agent_id}`, `agents.set_default {agent_id}`, `agents.files.list {agent_id}`, `agents.files.get {agent_id,path}`,
          *     `agents.files.set {agent_id,path,content}`, `agent.identity.get {thread_id?}`, `agent.identity.update {thread_id?,identity}`,
          *     `agent.identity.update_soul {thread_id?,soul}`, `agent.toggleActive {agent_id}`.
@@ -2049,6 +2049,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description Fields that are stored and that nothing reads yet. */
+            not_in_force: string[];
             created_by?: components["schemas"]["UserId"] | null;
         };
         /** @description What differs between two versions, as they were written. */
@@ -2091,6 +2093,10 @@ export interface components {
             resolved_from?: unknown;
             /** @description Set by the server: ignored when it is sent back. */
             sandbox?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            effective_model?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name?: string;
             display_name?: string | null;
@@ -3336,6 +3342,10 @@ export interface components {
             resolved_from?: unknown;
             /** @description Set by the server: ignored when it is sent back. */
             sandbox?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            effective_model?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -3528,6 +3538,10 @@ export interface components {
             resolved_from?: unknown;
             /** @description Set by the server: ignored when it is sent back. */
             sandbox?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            effective_model?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -4142,7 +4156,10 @@ export interface components {
             /** @description The first 500. */
             members: components["schemas"]["Member"][];
             channels: components["schemas"]["MyChannel"][];
+            /** @description The first 500. */
             agents: components["schemas"]["AgentSummary"][];
+            /** @description Whether there are more: `GET /v1/agents` lists them all. */
+            agents_truncated: boolean;
             /** @description Active deep dives, at most 500. */
             open_forks: components["schemas"]["Fork"][];
             /** @description Threads that the person muted, the newest 1,000. */
@@ -4159,6 +4176,20 @@ export interface components {
         };
         /** @enum {string} */
         Status: "in_progress" | "completed" | "incomplete" | "failed";
+        /** @description What a workspace stores, and what it can. */
+        Storage: {
+            /**
+             * Format: int64
+             * @description Uploads, agents, their versions, and their files.
+             */
+            bytes: number;
+            /** Format: int64 */
+            bytes_max: number;
+            /** Format: int64 */
+            agents: number;
+            /** Format: int64 */
+            agents_max: number;
+        };
         /** @description What was used together. */
         Sums: {
             /**
@@ -4320,6 +4351,10 @@ export interface components {
             resolved_from?: unknown;
             /** @description Set by the server: ignored when it is sent back. */
             sandbox?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            effective_model?: unknown;
+            /** @description Set by the server: ignored when it is sent back. */
+            not_in_force?: unknown;
             /** @description `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace. */
             name: string;
             display_name?: string | null;
@@ -4600,6 +4635,7 @@ export interface components {
             data: components["schemas"]["Used"][];
             /** @description Everything together. */
             total: components["schemas"]["Sums"];
+            storage?: components["schemas"]["Storage"] | null;
         };
         /** @description What was used by one person or agent, in one month, or of one model. */
         Used: components["schemas"]["Sums"] & {
@@ -5438,6 +5474,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5514,6 +5553,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5643,6 +5685,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5717,6 +5762,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5845,6 +5893,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5906,6 +5957,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -5975,6 +6029,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -6291,6 +6348,9 @@ export interface operations {
                      *       "mentionable": false,
                      *       "metadata": {},
                      *       "name": "Ada",
+                     *       "not_in_force": [
+                     *         "…"
+                     *       ],
                      *       "object": "agent_profile",
                      *       "role": "primary",
                      *       "status": "active",
@@ -11264,6 +11324,7 @@ export interface operations {
                      *           "version": 1
                      *         }
                      *       ],
+                     *       "agents_truncated": false,
                      *       "channels": [
                      *         {
                      *           "created_at": "2026-11-20T09:30:00.000Z",

@@ -49,8 +49,6 @@ export interface ThreadOwn {
   unread_count: number;
   mention_count: number;
   read_seq: number;
-  /** Where to begin to read; null if nothing is unread. Not in lists. */
-  first_unread_id?: string | null;
   follow: Follow;
 }
 export type Follow = S['Follow'];
@@ -64,6 +62,9 @@ export type Thread = Narrow<
   }
 > &
   Partial<ThreadOwn>;
+
+/** `first_unread_id`: where to begin to read; null if nothing is unread. */
+export type OpenedThread = Thread & { first_unread_id: string | null };
 
 /** What is left out stays; null empties what may be empty. */
 export type ThreadPatch = Pick<S['ThreadChange'], 'title' | 'agent_id'> & {

@@ -28,10 +28,13 @@ test('without auto-reply it stands there and answers mentions only', () => {
 test('an older version is told, with the newest', () => {
   expect(look({ ...bound, agent_version: 2 })).toMatchObject({ version: 2, newest: 4, next: coder });
 });
-test.each(['archived', 'inactive'] as const)('the default agent stands in for one that is %s', (status) => {
+test.each([
+  ['archived', 'gone', 'Coder, no longer available'],
+  ['inactive', 'off', 'Coder, turned off'],
+] as const)('the default agent stands in for one that is %s', (status, state, words) => {
   const s = look(bound, [vibe, { ...coder, status }]);
-  expect(s).toMatchObject({ state: 'gone', name: 'Coder', next: vibe, newest: null });
-  expect(standingWords(s)).toBe('Coder, no longer available');
+  expect(s).toMatchObject({ state, name: 'Coder', next: vibe, newest: null });
+  expect(standingWords(s)).toBe(words);
 });
 test('nobody stands in where it answered mentions only, nor without a default', () => {
   const off: Agent = { ...coder, status: 'archived' };

@@ -11,8 +11,8 @@ export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_repl
 
 /** Who answers in a place, as this person may know it. */
 export interface Standing {
-  /** `barred`: bound to an agent that does not answer this person, who may not even see it; `gone`: to one that is archived or switched off. */
-  state: 'nobody' | 'here' | 'gone' | 'barred';
+  /** `barred`: bound to an agent that does not answer this person, who may not even see it; `off`: to one that is turned off for now; `gone`: to one that is archived. */
+  state: 'nobody' | 'here' | 'off' | 'gone' | 'barred';
   id: string | null;
   name: string;
   /** It answers what mentions nobody. */
@@ -30,7 +30,7 @@ export interface Agents {
   permits(agent: Agent): boolean;
 }
 
-/** `fallback`: the workspace's default agent, to which a place moves on when its own is no longer active. */
+/** `fallback`: the workspace's default agent, which replies while a place's own is turned off, and takes over when it is archived. */
 export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
   const { agents } = people;
   const permits = (a: Agent) => people.permits(a);
@@ -40,11 +40,16 @@ export function standing(place: Binding, people: Agents, fallback: string | null
   const agent = agents.get(id);
   if (!agent) return { ...none, state: 'barred', name: 'A restricted agent' };
   const name = agentName(agent);
-  if (agent.status === 'active' && !permits(agent)) return { ...none, state: 'barred', name };
+  if (agent.status !== 'archived' && !permits(agent)) return { ...none, state: 'barred', name };
   if (agent.status !== 'active') {
     const other = fallback === id ? undefined : agents.get(fallback ?? '');
     const stands = auto && other?.status === 'active' && permits(other);
-    return { ...none, state: 'gone', name, next: stands ? other : null };
+    return {
+      ...none,
+      state: agent.status === 'inactive' ? 'off' : 'gone',
+      name,
+      next: stands ? other : null,
+    };
   }
   const old = version !== null && version < agent.version;
   return {
@@ -61,6 +66,7 @@ export function standing(place: Binding, people: Agents, fallback: string | null
 /** In one line, for who looks and for who listens. */
 export function standingWords(s: Standing): string {
   if (s.state === 'nobody') return 'Nobody, unless mentioned';
+  if (s.state === 'off') return `${s.name}, turned off`;
   if (s.state === 'gone') return `${s.name}, no longer available`;
   if (s.state === 'barred') return `${s.name}, which does not answer you`;
   return s.auto ? s.name : `${s.name}, only when mentioned`;

@@ -1,6 +1,12 @@
 const NEAR_PX = 60;
 const HAND_MS = 700;
 
+interface ScrollBox {
+  scrollHeight: number;
+  scrollTop: number;
+  clientHeight: number;
+}
+
 /**
  * Follows the end of a growing list. Only a person lets go of the bottom (wheel, touch, key, scrollbar):
  * rows being measured also move the offset, and must not count.
@@ -8,6 +14,8 @@ const HAND_MS = 700;
 export class StickToEnd {
   stuck = $state(true);
   #hand = -Infinity;
+  /** On the way to a place of its own: passing the end does not stick there. */
+  #leaving = false;
   #now: () => number;
 
   constructor(now: () => number = () => performance.now()) {
@@ -16,9 +24,23 @@ export class StickToEnd {
   /** A person touched the list. */
   touch = (): void => {
     this.#hand = this.#now();
+    this.#leaving = false;
   };
-  scrolled(box: { scrollHeight: number; scrollTop: number; clientHeight: number }): void {
-    if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX) this.stuck = true;
+  follow(): void {
+    this.stuck = true;
+    this.#leaving = false;
+  }
+  /** The list is scrolled to a message, by code. */
+  leave(): void {
+    this.stuck = false;
+    this.#leaving = true;
+  }
+  arrived(box: ScrollBox): void {
+    this.#leaving = false;
+    this.scrolled(box);
+  }
+  scrolled(box: ScrollBox): void {
+    if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX) this.stuck ||= !this.#leaving;
     else if (this.#now() - this.#hand < HAND_MS) this.stuck = false;
   }
 }

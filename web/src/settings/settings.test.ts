@@ -25,6 +25,7 @@ const usage = (data: UsageRow[], x: Partial<Usage> = {}): Usage => ({
   to: '2026-11',
   data,
   total: row({}),
+  storage: null,
   ...x,
 });
 

@@ -1,6 +1,6 @@
 import type { MessagePage } from '../api/api';
 import type { List, Message, Task, Thread } from '../api/types';
-import { counts, insert } from '../lib/messages';
+import { insert } from '../lib/messages';
 import { Reading, type ReadingHome } from './reading.svelte';
 import { MessageWindow, type OpenAt, type Opened, type WindowHome } from './window.svelte';
 
@@ -42,7 +42,7 @@ export class ThreadState extends MessageWindow {
     const [thread, end] = await Promise.all([this.#home.api.thread(this.id), this.firstPage(linked)]);
     this.#home.learnThread(thread, moment);
     this.#home.learnTasks(thread.active_tasks ?? []);
-    const first = this.#firstUnread(thread, end.data);
+    const first = thread.first_unread_id;
     const away = at === 'unread' && !this.#mine && first !== null && !end.data.some((m) => m.id === first);
     const page = away ? await this.firstPage(first) : end;
     if (!this.#entered && !this.#mine) {
@@ -57,11 +57,6 @@ export class ThreadState extends MessageWindow {
       hasNewer: (linked !== null || away) && thread.last_seq > end_seq,
       hasOlder: linked !== null || away ? data[0]?.id !== thread.root_message_id : page.has_more,
     };
-  }
-  /** Servers before `first_unread_id` leave it to the loaded page. */
-  #firstUnread({ first_unread_id, read_seq = 0 }: Thread, page: readonly Message[]): string | null {
-    if (first_unread_id !== undefined) return first_unread_id;
-    return page.find((m) => m.seq > read_seq && counts(m, this.#home.myId))?.id ?? null;
   }
   /** A linked message was opened, far from the first unread one. */
   async #findDivider(id: string): Promise<void> {

@@ -164,8 +164,15 @@ export class WorkspaceState {
     this.streams.clear();
     void this.outcomes.start();
     this.status = 'ready';
+    if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too
     if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
     return s;
+  }
+  async #restOfAgents(): Promise<void> {
+    const { AgentsApi } = await import('../api/agents');
+    for (const agent of await this.api.part(AgentsApi).all()) {
+      if (!this.people.agents.has(agent.id)) this.people.agents.set(agent.id, agent);
+    }
   }
   async #restOfMembers(after: string): Promise<void> {
     for (let at: string | undefined = after; at;) {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ServerEvent } from '../api/events';
-import type { Message } from '../api/types';
+import type { Message, Thread } from '../api/types';
 import { Scene, type Backend } from '../test/backend';
 import { AT, fromAgent, member, message, snapshot, task } from '../test/make';
 import type { News } from './news';
@@ -30,6 +30,20 @@ test('others’ messages count as unread, mine and notices do not', () => {
   created({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null } });
   created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
   expect(general()).toMatchObject({ unread_count: 2, mention_count: 1 });
+});
+test('in a muted thread only mentions count, also in one that is not loaded', () => {
+  ws.learnThread(backend.threads.get('thread_1')!);
+  const muted = { level: 'none', cause: 'manual' } as const;
+  ws.hear({ type: 'follow.updated', thread_id: 'thread_1', follow: muted });
+  ws.threads.setFollow('thread_2', muted);
+  created({ id: 'msg_1' });
+  created({ mentions: forMe });
+  created({ thread_id: 'thread_2' });
+  expect(general()).toMatchObject({ unread_count: 0, mention_count: 1 });
+  expect(ws.threads.map.get('thread_1')).toMatchObject({ unread_count: 0, mention_count: 1, follow: muted });
+  ws.threads.setFollow('thread_2', { level: 'mentions', cause: 'manual' });
+  created({ thread_id: 'thread_2' });
+  expect(general().unread_count).toBe(1);
 });
 test('what appears before my eyes is not unread', async () => {
   const t = ws.thread('thread_1');
@@ -93,7 +107,8 @@ test('events that come while a page is loaded win over the page', async () => {
   expect(t.messages.map((m) => m.content)).toEqual(['after', expect.stringContaining('message')]);
 });
 test('the unread rule stands at the first message after the read mark and does not move', async () => {
-  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, read_seq: 5 });
+  const there = { ...backend.threads.get('thread_1')!, read_seq: 5, unread_count: 2 };
+  backend.threads.set('thread_1', { ...there, first_unread_id: 'msg_6' } as Thread);
   backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
   const t = ws.thread('thread_1');
   await t.load();

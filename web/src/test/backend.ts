@@ -42,7 +42,8 @@ export class Backend {
       return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => m.fork_id === id));
-    if (/^(GET|PATCH) \/v1\/threads\/\w+$/.test(call)) return { ...this.threads.get(id)!, ...body };
+    if (/^(GET|PATCH) \/v1\/threads\/\w+$/.test(call))
+      return { first_unread_id: null, ...this.threads.get(id)!, ...body };
     if (/^GET \/v1\/channels\/\w+\/threads$/.test(call)) return list(this.lists.get(id) ?? []);
     if (/^POST \/v1\/channels\/\w+\/threads$/.test(call)) {
       const { content, client_id, agent_id } = body as {

@@ -21,6 +21,7 @@ export const profile = (x: Partial<AgentProfile> = {}): AgentProfile => ({
   store: null,
   store_required: null,
   metadata: {},
+  not_in_force: [],
   created_by: 'user_me',
   ...x,
 });

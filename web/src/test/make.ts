@@ -169,6 +169,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
     channels: [channel({ is_member: true, unread_count: 0, mention_count: 0, read_seq: 0 })],
     agents: [agent('agent_vibe', 'vibe', 'Vibe'), agent('agent_coder', 'coder', 'Coder')],
     open_forks: [],
+    agents_truncated: false,
     muted_threads: [],
     active_tasks: [],
     presence: [],

@@ -1,0 +1,384 @@
+//! Agents that follow a change of their base.
+//!
+//! A change of a base makes a version of every agent below it. The first of them are made in the transaction of the change, the
+//! others by a background job, a few per transaction, so that other writes go on in between. An agent that is invoked earlier
+//! is refreshed first.
+
+use super::{
+    AccessControl, Agent, Base, Brief, Profile, Row,
+    announce::{Before, People, announce},
+    find::find_row,
+    form::INSTRUCTIONS_BYTES_MAX,
+    inherit::{self, Merged},
+    store::{Version, insert_version},
+};
+use crate::agents::AgentError;
+use crate::{
+    db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
+    ids::{AgentId, UserId, WorkspaceId},
+};
+
+/// Agents that one transaction refreshes.
+const CHILDREN_AT_ONCE: i64 = 20;
+/// Agents with the same base.
+pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
+/// Workspaces that one round of the job serves.
+const WORKSPACES_AT_ONCE: i64 = 1000;
+
+/// A base whose children are to follow it.
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
+struct Refresh {
+    base_id: AgentId,
+    requested_by: UserId,
+    after_id: AgentId,
+}
+
+/// What children inherit.
+struct Parent {
+    base: Base,
+    merged: Merged,
+}
+
+#[derive(sqlx::FromRow)]
+struct ParentRow {
+    id: AgentId,
+    name: String,
+    version: i64,
+    resolved: Json<Profile>,
+    bases: Option<Json<Vec<Base>>>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ChildRow {
+    resolved: Json<Profile>,
+    bases: Option<Json<Vec<Base>>>,
+    #[sqlx(flatten)]
+    row: Row,
+}
+
+/// Fails if an agent below the base would have longer instructions than one can have. `base_bytes` is the length of the base's.
+pub(super) async fn check_sizes(
+    c: &mut Conn,
+    base: AgentId,
+    base_bytes: usize,
+) -> Result<(), AgentError> {
+    let joint = 2;
+    let room = |joints: usize| {
+        let room = INSTRUCTIONS_BYTES_MAX.saturating_sub(base_bytes + joints * joint);
+        i64::try_from(room).unwrap_or(i64::MAX)
+    };
+    let child: Option<(String, i64)> = c
+        .q("select name, instructions_bytes from agents where base_id = $1 and instructions_bytes > $2 order by id limit 1")
+        .bind(base)
+        .bind(room(1))
+        .opt()
+        .await?;
+    let below = match child {
+        Some((name, bytes)) => Some((name, bytes, 1)),
+        None => {
+            let found: Option<(String, i64)> = c
+                .q("select g.name, a.instructions_bytes + g.instructions_bytes from agents a join agents g on g.base_id = a.id \
+                    where a.base_id = $1 and a.instructions_bytes + g.instructions_bytes > $2 order by g.id limit 1")
+                .bind(base)
+                .bind(room(2))
+                .opt()
+                .await?;
+            found.map(|(name, bytes)| (name, bytes, 2))
+        }
+    };
+    let Some((name, bytes, joints)) = below else {
+        return Ok(());
+    };
+    let bytes = base_bytes + joints * joint + usize::try_from(bytes).unwrap_or_default();
+    Err(AgentError::ResolvedTooLarge(name, bytes))
+}
+
+/// Lets the children of an agent follow it: the first ones now, the others soon. The workspace is locked.
+pub(super) async fn begin(
+    c: &mut Conn,
+    by: UserId,
+    workspace: WorkspaceId,
+    base: AgentId,
+    people: &mut Option<People>,
+) -> Result<(), DbError> {
+    if request(c, by, workspace, base).await? {
+        advance_with(c, workspace, people).await?;
+    }
+    Ok(())
+}
+
+/// Notes that the children of an agent are to follow it; false if it has none.
+async fn request(
+    c: &mut Conn,
+    by: UserId,
+    workspace: WorkspaceId,
+    base: AgentId,
+) -> Result<bool, DbError> {
+    let n = c
+        .q("insert into agent_refreshes (base_id, workspace_id, requested_by, after_id, created_at) \
+            select $1, $2, $3, $4, $5 from workspaces w where w.id = $2 and exists (select 1 from agents a where a.base_id = $1) \
+            on conflict (base_id) do update set requested_by = excluded.requested_by, after_id = excluded.after_id")
+        .bind(base)
+        .bind(workspace)
+        .bind(by)
+        .bind(AgentId(uuid::Uuid::nil()))
+        .bind(now())
+        .run()
+        .await?;
+    Ok(n > 0)
+}
+
+/// Workspaces with agents that do not follow their base yet.
+async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
+    let rows: Vec<(WorkspaceId,)> = c
+        .q("select distinct workspace_id from agent_refreshes order by workspace_id limit $1")
+        .bind(WORKSPACES_AT_ONCE)
+        .all()
+        .await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// Refreshes a few agents of each workspace in which some are behind; whether there was any.
+///
+/// # Errors
+/// When the database fails; running it again goes on.
+pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
+    let workspaces = pending(&mut db.read().await?).await?;
+    for workspace in &workspaces {
+        let workspace = *workspace;
+        db.write(workspace.0, async move |c: &mut Conn| {
+            lock_workspace(c, workspace.0).await?;
+            advance_with(c, workspace, &mut None).await
+        })
+        .await?;
+    }
+    Ok(!workspaces.is_empty())
+}
+
+/// Refreshes the next few agents of a workspace.
+async fn advance_with(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    people: &mut Option<People>,
+) -> Result<(), DbError> {
+    let mut left = CHILDREN_AT_ONCE;
+    while left > 0 {
+        let refresh: Option<Refresh> = c
+            .q("select base_id, requested_by, after_id from agent_refreshes where workspace_id = $1 order by created_at, base_id limit 1")
+            .bind(workspace)
+            .opt()
+            .await?;
+        let Some(refresh) = refresh else {
+            return Ok(());
+        };
+        let parent = get_parent(c, refresh.base_id).await?;
+        let children: Vec<ChildRow> = c
+            .q(child_sql!(
+                "where a.base_id = $1 and a.id > $2 order by a.id limit $3"
+            ))
+            .bind(refresh.base_id)
+            .bind(refresh.after_id)
+            .bind(left)
+            .all()
+            .await?;
+        let last = children.last().map(|child| child.row.id);
+        let n = i64::try_from(children.len()).unwrap_or(left);
+        let is_done = n < left;
+        // An empty page costs a turn too, so that this ends.
+        left -= n.max(1);
+        for child in children {
+            refresh_child(c, refresh.requested_by, workspace, &parent, child, people).await?;
+        }
+        let q = match last.filter(|_| !is_done) {
+            Some(last) => c
+                .q("update agent_refreshes set after_id = $2 where base_id = $1")
+                .bind(refresh.base_id)
+                .bind(last),
+            None => c
+                .q("delete from agent_refreshes where base_id = $1")
+                .bind(refresh.base_id),
+        };
+        q.run().await?;
+    }
+    Ok(())
+}
+
+async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
+    let row: ParentRow = c
+        .q(
+            "select a.id, a.name, a.version, v.resolved, v.bases from agents a \
+            join agent_versions v on v.agent_id = a.id and v.version = a.version where a.id = $1",
+        )
+        .bind(id)
+        .one()
+        .await?;
+    Ok(Parent {
+        base: Base {
+            id: row.id,
+            name: row.name,
+            version: row.version,
+        },
+        merged: Merged {
+            profile: row.resolved.0,
+            bases: row.bases.map(|bases| bases.0).unwrap_or_default(),
+        },
+    })
+}
+
+/// Whether an agent of the workspace may not follow its base yet.
+pub(super) async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
+    let row: Option<(AgentId,)> = c
+        .q("select base_id from agent_refreshes where workspace_id = $1 limit 1")
+        .bind(workspace)
+        .opt()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Makes an agent follow its bases now, if it does not yet: before it is invoked. The workspace is locked.
+///
+/// # Errors
+/// When the database fails.
+pub async fn refresh_first(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    agent: AgentId,
+) -> Result<(), DbError> {
+    if !is_pending(c, workspace).await? {
+        return Ok(());
+    }
+    let chain: Option<(Option<AgentId>, Option<AgentId>)> = c
+        .q("select a.base_id, b.base_id from agents a left join agents b on b.id = a.base_id where a.workspace_id = $1 and a.id = $2")
+        .bind(workspace)
+        .bind(agent)
+        .opt()
+        .await?;
+    let Some((Some(base), above)) = chain else {
+        return Ok(());
+    };
+    let links = above
+        .map(|above| (above, base))
+        .into_iter()
+        .chain([(base, agent)]);
+    for (base, child) in links {
+        let refresh: Option<Refresh> = c
+            .q("select base_id, requested_by, after_id from agent_refreshes where base_id = $1 and after_id < $2")
+            .bind(base)
+            .bind(child)
+            .opt()
+            .await?;
+        let Some(refresh) = refresh else { continue };
+        let parent = get_parent(c, base).await?;
+        let row: ChildRow = c.q(child_sql!("where a.id = $1")).bind(child).one().await?;
+        let by = refresh.requested_by;
+        refresh_child(c, by, workspace, &parent, row, &mut None).await?;
+    }
+    Ok(())
+}
+
+/// A version of an agent after its base, if it says anything else now; otherwise its present version only names its bases as they
+/// are.
+async fn refresh_child(
+    c: &mut Conn,
+    by: UserId,
+    workspace: WorkspaceId,
+    parent: &Parent,
+    child: ChildRow,
+    people: &mut Option<People>,
+) -> Result<(), DbError> {
+    let ChildRow {
+        resolved,
+        bases: known,
+        row,
+    } = child;
+    let mut bases = parent.merged.bases.clone();
+    bases.push(parent.base.clone());
+    if known.is_some_and(|known| known.0 == bases) {
+        return Ok(());
+    }
+    let merged = Merged {
+        profile: inherit::merge(&parent.merged.profile, &row.profile.0),
+        bases,
+    };
+    // Its own children name their bases with versions too.
+    request(c, by, workspace, row.id).await?;
+    if merged.profile == resolved.0 {
+        c.q("update agent_versions set bases = $3 where agent_id = $1 and version = $2")
+            .bind(row.id)
+            .bind(row.version)
+            .bind(Json(merged.bases))
+            .run()
+            .await?;
+        return Ok(());
+    }
+    let version: i64 = c
+        .q("update agents set version = version + 1, access = $2, updated_at = $3, summary = $4 where id = $1 returning version")
+        .bind(row.id)
+        .bind(merged.profile.access_control.clone().map(Json))
+        .bind(now())
+        .bind(Json(Brief::new(&row.profile.0, &merged.profile)))
+        .value()
+        .await?;
+    let stored = Version {
+        agent: row.id,
+        version,
+        name: &row.name,
+        status: &row.status,
+        mentionable: row.mentionable,
+        profile: &row.profile.0,
+        merged: &merged,
+    };
+    let summary = format!(
+        "base {} changed to version {}",
+        parent.base.name, parent.base.version
+    );
+    insert_version(c, workspace, &stored, Some(by), &summary).await?;
+    let Some(changed) = find_row(c, workspace, row.id).await? else {
+        return Ok(());
+    };
+    let agent: Agent = changed.into();
+    let known: Agent = row.clone().into();
+    let before = Before {
+        agent: &known,
+        access: row.access(),
+    };
+    let access: Option<&AccessControl> = merged.profile.access_control.as_ref();
+    announce(c, "agent.updated", &agent, access, Some(before), people).await?;
+    Ok(())
+}
+
+/// As `refresh_first`, for whatever a program names: an ID, a name, or `main`. Does nothing for an unknown one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn refresh_named(db: &Db, workspace: WorkspaceId, name: &str) -> Result<(), DbError> {
+    let mut c = db.read().await?;
+    if !is_pending(&mut c, workspace).await? {
+        return Ok(());
+    }
+    let id: Option<(AgentId,)> = match (name, name.parse()) {
+        (_, Ok(id)) => Some((id,)),
+        ("main", _) => {
+            c.q("select id from agents where id = (select default_agent_id from workspaces where id = $1)")
+                .bind(workspace)
+                .opt()
+                .await?
+        }
+        _ => {
+            c.q("select id from agents where workspace_id = $1 and name = $2")
+                .bind(workspace)
+                .bind(name.to_owned())
+                .opt()
+                .await?
+        }
+    };
+    drop(c);
+    let Some((id,)) = id else {
+        return Ok(());
+    };
+    db.write(workspace.0, async move |c: &mut Conn| {
+        lock_workspace(c, workspace.0).await?;
+        refresh_first(c, workspace, id).await
+    })
+    .await
+}

@@ -1,0 +1,115 @@
+//! What a workspace can store: uploads, and agents with their versions and files.
+//!
+//! The limits are rows of `meta`, written at startup, so that the transaction that stores something decides.
+
+use super::AuthError;
+use crate::{
+    db::{Conn, DbError},
+    ids::WorkspaceId,
+};
+
+const BYTES_MAX: &str = "workspace_bytes_max";
+const AGENTS_MAX: &str = "agents_max";
+/// Size of a row beside its texts, roughly.
+pub const ROW_BYTES: usize = 1024;
+
+/// What a workspace stores, and what it can.
+#[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
+pub struct Storage {
+    /// Uploads, agents, their versions, and their files.
+    pub bytes: i64,
+    pub bytes_max: i64,
+    pub agents: i64,
+    pub agents_max: i64,
+}
+
+/// Sets the limits of every workspace.
+pub async fn set_quotas(c: &mut Conn, bytes_max: i64, agents_max: i64) -> Result<(), DbError> {
+    for (key, value) in [(BYTES_MAX, bytes_max), (AGENTS_MAX, agents_max)] {
+        c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
+            .bind(key)
+            .bind(value.to_string())
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+async fn limit(c: &mut Conn, key: &'static str) -> Result<i64, DbError> {
+    let row: Option<(String,)> = c
+        .q("select value from meta where key = $1")
+        .bind(key)
+        .opt()
+        .await?;
+    Ok(row
+        .and_then(|(value,)| value.parse().ok())
+        .unwrap_or(i64::MAX))
+}
+
+async fn stored_bytes(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    c.q("select cast(coalesce((select sum(size_bytes) from files where workspace_id = $1), 0) \
+         + coalesce((select agent_bytes from workspace_sizes where workspace_id = $1), 0) as bigint)")
+        .bind(workspace)
+        .value()
+        .await
+}
+
+async fn agents(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
+    c.q("select count(*) from agents where workspace_id = $1")
+        .bind(workspace)
+        .value()
+        .await
+}
+
+/// What a workspace stores now.
+pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage, DbError> {
+    Ok(Storage {
+        bytes: stored_bytes(c, workspace).await?,
+        bytes_max: limit(c, BYTES_MAX).await?,
+        agents: agents(c, workspace).await?,
+        agents_max: limit(c, AGENTS_MAX).await?,
+    })
+}
+
+/// Fails if the workspace could not store this much more.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn check_bytes(c: &mut Conn, workspace: WorkspaceId, more: i64) -> Result<(), AuthError> {
+    let max = limit(c, BYTES_MAX).await?;
+    if stored_bytes(c, workspace).await?.saturating_add(more) > max {
+        return Err(AuthError::QuotaExceeded(format!(
+            "this workspace can store {max} bytes, and they are used up: delete uploads or agents, or ask the operator for more"
+        )));
+    }
+    Ok(())
+}
+
+/// Fails if the workspace has as many agents as it can have.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn check_agents(c: &mut Conn, workspace: WorkspaceId) -> Result<(), AuthError> {
+    let max = limit(c, AGENTS_MAX).await?;
+    if agents(c, workspace).await? >= max {
+        return Err(AuthError::QuotaExceeded(format!(
+            "this workspace can have {max} agents: delete one permanently first"
+        )));
+    }
+    Ok(())
+}
+
+/// Counts what agents take; negative for what was deleted.
+pub async fn count_agent_bytes(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(), DbError> {
+    c.q("insert into workspace_sizes (workspace_id, agent_bytes) values ($1, $2) \
+         on conflict (workspace_id) do update set agent_bytes = workspace_sizes.agent_bytes + excluded.agent_bytes")
+        .bind(workspace)
+        .bind(more)
+        .run()
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,258 @@
+// Unread messages stay unread until they were on screen; lists of threads lose none.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  fits,
+  inviteLink,
+  joinBy,
+  launch,
+  message,
+  person,
+  PHONE,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+const UNREAD = 120;
+const THREADS = 600;
+const ELSEWHERE = 420;
+let server;
+let browser;
+let ada;
+let bo;
+let thread;
+const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
+const bar = (p) => p.page.getByRole('region', { name: 'Unread messages' });
+const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+/** Posts as this person, by the API. */
+const post = (p, path, bodies) =>
+  p.page.evaluate(
+    async ({ path, bodies }) => {
+      const queue = [...bodies];
+      const worker = async () => {
+        for (let body = queue.shift(); body; body = queue.shift()) {
+          const r = await fetch(path, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify(body),
+          });
+          if (!r.ok) throw new Error(`${r.status} ${await r.text()}`);
+        }
+      };
+      await Promise.all(Array.from({ length: path.endsWith('/threads') ? 6 : 1 }, worker));
+    },
+    { path, bodies },
+  );
+const counts = (p) =>
+  p.page.evaluate(async (id) => {
+    const t = await (await fetch(`/v1/threads/${id}`)).json();
+    return { unread: t.unread_count, mentions: t.mention_count };
+  }, thread);
+/** Time is the subject here: what has been on screen for a second would have been marked by now. */
+const onScreenForASecond = (p) => p.page.evaluate(() => new Promise((done) => setTimeout(done, 1300)));
+/** The first result that is not false. */
+const until = async (look) => {
+  for (const end = Date.now() + 20_000; Date.now() < end;) {
+    const found = await look();
+    if (found) return found;
+  }
+  throw new Error(`not in time: ${look}`);
+};
+const channelId = (p, name) =>
+  p.page.evaluate(async (n) => {
+    const { channels } = await (await fetch('/v1/snapshot')).json();
+    return channels.find((c) => c.name === n).id;
+  }, name);
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base);
+  bo = await person(browser, server.base);
+  await setUp(ada.page);
+  await joinBy(bo.page, await inviteLink(ada.page));
+  await startThread(bo.page, 'Plans for the fair');
+  await bo.page.waitForURL('**/t/**');
+  thread = new URL(bo.page.url()).pathname.split('/').at(-1);
+  await ada.page.getByRole('link', { name: 'Plans for the fair' }).click();
+  await message(ada.page, 'Plans for the fair').waitFor();
+  await ada.page.waitForResponse((r) => r.url().endsWith('/read') && r.ok());
+  await ada.page.goto('/northwind/c/random');
+  await box(ada.page, 'Start a thread in #random').waitFor();
+  const texts = Array.from({ length: UNREAD }, (_, i) => ({
+    content: i === 9 ? `@ada-lindholm line number ${i + 1}` : `Line number ${i + 1}`,
+  }));
+  await post(bo, `/v1/threads/${thread}/messages`, texts);
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('a thread with 120 unread messages opens at the first of them', async () => {
+  assert.deepEqual(await counts(ada), { unread: UNREAD, mentions: 1 });
+  await ada.page.goto('/northwind/c/general');
+  await ada.page.getByRole('link', { name: 'Plans for the fair' }).click();
+  await ada.page.getByRole('separator', { name: 'New messages' }).waitFor();
+  const first = message(ada.page, /Line number 1\b/).first();
+  await first.waitFor();
+  const top = await list(ada).evaluate((el) => el.getBoundingClientRect().top);
+  const at = await first.boundingBox();
+  assert.ok(at.y >= top && at.y < top + 200, `the first unread message is ${at.y - top}px down`);
+  assert.equal(await bar(ada).count(), 0);
+});
+
+test('jumping to the end leaves unread what was not on screen, and says how much it is', async () => {
+  // Read: what was on the first screen.
+  await until(async () => (await counts(ada)).unread < UNREAD);
+  await button(ada.page, 'Jump to latest').click();
+  await message(ada.page, `Line number ${UNREAD}`).waitFor();
+  // Skipped: what is unread, without what is on screen now.
+  const skipped = await until(async () => {
+    const { unread } = await counts(ada);
+    const { shown, text } = await ada.page.evaluate(() => {
+      const { top, bottom } = document.querySelector('[aria-label="Messages"]').getBoundingClientRect();
+      const shown = [...document.querySelectorAll('article')].filter((a) => {
+        const r = a.getBoundingClientRect();
+        return r.bottom > top && r.top < bottom;
+      });
+      return {
+        shown: shown.length,
+        text: document.querySelector('[aria-label="Unread messages"]')?.textContent,
+      };
+    });
+    return text?.startsWith(`${unread - shown} messages skipped`) && unread - shown;
+  });
+  assert.ok(skipped > 20 && skipped < UNREAD, `${skipped} skipped`);
+  const { unread } = await counts(ada);
+  await onScreenForASecond(ada);
+  assert.equal((await counts(ada)).unread, unread, 'nothing moved');
+  assert.match(await bar(ada).innerText(), new RegExp(`^${skipped} messages skipped`));
+  await accessible(ada.page, 'skipped messages');
+  await shot(ada.page, '90-skipped-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '90-skipped-light');
+  await ada.page.setViewportSize(PHONE);
+  await fits(ada.page, 'skipped messages on a phone');
+  await shot(ada.page, '90-skipped-phone-light');
+  await theme(ada, 'dark');
+  await shot(ada.page, '90-skipped-phone-dark');
+  await ada.page.setViewportSize({ width: 1440, height: 900 });
+});
+
+test('Go back leads to the first message that was not read', async () => {
+  const { unread } = await counts(ada);
+  await button(ada.page, 'Go back').click();
+  await message(ada.page, new RegExp(`Line number ${UNREAD - unread + 1}\\b`))
+    .first()
+    .waitFor();
+  await bar(ada).getByText('skipped').waitFor({ state: 'detached' });
+});
+
+test('a link far below the divider: the bar says since when, and Jump leads there', async () => {
+  const other = await person(browser, server.base);
+  await other.page.goto('/login');
+  await box(other.page, 'Email').fill('ada@example.com');
+  await other.page.getByLabel('Password', { exact: true }).fill('correct horse battery');
+  await button(other.page, 'Sign in').click();
+  await box(other.page, 'Start a thread in #general').waitFor();
+  const { id, unread } = await other.page.evaluate(async (t) => {
+    const { data } = await (await fetch(`/v1/threads/${t}/messages?limit=20`)).json();
+    return { id: data[0].id, unread: (await (await fetch(`/v1/threads/${t}`)).json()).unread_count };
+  }, thread);
+  await other.page.goto(`/northwind/c/general/t/${thread}#m-${id}`);
+  await other.page.waitForFunction((i) => document.getElementById(`m-${i}`), id);
+  await bar(other)
+    .getByText(new RegExp(`^${unread} new messages since \\d\\d:\\d\\d`))
+    .waitFor();
+  await accessible(other.page, 'the unread bar');
+  await shot(other.page, '91-unread-bar-dark');
+  await button(other.page, 'Jump').click();
+  await other.page.getByRole('separator', { name: 'New messages' }).waitFor();
+  await bar(other).waitFor({ state: 'detached' });
+  assert.deepEqual(other.errors, []);
+  await other.close();
+});
+
+test('Mark as read does just that, for the whole thread', async () => {
+  await ada.page.reload();
+  await button(ada.page, 'Jump to latest').click();
+  await button(ada.page, 'Mark as read').click();
+  await bar(ada).waitFor({ state: 'detached' });
+  assert.deepEqual(await counts(ada), { unread: 0, mentions: 0 });
+});
+
+test('what is said while the tab is hidden stays unread until it is on screen', async () => {
+  await ada.page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  await post(bo, `/v1/threads/${thread}/messages`, [{ content: 'said behind the back' }]);
+  await message(ada.page, 'said behind the back').waitFor();
+  await onScreenForASecond(ada);
+  assert.equal((await counts(ada)).unread, 1);
+  const marked = ada.page.waitForResponse((r) => r.url().endsWith('/read') && r.ok());
+  await ada.page.evaluate(() => {
+    delete document.visibilityState;
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  await marked;
+  assert.equal((await counts(ada)).unread, 0);
+});
+
+test('every thread of a long list is reached, with few rows in the page, whatever happens elsewhere', async () => {
+  const titles = (name, n) => Array.from({ length: n }, (_, i) => ({ content: `${name} ${i + 1}.` }));
+  await post(bo, `/v1/channels/${await channelId(bo, 'random')}/threads`, titles('Topic', THREADS));
+  await ada.page
+    .getByRole('navigation', { name: 'Workspace' })
+    .getByRole('link', { name: /^random/ })
+    .click();
+  const region = ada.page.getByRole('region', { name: 'Threads in #random' });
+  await region.getByRole('link').first().waitFor();
+  await shot(ada.page, '92-list-dark');
+  await theme(ada, 'light');
+  await shot(ada.page, '92-list-light');
+  await theme(ada, 'dark');
+  const { titles: found, most } = await region.evaluate(async (el, total) => {
+    const titles = new Set();
+    let most = 0;
+    const frame = () => new Promise(requestAnimationFrame);
+    for (let i = 0; i < 4000 && titles.size < total; i++) {
+      const rows = [...el.querySelectorAll('a.title')];
+      for (const row of rows) titles.add(row.textContent);
+      most = Math.max(most, rows.length);
+      el.scrollTop += 500;
+      await frame();
+    }
+    return { titles: titles.size, most };
+  }, THREADS);
+  assert.equal(found, THREADS);
+  assert.ok(most <= 60, `${most} rows in the page`);
+  await accessible(ada.page, 'a long list of threads');
+  await post(bo, `/v1/channels/${await channelId(bo, 'general')}/threads`, titles('Elsewhere', ELSEWHERE));
+  await region
+    .getByRole('link', { name: /^Topic/ })
+    .first()
+    .waitFor();
+  const shown = await region.getByRole('link', { name: /^Topic/ }).count();
+  assert.ok(shown > 3, `${shown} threads on screen`);
+  await region
+    .getByRole('link', { name: /^Topic/ })
+    .nth(2)
+    .click();
+  await ada.page.getByRole('heading', { level: 1, name: /^Topic/ }).waitFor();
+  await ada.page.setViewportSize(PHONE);
+  await ada.page.goto('/northwind/c/random');
+  await region.getByRole('link').first().waitFor();
+  await shot(ada.page, '92-list-phone-dark');
+  await ada.page.setViewportSize({ width: 1440, height: 900 });
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual([...ada.errors, ...bo.errors], []);
+});
