@@ -25,6 +25,12 @@ pub enum AgentError {
     Stale(Box<Agent>),
     #[error("the default agent must stay active: make another one the default first")]
     DefaultMustStay,
+    #[error(
+        "changing {0} of the default agent needs `agents:admin`: ask an admin of the workspace"
+    )]
+    DefaultAgent(&'static str),
+    #[error("this access list excludes you: add yourself or your role to `allowed_subjects`")]
+    LocksYouOut,
     #[error("only an active agent can be the default: activate it first")]
     NotActive,
     #[error("the base does not exist in this workspace")]

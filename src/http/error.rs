@@ -553,6 +553,10 @@ impl From<AgentError> for ApiError {
                 error
             }
             E::DefaultMustStay => make(StatusCode::CONFLICT, "default_agent"),
+            E::DefaultAgent(_) => make(StatusCode::FORBIDDEN, "default_agent"),
+            E::LocksYouOut => {
+                make(StatusCode::UNPROCESSABLE_ENTITY, "locks_you_out").param("access_control")
+            }
             E::BadId(_) => make(StatusCode::BAD_REQUEST, "invalid_id"),
             E::Avatar(e) => Self::from(e).param("avatar.file_id"),
             E::Auth(e) => e.into(),

@@ -9,6 +9,7 @@ use super::{
     find::{get_row, get_visible_row},
     form::{check, check_names},
     identity,
+    parts::permits,
     store::{Wanted, insert_agent, store},
     versions,
 };
@@ -19,6 +20,9 @@ use crate::{
     files,
     ids::AgentId,
 };
+
+/// Levels of bases above an agent, as the form allows; more only bounds the search.
+const BASES_MAX: usize = 8;
 
 /// # Errors
 /// `NameTaken`, those of what the profile names, or what `Actor::require` says.
@@ -54,6 +58,7 @@ async fn insert_new(
     identity::settle(None, &mut profile);
     // The name may have come from the identity.
     check(&profile)?;
+    check_own_access(actor, &profile, None)?;
     see_base(c, actor, &profile, None).await?;
     lend_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
@@ -156,6 +161,86 @@ pub async fn put_agent(
     Box::pin(apply(c, actor, &row, parts, None, expected)).await
 }
 
+/// What the whole workspace depends on is for those who manage agents: which name the default agent has, and who can mention it.
+async fn check_default(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    row: &Row,
+    wanted: &Wanted<'_>,
+) -> Result<(), AgentError> {
+    if actor.scopes.has(Scope::AgentsAdmin) {
+        return Ok(());
+    }
+    let (profile, before) = (&wanted.profile, &row.profile.0);
+    if !row.is_default() {
+        // The default agent can have its access list from a base.
+        let changed = profile.access_control != before.access_control
+            || profile.base_profile_id != before.base_profile_id;
+        return if changed && is_base_of_default(c, row).await? {
+            Err(AgentError::DefaultAgent("`access_control` of a base"))
+        } else {
+            Ok(())
+        };
+    }
+    if profile.base_profile_id != before.base_profile_id && profile.access_control.is_none() {
+        let base = match profile.base_profile_id {
+            Some(base) => super::find::find_row(c, actor.workspace, base).await?,
+            None => None,
+        };
+        if base.as_ref().and_then(Row::access) != row.access() {
+            return Err(AgentError::DefaultAgent("`access_control`"));
+        }
+    }
+    let changes = [
+        (wanted.name != row.name, "`name`"),
+        (
+            profile.access_control != before.access_control,
+            "`access_control`",
+        ),
+        (wanted.mentionable != row.mentionable, "`mentionable`"),
+        (wanted.status != row.status, "`status`"),
+        (profile.role != before.role, "`role`"),
+    ];
+    match changes.into_iter().find(|(changed, _)| *changed) {
+        Some((_, field)) => Err(AgentError::DefaultAgent(field)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the workspace's default agent has this one among its bases.
+async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError> {
+    let mut next = row.default_agent_id;
+    for _ in 0..=BASES_MAX {
+        let Some(id) = next else { break };
+        next = c
+            .q("select base_id from agents where id = $1")
+            .bind(id)
+            .opt::<(Option<AgentId>,)>()
+            .await?
+            .and_then(|(base,)| base);
+        if next == Some(row.id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Nobody except those who manage agents saves an access list that excludes themselves: they could not undo it.
+fn check_own_access(
+    actor: &Actor<'_>,
+    profile: &Profile,
+    before: Option<&Profile>,
+) -> Result<(), AgentError> {
+    let access = profile.access_control.as_ref();
+    if before.and_then(|before| before.access_control.as_ref()) == access
+        || actor.scopes.has(Scope::AgentsAdmin)
+        || permits(access, actor.user, actor.role)
+    {
+        return Ok(());
+    }
+    Err(AgentError::LocksYouOut)
+}
+
 /// `settled_by` is the profile against which the lines of the identity and the fields are told to have changed; `None` for a whole
 /// new one.
 async fn apply(
@@ -170,6 +255,13 @@ async fn apply(
         Some(status) => status.as_str(),
         None => stored_status(&row.status),
     };
+    let steps_down = parts.role.is_some_and(|role| role != AgentRole::Primary);
+    if row.is_default() && steps_down && !actor.scopes.has(Scope::AgentsAdmin) {
+        return Err(AgentError::DefaultAgent("`role`"));
+    }
+    if row.is_default() && status != row.status && !actor.scopes.has(Scope::AgentsAdmin) {
+        return Err(AgentError::DefaultAgent("`status`"));
+    }
     if status != row.status {
         actor.require(if status == "archived" {
             Scope::AgentsDelete
@@ -177,7 +269,6 @@ async fn apply(
             Scope::AgentsAdmin
         })?;
     }
-    let steps_down = parts.role.is_some_and(|role| role != AgentRole::Primary);
     if row.is_default() && (status != "active" || steps_down) {
         return Err(AgentError::DefaultMustStay);
     }
@@ -210,6 +301,8 @@ async fn apply(
         summary: None,
         expected,
     };
+    check_default(c, actor, row, &wanted).await?;
+    check_own_access(actor, &wanted.profile, Some(before))?;
     let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
     if agent.summary.version != row.version {
         let data =
@@ -388,5 +481,7 @@ pub async fn rollback_agent(
         summary: Some(format!("rolled back to version {target}")),
         expected,
     };
+    check_default(c, actor, &row, &wanted).await?;
+    check_own_access(actor, &wanted.profile, Some(&row.profile.0))?;
     Box::pin(store(c, actor.user, &row, wanted)).await
 }

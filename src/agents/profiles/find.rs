@@ -154,6 +154,17 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
     Ok(row.map(|row| row.0))
 }
 
+/// Whether the workspace has such an agent that this person can see.
+pub async fn is_visible(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
+    let row: Option<(Option<Json<AccessControl>>,)> = c
+        .q("select access from agents where id = $1 and workspace_id = $2")
+        .bind(id)
+        .bind(actor.workspace)
+        .opt()
+        .await?;
+    Ok(row.is_some_and(|(access,)| parts::may_see(access.as_ref().map(|a| &a.0), actor)))
+}
+
 /// Whether there is such an agent, and this person may not see it.
 pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c

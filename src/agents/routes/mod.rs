@@ -70,25 +70,43 @@ fn hide(error: AgentError) -> AgentError {
     }
 }
 
+/// # Errors
+/// `NotFound` for the ID of an agent that does not exist here, or that this person cannot see.
+async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Result<(), AgentError> {
+    let Ok(id) = reference.parse() else {
+        return Ok(());
+    };
+    if super::profiles::is_visible(c, actor, id).await? {
+        Ok(())
+    } else {
+        Err(AgentError::NotFound)
+    }
+}
+
 impl Named {
     /// # Errors
-    /// `NotFound` for an agent of another workspace.
+    /// `NotFound` for an agent of another workspace, and for one that this person cannot see: before scopes and rules.
     async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AgentError> {
-        self.member.enter(c).await.map_err(|e| hide(e.into()))
+        let entered = self.member.enter(c).await;
+        let actor = entered.map_err(|e| hide(e.into()))?;
+        check_visible(c, &actor, &self.reference).await?;
+        Ok(actor)
     }
 
     /// As `WorkspaceCaller::write`; the command also gets the agent's reference.
     ///
     /// # Errors
-    /// `NotFound` for an agent of another workspace, or the command's own.
+    /// As `enter`, or the command's own.
     async fn write<T, F>(self, db: &Db, command: F) -> Result<T, AgentError>
     where
         T: Send + 'static,
         F: AsyncFn(&mut Conn, &Actor<'_>, &str) -> Result<T, AgentError> + Send + 'static,
     {
         let Self { member, reference } = self;
-        let command =
-            async move |c: &mut Conn, actor: &Actor<'_>| command(c, actor, &reference).await;
+        let command = async move |c: &mut Conn, actor: &Actor<'_>| {
+            check_visible(c, actor, &reference).await?;
+            command(c, actor, &reference).await
+        };
         member.write(db, command).await.map_err(hide)
     }
 }

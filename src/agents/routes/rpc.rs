@@ -206,11 +206,15 @@ impl Rpc {
 
     /// An id or `main`, of what may be a name.
     async fn reference(&self, text: &str) -> Result<String, ApiError> {
-        if text == "main" || text.parse::<AgentId>().is_ok() {
+        if text == "main" {
             return Ok(text.to_owned());
         }
         let mut c = self.state.db.read().await?;
         let actor = self.member.enter(&mut c).await?;
+        if text.parse::<crate::ids::AgentId>().is_ok() {
+            super::check_visible(&mut c, &actor, text).await?;
+            return Ok(text.to_owned());
+        }
         let found = profiles::find_by_name(&mut c, &actor, text).await?;
         Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }

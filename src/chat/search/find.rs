@@ -343,7 +343,12 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
         Author::Agent(id) => (id.0, id.to_string()),
     };
     let known: Option<(uuid::Uuid,)> = q.bind(actor.workspace).bind(id).opt().await?;
-    if known.is_some() {
+    // An agent that the person cannot see is known by the messages that they can.
+    let is_hidden = match author {
+        Author::Agent(agent) => crate::agents::profiles::is_hidden(c, actor, agent).await?,
+        Author::User(_) => false,
+    };
+    if known.is_some() && !is_hidden {
         return Ok(());
     }
     let what = Match {
