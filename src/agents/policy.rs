@@ -25,6 +25,13 @@ pub struct Policy {
     pub members_write_agents: bool,
 }
 
+impl Policy {
+    pub fn allows(&self, kind: ToolKind) -> bool {
+        let allowed = self.allowed_tools.as_ref();
+        allowed.is_none_or(|kinds| kinds.contains(&kind))
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {

@@ -41,7 +41,7 @@ pub(super) async fn load(
 ) -> Result<Asked, DbError> {
     let resolved = profiles::get_resolved(c, agent, version).await?;
     let system = system::render(c, workspace, &resolved).await?;
-    let allowed = policy::find(c, workspace).await?.allowed_tools;
+    let policy = policy::find(c, workspace).await?;
     let profile = resolved.profile;
     let tools = profile.tools.iter().filter_map(|tool| {
         let value = serde_json::to_value(tool).ok()?;
@@ -57,7 +57,7 @@ pub(super) async fn load(
         temperature: profile.temperature,
         top_p: profile.top_p,
         tools: tools.collect(),
-        may_call_functions: allowed.is_none_or(|kinds| kinds.contains(&ToolKind::Function)),
+        may_call_functions: policy.allows(ToolKind::Function),
         store: profile.store,
         store_required: profile.store_required.unwrap_or(false),
         retention_days: profile

@@ -12,7 +12,11 @@ use super::{
     tools::{self, Tool, offer, read_tools},
 };
 use crate::{
-    agents::{profiles, prompt::estimate_tokens},
+    agents::{
+        policy::{self, Policy},
+        profiles::{self, tools::ToolKind},
+        prompt::estimate_tokens,
+    },
     auth::{Actor, Caller, Scope, WorkspaceCaller},
     db::{Conn, now},
     ids::{AgentId, ResponseId, WorkspaceId},
@@ -123,7 +127,13 @@ fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>
 
 /// What the model is told first: what the workspace requires, the agent's or the request's instructions, and what the
 /// system says in the conversation.
-fn system(form: &CreateResponse, asked: Option<&Asked>, conversation: &Conversation) -> String {
+fn system(
+    form: &CreateResponse,
+    asked: Option<&Asked>,
+    policy: &Policy,
+    conversation: &Conversation,
+) -> String {
+    let required = policy.required_text.as_deref().unwrap_or_default();
     let own = form
         .instructions
         .as_deref()
@@ -131,7 +141,7 @@ fn system(form: &CreateResponse, asked: Option<&Asked>, conversation: &Conversat
     let mut parts = match (own, asked) {
         (None, Some(asked)) => vec![asked.system.as_str()],
         (Some(own), Some(asked)) => vec![asked.required.as_str(), own],
-        (own, None) => vec![own.unwrap_or_default()],
+        (own, None) => vec![required, own.unwrap_or_default()],
     };
     parts.extend(conversation.system.iter().map(String::as_str));
     parts.retain(|part| !part.trim().is_empty());
@@ -168,6 +178,7 @@ impl Desk {
         };
         let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
         let tenancy = tenancy(&mut c).await?;
+        let policy = policy::find(&mut c, actor.workspace).await?;
         // The provider may have to be asked which models it has.
         drop(c);
         let kept = kept(form, asked.as_ref())?;
@@ -182,7 +193,7 @@ impl Desk {
         let before = self.before(actor, previous, &model).await?;
         let conversation = converse(&before.items, &input)?;
         let mut request = ChatRequest {
-            system: system(form, asked.as_ref(), &conversation),
+            system: system(form, asked.as_ref(), &policy, &conversation),
             max_output_tokens: form
                 .max_output_tokens
                 .or(asked.as_ref().map(|asked| asked.max_output_tokens)),
@@ -193,7 +204,7 @@ impl Desk {
             model,
             ..ChatRequest::default()
         };
-        let response = self.offer_tools(&mut request, form, asked.as_ref(), &own_tools)?;
+        let response = self.offer_tools(&mut request, form, asked.as_ref(), &policy, &own_tools)?;
         let prompt_tokens = self.fit(&mut request, conversation, before.is_cut, form)?;
         let agent = asked.map(|asked| (asked.agent, asked.version));
         Ok(Plan {
@@ -240,12 +251,16 @@ impl Desk {
         request: &mut ChatRequest,
         form: &CreateResponse,
         asked: Option<&Asked>,
+        policy: &Policy,
         own: &[Tool],
     ) -> Result<Response, ResponseError> {
         let agents = asked
             .map(|asked| asked.tools.as_slice())
             .unwrap_or_default();
-        let may_call = asked.is_none_or(|asked| asked.may_call_functions);
+        let may_call = match asked {
+            Some(asked) => asked.may_call_functions,
+            None => policy.allows(ToolKind::Function),
+        };
         let mut offered = offer(agents, own, may_call);
         if !offered.functions.is_empty() && !self.provider.takes_tools(&request.model) {
             if own.iter().any(Tool::is_function) {
