@@ -11,7 +11,7 @@ use crate::{
         profiles,
         prompt::{Author, Part, Source, estimate_tokens},
     },
-    auth::Caller,
+    auth::{Caller, Scope},
     chat,
     http::{ApiError, State, extract::Path},
     ids::{MessageId, TaskId},
@@ -207,9 +207,12 @@ async fn get_task_context(
         )
     })?;
     let mut shown = show(id, manifest, attempts);
-    if let Some(agent) = task.agent_id
-        && profiles::is_hidden(&mut c, &actor, agent).await?
-    {
+    let is_hidden = match task.agent_id {
+        Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
+        None => false,
+    };
+    // The text holds the agent's instructions.
+    if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
         shown.system.text.clear();
         shown.system.hidden = true;
     }
