@@ -33,6 +33,16 @@ type Piece = io::Result<Bytes>;
 pub struct Subject {
     pub workspace: WorkspaceId,
     pub user: UserId,
+    pub reader: ExportReader,
+}
+
+/// Whom a document is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportReader {
+    /// The person, signed in: also addresses and devices of the account's sessions, which belong to no workspace.
+    Subject,
+    /// An admin or a program.
+    Other,
 }
 
 /// The document, piece by piece. No reader is kept open between pages, so a slow download holds nothing up; the parts are
@@ -286,7 +296,9 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
               where s.user_id = $2 and s.id > $3 order by s.id limit $4",
         key: |row| row.id.0,
     };
-    part(db, out, who, &sessions).await?;
+    if who.reader == ExportReader::Subject {
+        part(db, out, who, &sessions).await?;
+    }
     let tasks = Part::<Asked> {
         name: "tasks",
         sql: "select id, kind, status, thread_id, trigger_message_id, input, token_usage, queued_at, completed_at from tasks \

@@ -12,7 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Erased, Eraser, begin,
-    export::{Subject, export},
+    export::{ExportReader, Subject, export},
 };
 use crate::{
     auth::{self, AuthError, Scope, WorkspaceCaller},
@@ -44,7 +44,7 @@ impl From<&State> for Eraser {
 
 /// Everything that the workspace holds of a person, as a file: for themselves and for admins
 ///
-/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`,
+/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions` (one's own only),
 /// `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin", params(("user_id" = UserId, Path)),
     responses((status = 200, body = Object, content_type = "application/json")))]
@@ -62,6 +62,11 @@ async fn export_member(
         actor.require(Scope::WorkspaceAdmin)?;
     }
     let workspace = actor.workspace;
+    let reader = if user == actor.user && actor.key.is_none() {
+        ExportReader::Subject
+    } else {
+        ExportReader::Other
+    };
     if user != actor.user {
         asker
             .write(&state.db, async move |c, actor| {
@@ -72,7 +77,11 @@ async fn export_member(
             })
             .await?;
     }
-    let subject = Subject { workspace, user };
+    let subject = Subject {
+        workspace,
+        user,
+        reader,
+    };
     let document = export(
         state.db.clone(),
         (&state.tracker, state.shutdown.clone()),
