@@ -190,7 +190,8 @@ macro_rules! message_sql {
         concat!(
             "select m.id, m.workspace_id, m.channel_id, m.thread_id, m.fork_id, m.parent_id, m.seq, m.author_type, m.author_id, \
              coalesce(u.name, a.summary ->> 'display_name', a.name, \
-             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, u.avatar_url, m.kind, m.state, m.content, \
+             (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name, \
+             coalesce(u.avatar_url, '/v1/files/' || (a.summary -> 'avatar' ->> 'file_id')) as avatar_url, m.kind, m.state, m.content, \
              m.content_plain, m.mentions, m.reactions, m.attachments, m.metadata, m.client_id, m.created_at, m.edited_at, m.deleted_at \
              from messages m left join users u on m.author_type = 'human' and u.id = m.author_id \
              left join agents a on m.author_type = 'agent' and a.id = m.author_id ",
