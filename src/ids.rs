@@ -52,7 +52,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
 /// Prefixes of every kind of id; a well-formed id with another one of these is of the wrong kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
-    "file", "mem", "flow", "sess", "audit", "sbx", "resp",
+    "file", "mem", "flow", "sess", "audit", "authev", "sbx", "resp",
 ];
 
 fn parse(text: &str, wanted: &'static str) -> Result<Uuid, IdError> {
@@ -166,6 +166,7 @@ ids! {
     ApiKeyId = "key";
     SessionId = "sess";
     AuditEntryId = "audit";
+    AuthEventId = "authev";
     SandboxPolicyId = "sbx";
     FileId = "file";
 }

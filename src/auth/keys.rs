@@ -5,7 +5,11 @@ use std::time::Duration;
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{Actor, AuthError, Scope, Scopes, hash_token, new_token};
+use super::{
+    Actor, AuthError, Scope, Scopes,
+    events::{self, AuthEventKind, Device},
+    hash_token, new_token,
+};
 use crate::{
     db::{Conn, Json, now},
     ids::{ApiKeyId, UserId},
@@ -17,6 +21,8 @@ const KEYS_MAX: i64 = 100;
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ApiKey {
     pub id: ApiKeyId,
+    /// Its owner.
+    pub user_id: UserId,
     pub name: String,
     #[schema(value_type = Vec<Scope>)]
     pub scopes: Json<Scopes>,
@@ -35,6 +41,7 @@ pub(super) async fn create(
     name: &str,
     scopes: Scopes,
     expires_in_s: Option<i64>,
+    device: &Device,
 ) -> Result<(ApiKey, String), AuthError> {
     if actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
@@ -70,6 +77,7 @@ pub(super) async fn create(
     let secret = format!("ov_{}", new_token());
     let key = ApiKey {
         id: ApiKeyId::new(),
+        user_id: actor.user,
         name,
         scopes: Json(scopes),
         created_at: now(),
@@ -96,6 +104,14 @@ pub(super) async fn create(
         serde_json::json!({"name": key.name, "scopes": key.scopes.0}),
     )
     .await?;
+    events::record(
+        c,
+        actor.user,
+        AuthEventKind::KeyCreated,
+        Some(&key.name),
+        device,
+    )
+    .await?;
     Ok((key, secret))
 }
 
@@ -106,13 +122,54 @@ pub(super) async fn create(
 pub(super) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>, AuthError> {
     actor.require_person()?;
     Ok(c.q(
-        "select id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+        "select id, user_id, name, scopes, created_at, expires_at, last_used_at from api_keys \
             where workspace_id = $1 and user_id = $2 order by id limit 100",
     )
     .bind(actor.workspace)
     .bind(actor.user)
     .all()
     .await?)
+}
+
+/// Everyone's keys in this workspace, oldest first, after `after` or before `before`.
+///
+/// # Errors
+/// What `Actor::require` says.
+pub(super) async fn list_all(
+    c: &mut Conn,
+    actor: &Actor<'_>,
+    (after, before): (Option<ApiKeyId>, Option<ApiKeyId>),
+    limit: i64,
+) -> Result<Vec<ApiKey>, AuthError> {
+    actor.require(Scope::WorkspaceAdmin)?;
+    let sql = if before.is_some() {
+        "select id, user_id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+         where workspace_id = $1 and id > $2 and id < $3 order by id desc limit $4"
+    } else {
+        "select id, user_id, name, scopes, created_at, expires_at, last_used_at from api_keys \
+         where workspace_id = $1 and id > $2 and id < $3 order by id limit $4"
+    };
+    let mut keys: Vec<ApiKey> = c
+        .q(sql)
+        .bind(actor.workspace)
+        .bind(after.unwrap_or(ApiKeyId(uuid::Uuid::nil())))
+        .bind(before.unwrap_or(ApiKeyId(uuid::Uuid::max())))
+        .bind(limit)
+        .all()
+        .await?;
+    if before.is_some() {
+        keys.reverse();
+    }
+    Ok(keys)
+}
+
+/// Deletes all keys of an account, in every workspace.
+pub(super) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthError> {
+    c.q("delete from api_keys where user_id = $1")
+        .bind(user)
+        .run()
+        .await?;
+    Ok(())
 }
 
 /// One's own key, or anyone's for an admin. A key may always put an end to itself.

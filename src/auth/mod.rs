@@ -7,6 +7,7 @@ mod actor;
 mod audit;
 mod clients;
 mod error;
+mod events;
 pub mod handles;
 mod invites;
 mod keys;
@@ -25,6 +26,7 @@ pub(crate) use actor::credential_is_valid;
 pub use actor::{Actor, Caller, Credential, Role, Scope, Scopes, Standing, WorkspaceCaller};
 pub use audit::{AuditEntry, record as record_audit, record_of as record_audit_of};
 pub use error::AuthError;
+pub use events::AuthEvent;
 pub use invites::Invite;
 pub use keys::ApiKey;
 pub use limits::{Attempt, Doing, Limits, SocketPlace, net as net_of};
@@ -36,7 +38,8 @@ pub use password::Hasher;
 pub use sessions::{SESSION_COOKIE, Session, find_caller, tidy as tidy_sessions, touch};
 pub use tokens::{hash_token, new_token};
 pub use users::{
-    NewAccount, SignUp, User, any_account, create_account, name_of, reset_password, sign_up,
+    KeysAfterReset, NewAccount, SignUp, User, any_account, create_account, name_of, reset_password,
+    sign_up,
 };
 pub use workspaces::{
     MyWorkspace, Workspace, add_maker, announce as announce_workspace,

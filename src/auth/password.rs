@@ -1,6 +1,6 @@
 //! argon2id with the library's parameters (19 MiB), off the async threads, as many at once as there are cores.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use argon2::{
     Argon2,
@@ -26,9 +26,34 @@ impl Default for Hasher {
     }
 }
 
+/// Parts of a name or address that are shorter occur in good passwords by chance.
+const PERSONAL_CHARS_MIN: usize = 3;
+
+/// The 10,000 most common passwords that are long enough, in lower case and sorted; see the file's head for its source.
+static COMMON: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    include_str!("common_passwords.txt")
+        .lines()
+        .filter(|line| !line.starts_with("# "))
+        .collect()
+});
+
+/// Whether a password is among the first that anyone would try: a common one, or one with the person's name or email in it.
+fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
+    let password = password.to_lowercase();
+    if COMMON.binary_search(&password.as_str()).is_ok() {
+        return true;
+    }
+    let local = email.split_once('@').map_or(email, |(local, _)| local);
+    let joined: String = name.split_whitespace().collect();
+    [name, &joined, email, local]
+        .iter()
+        .map(|part| part.trim().to_lowercase())
+        .any(|part| part.chars().count() >= PERSONAL_CHARS_MIN && password.contains(&part))
+}
+
 /// # Errors
-/// `Invalid` when it is too short or too long.
-pub(super) fn check_password(password: &str) -> Result<(), AuthError> {
+/// `Invalid` when it is too short, too long, or easy to guess.
+pub(super) fn check_password(password: &str, name: &str, email: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
         let text =
             format!("the password is too short: use at least {PASSWORD_CHARS_MIN} characters");
@@ -36,6 +61,10 @@ pub(super) fn check_password(password: &str) -> Result<(), AuthError> {
     }
     if password.len() > PASSWORD_BYTES_MAX {
         let text = format!("the password is too long: use at most {PASSWORD_BYTES_MAX} bytes");
+        return Err(AuthError::Invalid(text, "password"));
+    }
+    if is_easy_to_guess(password, name, email) {
+        let text = "This password is easy to guess: choose another one.".to_owned();
         return Err(AuthError::Invalid(text, "password"));
     }
     Ok(())
@@ -80,5 +109,43 @@ impl Hasher {
             right && known
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_common_passwords_is_sorted_lower_case_and_long_enough() {
+        assert_eq!(COMMON.len(), 10_000);
+        assert!(COMMON.is_sorted());
+        for password in COMMON.iter() {
+            assert!(password.chars().count() >= PASSWORD_CHARS_MIN, "{password}");
+            assert_eq!(*password, password.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn common_passwords_and_those_with_the_name_or_email_are_refused() {
+        let check = |password| check_password(password, "Ada Lovelace", "countess@example.org");
+        for password in [
+            "password",
+            "PassWord",
+            "12345678",
+            "my ada lovelace",
+            "AdaLovelace1815",
+            "countess-1815",
+            "countess@example.org",
+        ] {
+            let refused = check(password).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "This password is easy to guess: choose another one.",
+                "{password}"
+            );
+        }
+        assert!(check("correct horse").is_ok());
+        assert!(check_password("balcony-42", "Al", "al@example.org").is_ok());
     }
 }

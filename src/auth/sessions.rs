@@ -5,7 +5,11 @@ use std::time::Duration;
 use crate::time::Timestamp;
 use serde::Serialize;
 
-use super::{AuthError, Caller, Credential, Scopes, hash_token, new_token};
+use super::{
+    AuthError, Caller, Credential, Scopes,
+    events::{self, AuthEventKind, Device},
+    hash_token, new_token,
+};
 use crate::{
     db::{Conn, Json, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
@@ -14,6 +18,8 @@ use crate::{
 pub const SESSION_COOKIE: &str = "openvibe_session";
 /// A session ends when it is not used for so long.
 pub(super) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
+/// Age at which a session ends, however often it is used.
+const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
 /// How stale `last_seen_at` may be: not every request writes.
 const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
@@ -31,8 +37,7 @@ pub struct Session {
 pub(super) async fn start(
     c: &mut Conn,
     user: UserId,
-    user_agent: Option<String>,
-    address: String,
+    device: &Device,
     instead_of: Option<&str>,
 ) -> Result<String, AuthError> {
     if let Some(old) = instead_of {
@@ -47,12 +52,18 @@ pub(super) async fn start(
         .bind(SessionId::new())
         .bind(user)
         .bind(hash_token(&token))
-        .bind(user_agent.map(|text| text.chars().take(200).collect::<String>()))
-        .bind(address)
+        .bind(
+            device
+                .user_agent
+                .as_ref()
+                .map(|text| text.chars().take(200).collect::<String>()),
+        )
+        .bind(device.address.clone())
         .bind(now())
         .bind(now() + SESSION_LIFETIME)
         .run()
         .await?;
+    events::record(c, user, AuthEventKind::SignedIn, None, device).await?;
     Ok(token)
 }
 
@@ -138,14 +149,27 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
     }
 }
 
-/// Notes that a session or key is in use; a session lives on.
+/// When a session ends that is used now.
+fn expiry(created_at: Timestamp, now: Timestamp) -> Timestamp {
+    (now + SESSION_LIFETIME).min(created_at + SESSION_AGE_MAX)
+}
+
+/// Notes that a session or key is in use; a session lives on, up to its greatest age.
 pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthError> {
     match credential {
         Credential::Session(id) => {
+            let row: Option<(Timestamp,)> = c
+                .q("select created_at from sessions where id = $1")
+                .bind(*id)
+                .opt()
+                .await?;
+            let Some((created_at,)) = row else {
+                return Ok(());
+            };
             c.q("update sessions set last_seen_at = $2, expires_at = $3 where id = $1")
                 .bind(*id)
                 .bind(now())
-                .bind(now() + SESSION_LIFETIME)
+                .bind(expiry(created_at, now()))
                 .run()
                 .await?
         }
@@ -198,11 +222,28 @@ pub(super) async fn end_others(
     Ok(())
 }
 
-/// Removes sessions that have run out.
+/// Removes sessions and events of accounts that have run out.
 pub async fn tidy(c: &mut Conn) -> Result<(), AuthError> {
+    super::events::cleanup(c).await?;
     c.q("delete from sessions where expires_at < $1")
         .bind(now())
         .run()
         .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_in_daily_use_ends_after_180_days() {
+        let day = Duration::from_hours(24);
+        let created_at = now();
+        let at = |days: u32| expiry(created_at, created_at + day * days);
+        assert_eq!(at(0), created_at + day * 30);
+        assert_eq!(at(149), created_at + day * 179);
+        assert_eq!(at(150), created_at + day * 180);
+        assert_eq!(at(179), created_at + day * 180);
+    }
 }

@@ -4,7 +4,11 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    AuthError, Caller, DisplayName, Hasher, invites, password::check_password, workspaces,
+    AuthError, Caller, DisplayName, Hasher,
+    events::{self, AuthEventKind, Device},
+    invites, keys,
+    password::check_password,
+    workspaces,
 };
 use crate::{
     auth::tokens::hash_token,
@@ -121,7 +125,7 @@ pub async fn sign_up(
 ) -> Result<NewAccount, AuthError> {
     let email = parse_email(&form.email)?;
     let name = DisplayName::parse(&form.name, "name")?;
-    check_password(&form.password)?;
+    check_password(&form.password, &name.0, &email)?;
     // Refuse before the costly hash where the answer is clear already.
     let invite = may_sign_up(
         &mut db.read().await?,
@@ -200,12 +204,19 @@ pub async fn create_account(
 ) -> Result<User, AuthError> {
     let email = parse_email(email)?;
     let name = DisplayName::parse(name, "name")?;
-    check_password(&password)?;
+    check_password(&password, &name.0, &email)?;
     let hash = hasher.hash(password).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
         insert_user(c, &email, &name.0, &hash).await
     })
     .await
+}
+
+/// What happens to an account's API keys when its password is reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeysAfterReset {
+    Revoked,
+    Kept,
 }
 
 /// Sets a password and ends every session of the account: for the operator's command line.
@@ -217,15 +228,26 @@ pub async fn reset_password(
     hasher: &Hasher,
     email: &str,
     password: String,
+    keys_after: KeysAfterReset,
 ) -> Result<(), AuthError> {
     let email = parse_email(email)?;
-    check_password(&password)?;
+    let mut c = db.read().await?;
+    let known = find_password(&mut c, &email).await?;
+    let (user, _) = known.ok_or(AuthError::NotFound("account"))?;
+    let name = get_user(&mut c, user).await?.name;
+    drop(c);
+    check_password(&password, &name, &email)?;
     let hash = hasher.hash(password).await?;
     db.write(uuid::Uuid::nil(), async move |c: &mut Conn| {
         let (user, _) = find_password(c, &email)
             .await?
             .ok_or(AuthError::NotFound("account"))?;
         set_password(c, user, &hash).await?;
+        let device = Device::OPERATOR;
+        events::record(c, user, AuthEventKind::PasswordChanged, None, &device).await?;
+        if keys_after == KeysAfterReset::Revoked {
+            keys::revoke_all(c, user).await?;
+        }
         c.q("delete from sessions where user_id = $1")
             .bind(user)
             .run()

@@ -85,7 +85,23 @@ fn require_empty(place: &Place, data_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Restores a backup that `verify` found whole. The caller holds the lock on `data_dir`.
+/// Access in a backup that a restore does not bring back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Sessions,
+    ApiKeys,
+}
+
+impl Access {
+    fn table(self) -> &'static str {
+        match self {
+            Self::Sessions => "sessions",
+            Self::ApiKeys => "api_keys",
+        }
+    }
+}
+
+/// Restores a backup that `verify` found whole, without the access in `ended`. The caller holds the lock on `data_dir`.
 ///
 /// # Errors
 /// When the place is not empty, or the backup damaged, newer, or not of the tables that its version has. Nothing is changed then.
@@ -94,6 +110,7 @@ pub async fn restore(
     whole: Verified,
     place: &Place,
     data_dir: &Path,
+    ended: &[Access],
 ) -> anyhow::Result<Restored> {
     let Verified { manifest, index } = whole;
     require_empty(place, data_dir)?;
@@ -121,7 +138,11 @@ pub async fn restore(
         }
         (Place::Sqlite(_), None) => anyhow::bail!("there is no place to restore to"),
     };
-    let rows = fill(file, &manifest, &index, &mut load, &staging).await?;
+    let mut rows = fill(file, &manifest, &index, &mut load, &staging).await?;
+    for access in ended {
+        load.clear(access.table()).await?;
+        rows.remove(access.table());
+    }
     load.finish(&Uuid::now_v7().simple().to_string()).await?;
     publish(&staging, data_dir)?;
     Ok(Restored {

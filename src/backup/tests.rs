@@ -229,7 +229,7 @@ async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
     let outcome = match whole {
         Err(e) => Err(e),
         Ok(whole) => {
-            if let Err(e) = restore(&file, whole, &to.place(), &to.0).await {
+            if let Err(e) = restore(&file, whole, &to.place(), &to.0, &[]).await {
                 Err(format!("{e:#}"))
             } else {
                 let (again, _) = take(&to.place(), &to.0, Vec::new()).await.unwrap();

@@ -25,6 +25,12 @@ pub(super) struct BackupCommand {
 pub(super) struct RestoreCommand {
     /// A file that `openvibe backup` made
     file: PathBuf,
+    /// Restore no sessions: everyone signs in again
+    #[arg(long)]
+    end_sessions: bool,
+    /// Restore no API keys
+    #[arg(long)]
+    revoke_keys: bool,
 }
 
 /// Removes a file that was not finished.
@@ -95,8 +101,15 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         }
         Place::Postgres(_) => None,
     };
-    let restored =
-        backup::restore(&command.file, whole, &config.database, &config.data_dir).await?;
+    let mut ended = Vec::new();
+    if command.end_sessions {
+        ended.push(backup::Access::Sessions);
+    }
+    if command.revoke_keys {
+        ended.push(backup::Access::ApiKeys);
+    }
+    let (place, dir) = (&config.database, &config.data_dir);
+    let restored = backup::restore(&command.file, whole, place, dir, &ended).await?;
     for (table, rows) in &restored.rows {
         say(&format!("{rows:>10} {table}"));
     }
@@ -108,6 +121,17 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         restored.manifest.created_at,
         restored.manifest.program_version
     ));
+    say(if command.end_sessions {
+        "all sessions have ended (--end-sessions)"
+    } else {
+        "sessions of the backup are valid again, also those that were ended since: --end-sessions ends all"
+    });
+    say(if command.revoke_keys {
+        "all API keys are revoked (--revoke-keys)"
+    } else {
+        "API keys of the backup are valid again, also those that were deleted since: --revoke-keys revokes all"
+    });
+    say("passwords are those of the backup: `openvibe user reset-password` replaces one");
     say("start the server; clients load everything anew, and tasks that were running run again");
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use rustix::fs::Mode;
 
 use self::{
     agents::AgentsCommand,
@@ -15,7 +16,7 @@ use self::{
 };
 use crate::{
     app::{App, in_words},
-    auth::{self, Hasher},
+    auth::{self, Hasher, KeysAfterReset},
     config::{Config, LogFormat},
     db::Db,
     http::openapi,
@@ -71,19 +72,24 @@ enum UserCommand {
         #[arg(long)]
         password: Option<String>,
     },
-    /// Set a password; every session of the account ends
+    /// Set a password; every session of the account ends, and its API keys are revoked
     ResetPassword {
         #[arg(long)]
         email: String,
         /// Without it one is made and printed
         #[arg(long)]
         password: Option<String>,
+        /// Keep the account's API keys
+        #[arg(long)]
+        keep_keys: bool,
     },
 }
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // Whatever this program creates is for its own user: 0600 and 0700.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -237,10 +243,21 @@ async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
                 say(&format!("password: {password}"));
             }
         }
-        UserCommand::ResetPassword { email, password } => {
+        UserCommand::ResetPassword {
+            email,
+            password,
+            keep_keys,
+        } => {
             let (password, made) = given(password);
-            auth::reset_password(&db, &hasher, &email, password.clone()).await?;
-            say("the password is set; every session of the account has ended");
+            let (keys, said) = if keep_keys {
+                (KeysAfterReset::Kept, "its API keys still work")
+            } else {
+                (KeysAfterReset::Revoked, "its API keys are revoked")
+            };
+            auth::reset_password(&db, &hasher, &email, password.clone(), keys).await?;
+            say(&format!(
+                "the password is set; every session of the account has ended, and {said}"
+            ));
             if made {
                 say(&format!("password: {password}"));
             }

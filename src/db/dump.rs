@@ -427,6 +427,16 @@ pub struct Load {
 }
 
 impl Load {
+    /// Removes all rows of a table that nothing refers to.
+    ///
+    /// # Errors
+    /// When the database refuses it.
+    pub async fn clear(&mut self, table: &str) -> Result<(), DbError> {
+        self.link
+            .run(&format!("delete from {}", quoted(table)))
+            .await
+    }
+
     /// A new file.
     ///
     /// # Errors

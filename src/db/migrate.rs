@@ -146,6 +146,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
         )),
     ),
     (
+        20_261_121_032_500,
+        "create_auth_events",
+        Text::Common(include_str!(
+            "../../migrations/20261121032500_create_auth_events.sql"
+        )),
+    ),
+    (
         20_261_121_033_400,
         "create_workspace_sizes",
         Text::Common(include_str!(

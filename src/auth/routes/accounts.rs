@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
-use super::St;
+use tracing::Instrument;
+
+use super::{St, device_of};
 use crate::auth::{
-    Attempt, AuthError, Caller, DisplayName, MyWorkspace, Session, User,
+    Attempt, AuthError, AuthEvent, Caller, Credential, DisplayName, MyWorkspace, Session, User,
     clients::{self, Client},
-    sessions, users, workspaces,
+    events::{self, AuthEventKind, Device},
+    keys, sessions, users, workspaces,
 };
 use crate::{
     config::Signup,
@@ -25,9 +28,9 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Address, Body, Path, Query, token_of},
-        page::{List, PageQuery},
+        page::{List, PageQuery, parse_limit},
     },
-    ids::{SessionId, UserId},
+    ids::{AuthEventId, SessionId, UserId},
     patch::present,
     realtime::Close,
 };
@@ -42,6 +45,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(password))
         .routes(routes!(list_sessions))
         .routes(routes!(end_session))
+        .routes(routes!(list_auth_events))
 }
 
 /// What a client has to know before anyone is signed in.
@@ -71,13 +75,32 @@ async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError>
 /// A signed-in person and where they are a member.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Account {
-    user: User,
+    user: AccountUser,
     workspaces: Vec<MyWorkspace>,
 }
 
+/// The person of a session; a key learns only `id` and `name`.
+#[derive(Serialize, utoipa::ToSchema)]
+struct AccountUser {
+    id: UserId,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    avatar_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<crate::time::Timestamp>,
+}
+
 async fn account(c: &mut Conn, user: UserId) -> Result<Account, AuthError> {
+    let user_row = users::get_user(c, user).await?;
     Ok(Account {
-        user: users::get_user(c, user).await?,
+        user: AccountUser {
+            id: user_row.id,
+            name: user_row.name,
+            email: Some(user_row.email),
+            avatar_url: user_row.avatar_url,
+            created_at: Some(user_row.created_at),
+        },
         workspaces: workspaces::list_mine(c, user).await?,
     })
 }
@@ -123,20 +146,16 @@ async fn signed_in(
     headers: &HeaderMap,
     address: &Address,
 ) -> Result<Response, ApiError> {
-    let agent = headers
-        .get(header::USER_AGENT)
-        .and_then(|v| v.to_str().ok())
-        .map(str::to_owned);
+    let device = device_of(headers, address);
     let client = client(headers, address).marked();
     let browser = client.browser.clone().unwrap_or_default();
-    let address = address.0.to_string();
     let instead_of = token_of(headers).filter(|token| !token.starts_with("ov_"));
     let token = state
         .db
         .write(Uuid::nil(), async move |c: &mut Conn| {
             let old = instead_of.as_deref();
             clients::remember(c, user, &client).await?;
-            sessions::start(c, user, agent.clone(), address.clone(), old).await
+            sessions::start(c, user, &device, old).await
         })
         .await?;
     let account = account(&mut state.db.read().await?, user).await?;
@@ -182,6 +201,9 @@ async fn signup(
         invite: form.invite,
         setup_token: form.setup_token,
     };
+    let email = form.email.trim().to_lowercase();
+    // An address that is taken can be found out here, so attempts are limited as for logins.
+    state.limits.log_in(&email, address.0)?;
     let new = users::sign_up(
         &state.db,
         &state.hasher,
@@ -190,6 +212,7 @@ async fn signup(
         form,
     )
     .await?;
+    state.limits.logged_in(&email, address.0);
     signed_in(&state, StatusCode::CREATED, new.user.id, &headers, &address).await
 }
 
@@ -228,10 +251,29 @@ async fn login(
     let (user, hash) = found.unzip();
     let right = state.hasher.verify(form.password, hash).await?;
     let Some(user) = user.filter(|_| right) else {
+        if let Some(user) = user {
+            note_failure(&state, user, device_of(&headers, &address));
+        }
         return Err(AuthError::WrongPassword.into());
     };
     state.limits.logged_in(&email, address.0, attempt);
     signed_in(&state, StatusCode::OK, user, &headers, &address).await
+}
+
+/// Records a failed sign-in after the answer, which takes as long as for an unknown address.
+fn note_failure(state: &State, user: UserId, device: Device) {
+    let db = state.db.clone();
+    let note = async move {
+        let noted = db
+            .write(Uuid::nil(), async move |c: &mut Conn| {
+                events::record(c, user, AuthEventKind::SignInFailed, None, &device).await
+            })
+            .await;
+        if let Err(e) = noted {
+            tracing::warn!(error = %e, "a failed sign-in could not be recorded");
+        }
+    };
+    state.tracker.spawn(note.in_current_span());
 }
 
 /// End this session
@@ -253,12 +295,16 @@ async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Respo
         .into_response())
 }
 
-/// Who is signed in
+/// Who is signed in; a key gets `id`, `name`, and its own workspace
 #[utoipa::path(get, path = "/v1/auth/me", tag = "accounts", responses((status = 200, body = Account)))]
 async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Account>, ApiError> {
-    Ok(Json(
-        account(&mut state.db.read().await?, caller.user).await?,
-    ))
+    let mut account = account(&mut state.db.read().await?, caller.user).await?;
+    if let Credential::Key { workspace, .. } = &caller.credential {
+        account.user.email = None;
+        account.user.created_at = None;
+        account.workspaces.retain(|own| own.id == *workspace);
+    }
+    Ok(Json(account))
 }
 
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -293,6 +339,9 @@ struct PasswordForm {
     current_password: String,
     /// At least 8 characters.
     new_password: String,
+    /// Also deletes all API keys of the account.
+    #[serde(default)]
+    revoke_keys: bool,
 }
 
 /// Change one's password; every other session ends
@@ -300,13 +349,13 @@ struct PasswordForm {
 async fn password(
     axum::extract::State(state): St,
     caller: Caller,
+    headers: HeaderMap,
+    address: Address,
     Body(form): Body<PasswordForm>,
 ) -> Result<StatusCode, ApiError> {
     let (user, session) = (caller.user, caller.require_session()?);
-    crate::auth::password::check_password(&form.new_password)?;
-    let email = users::get_user(&mut state.db.read().await?, user)
-        .await?
-        .email;
+    let User { name, email, .. } = users::get_user(&mut state.db.read().await?, user).await?;
+    crate::auth::password::check_password(&form.new_password, &name, &email)?;
     state.limits.change_password(session)?;
     let found = users::find_password(&mut state.db.read().await?, &email).await?;
     if !state
@@ -318,16 +367,58 @@ async fn password(
     }
     state.limits.changed_password(session);
     let hash = state.hasher.hash(form.new_password).await?;
+    let (revoke_keys, device) = (form.revoke_keys, device_of(&headers, &address));
     caller
         .write(&state.db, async move |c: &mut Conn| {
             users::set_password(c, user, &hash).await?;
+            events::record(c, user, AuthEventKind::PasswordChanged, None, &device).await?;
+            if revoke_keys {
+                keys::revoke_all(c, user).await?;
+            }
             sessions::end_others(c, user, session).await
         })
         .await?;
     state.hub.close_where(Close::NotAuthenticated, |socket| {
-        socket.user == user && socket.key.is_none()
+        socket.user == user && (revoke_keys || socket.key.is_none())
     });
     Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Sign-ins, failed ones, password changes, and new keys of one's own account in the last 90 days, newest first
+#[utoipa::path(get, path = "/v1/auth/events", tag = "accounts", params(EventsQuery), responses((status = 200, body = List<AuthEvent>)))]
+async fn list_auth_events(
+    axum::extract::State(state): St,
+    caller: Caller,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<List<AuthEvent>>, ApiError> {
+    caller.require_session()?;
+    let limit = parse_limit(query.limit.as_deref(), 20)?;
+    let cursor = query.cursor.as_deref().filter(|text| !text.is_empty());
+    let before = cursor
+        .map(str::parse::<AuthEventId>)
+        .transpose()
+        .map_err(|_| {
+            let text = "the cursor is not one that this list returned".to_owned();
+            ApiError::invalid("invalid_cursor", text, "cursor")
+        })?;
+    let mut c = state.db.read().await?;
+    let rows = events::list(&mut c, caller.user, before, limit + 1).await?;
+    let mut list = List::new(rows, limit, false, |event: &AuthEvent| event.id.to_string());
+    if list.has_more {
+        list.next_cursor.clone_from(&list.last_id);
+    }
+    Ok(Json(list))
 }
 
 /// A session as its person lists it.

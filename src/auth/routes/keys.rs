@@ -7,12 +7,12 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{St, caller_at};
+use super::{St, caller_at, device_of};
 use crate::auth::{ApiKey, AuthError, Caller, Scope, Scopes, WorkspaceCaller, keys};
 use crate::{
     http::{
         ApiError, State,
-        extract::{Body, Path, Query},
+        extract::{Address, Body, Path, Query},
         page::{List, PageQuery},
     },
     ids::ApiKeyId,
@@ -25,16 +25,55 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(delete_key))
 }
 
-/// One's own keys in this workspace
-#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(PageQuery), responses((status = 200, body = List<ApiKey>)))]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct KeysQuery {
+    /// `true`: everyone's in this workspace; needs an admin.
+    all: Option<String>,
+    /// 1 to 100; 20 by default.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Option<String>,
+    /// Only what was made after the object with this id.
+    after: Option<String>,
+    /// Only what was made before the object with this id.
+    before: Option<String>,
+}
+
+/// One's own keys in this workspace, or everyone's
+#[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
 async fn list_keys(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<KeysQuery>,
 ) -> Result<Json<List<ApiKey>>, ApiError> {
-    let page = query.parse::<ApiKeyId>(20)?;
+    let all = match query.all.as_deref().unwrap_or_default() {
+        "" | "false" => false,
+        "true" => true,
+        other => {
+            let text = format!("all is true or false, not `{other}`");
+            return Err(ApiError::invalid("invalid_query", text, "all"));
+        }
+    };
+    let page = PageQuery {
+        limit: query.limit,
+        after: query.after,
+        before: query.before,
+    };
+    let page = page.parse::<ApiKeyId>(20)?;
     let mut c = state.db.read().await?;
     let actor = member.enter(&mut c).await?;
+    if all {
+        let cursors = (page.after, page.before);
+        let rows = keys::list_all(&mut c, &actor, cursors, page.limit + 1).await?;
+        let is_before = page.before.is_some();
+        return Ok(Json(List::new(
+            rows,
+            page.limit,
+            is_before,
+            |key: &ApiKey| key.id.to_string(),
+        )));
+    }
     let keys = keys::list(&mut c, &actor).await?;
     Ok(Json(page.cut(keys, |key| key.id)?))
 }
@@ -62,12 +101,16 @@ struct NewKey {
 async fn create_key(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    headers: HeaderMap,
+    address: Address,
     Body(form): Body<KeyForm>,
 ) -> Result<(StatusCode, Json<NewKey>), ApiError> {
     let scopes = Scopes(form.scopes.into_iter().collect());
+    let device = device_of(&headers, &address);
     let (api_key, key) = member
         .write(&state.db, async move |c, actor| {
-            keys::create(c, actor, &form.name, scopes.clone(), form.expires_in_s).await
+            let expires_in_s = form.expires_in_s;
+            keys::create(c, actor, &form.name, scopes.clone(), expires_in_s, &device).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(NewKey { api_key, key })))

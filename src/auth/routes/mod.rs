@@ -5,12 +5,15 @@ mod keys;
 mod people;
 mod workspaces;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::{Caller, WorkspaceCaller};
+use super::{Caller, WorkspaceCaller, events::Device};
 use crate::{
-    http::{ApiError, State, extract::workspace_of},
+    http::{
+        ApiError, State,
+        extract::{Address, workspace_of},
+    },
     ids::WorkspaceId,
 };
 
@@ -22,6 +25,15 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(workspaces::router())
         .merge(people::router())
         .merge(keys::router())
+}
+
+/// Browser and address of a request.
+fn device_of(headers: &HeaderMap, address: &Address) -> Device {
+    let user_agent = headers.get(header::USER_AGENT);
+    Device {
+        user_agent: user_agent.and_then(|v| v.to_str().ok()).map(str::to_owned),
+        address: Some(address.0.to_string()),
+    }
 }
 
 /// The person at the workspace of the object that a route names. Without such an object it is the request's own

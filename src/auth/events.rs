@@ -1,0 +1,122 @@
+//! What happened to an account, for its person: sign-ins and failed ones, password changes, new keys.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::AuthError;
+use crate::{
+    db::{Conn, DbError, now},
+    ids::{AuthEventId, UserId},
+    time::Timestamp,
+};
+
+/// How long events are kept.
+const KEPT: Duration = Duration::from_hours(90 * 24);
+/// Failed sign-ins of an account that are kept: anyone can cause them, and they must not displace anything else.
+const FAILURES_MAX: i64 = 500;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AuthEventKind {
+    SignedIn,
+    SignInFailed,
+    PasswordChanged,
+    KeyCreated,
+}
+
+impl AuthEventKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::SignedIn => "signed_in",
+            Self::SignInFailed => "sign_in_failed",
+            Self::PasswordChanged => "password_changed",
+            Self::KeyCreated => "key_created",
+        }
+    }
+}
+
+#[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct AuthEvent {
+    pub id: AuthEventId,
+    /// `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`.
+    pub kind: String,
+    /// The name of a new key.
+    pub detail: Option<String>,
+    pub user_agent: Option<String>,
+    pub address: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// Browser and address of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Device {
+    pub user_agent: Option<String>,
+    /// `None` for the operator's command line.
+    pub address: Option<String>,
+}
+
+impl Device {
+    /// The command line on the server's own machine.
+    pub(super) const OPERATOR: Self = Self {
+        user_agent: None,
+        address: None,
+    };
+}
+
+pub(super) async fn record(
+    c: &mut Conn,
+    user: UserId,
+    kind: AuthEventKind,
+    detail: Option<&str>,
+    device: &Device,
+) -> Result<(), DbError> {
+    let user_agent = device.user_agent.as_deref();
+    c.q("insert into auth_events (id, user_id, kind, detail, user_agent, address, created_at) values ($1, $2, $3, $4, $5, $6, $7)")
+        .bind(AuthEventId::new())
+        .bind(user)
+        .bind(kind.as_str())
+        .bind(detail.map(str::to_owned))
+        .bind(user_agent.map(|text| text.chars().take(200).collect::<String>()))
+        .bind(device.address.clone())
+        .bind(now())
+        .run()
+        .await?;
+    if kind == AuthEventKind::SignInFailed {
+        c.q("delete from auth_events where user_id = $1 and kind = $2 and id <= \
+             (select id from auth_events where user_id = $1 and kind = $2 order by id desc limit 1 offset $3)")
+            .bind(user)
+            .bind(kind.as_str())
+            .bind(FAILURES_MAX)
+            .run()
+            .await?;
+    }
+    Ok(())
+}
+
+/// The person's events, newest first, before `before`.
+pub(super) async fn list(
+    c: &mut Conn,
+    user: UserId,
+    before: Option<AuthEventId>,
+    limit: i64,
+) -> Result<Vec<AuthEvent>, AuthError> {
+    Ok(c.q(
+        "select id, kind, detail, user_agent, address, created_at from auth_events \
+         where user_id = $1 and id < $2 and created_at > $3 order by id desc limit $4",
+    )
+    .bind(user)
+    .bind(before.unwrap_or(AuthEventId(uuid::Uuid::max())))
+    .bind(now() - KEPT)
+    .bind(limit)
+    .all()
+    .await?)
+}
+
+/// Removes events that have run out.
+pub(super) async fn cleanup(c: &mut Conn) -> Result<(), DbError> {
+    c.q("delete from auth_events where created_at < $1")
+        .bind(now() - KEPT)
+        .run()
+        .await?;
+    Ok(())
+}
