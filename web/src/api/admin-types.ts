@@ -6,6 +6,7 @@ type Sent<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
 
 export type Scope = S['Scope'];
 export type ApiKey = Sent<S['ApiKey']>;
+export type AuthEvent = Sent<S['AuthEvent']>;
 /** The secret is in the answer to its making only. */
 export type NewKey = ApiKey & { key: string };
 export interface KeyForm {

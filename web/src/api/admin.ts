@@ -1,6 +1,7 @@
 import type {
   ApiKey,
   AuditEntry,
+  AuthEvent,
   Erased,
   InviteForm,
   KeyForm,
@@ -29,10 +30,10 @@ export class AdminApi {
     return this.#wire.call<T>('GET', `/v1/${path}`, { query });
   }
   /** Every page of a list, oldest first. */
-  async #all<T extends { id: string }>(path: string): Promise<T[]> {
+  async #all<T extends { id: string }>(path: string, query: Query = {}): Promise<T[]> {
     const list: T[] = [];
     for (let after: string | undefined, more = true; more;) {
-      const page = await this.#get<List<T>>(path, { limit: PAGE, after });
+      const page = await this.#get<List<T>>(path, { ...query, limit: PAGE, after });
       list.push(...page.data);
       after = page.data.at(-1)?.id;
       more = page.has_more && after !== undefined;
@@ -41,8 +42,12 @@ export class AdminApi {
   }
 
   // oneself
-  changePassword(current_password: string, new_password: string): Promise<void> {
-    return this.#send('POST', 'auth/password', { current_password, new_password });
+  changePassword(current_password: string, new_password: string, revoke_keys: boolean): Promise<void> {
+    return this.#send('POST', 'auth/password', { current_password, new_password, revoke_keys });
+  }
+  /** The newest hundred. */
+  async authEvents(): Promise<AuthEvent[]> {
+    return (await this.#get<List<AuthEvent>>('auth/events', { limit: PAGE })).data;
   }
   sessions(): Promise<SignInSession[]> {
     return this.#all('auth/sessions');
@@ -52,6 +57,10 @@ export class AdminApi {
   }
   keys(): Promise<ApiKey[]> {
     return this.#all('api-keys');
+  }
+  /** Everyone's in the workspace, for admins. */
+  allKeys(): Promise<ApiKey[]> {
+    return this.#all('api-keys', { all: 'true' });
   }
   createKey(body: KeyForm): Promise<NewKey> {
     return this.#send('POST', 'api-keys', body);
