@@ -559,3 +559,26 @@ async fn a_backup_of_an_earlier_version_is_brought_up_to_date() {
     let (new, old) = (values_of(&other).await, values_of(&place).await);
     assert_eq!((&new["tasks"], new["tasks"].len()), (&old["tasks"], 2));
 }
+
+#[tokio::test]
+async fn a_restore_can_leave_out_sessions_and_keys() {
+    let mut f = filled().await;
+    let (key, _) = f.ada.make_key(&["chat:read"]).await;
+    let file = f.back_up().await;
+    f.stop().await;
+    let file = file.to_str().unwrap();
+    let other = Place::new().await;
+    let arguments = ["restore", file, "--end-sessions", "--revoke-keys"];
+    let output = run(&other, &f.model, &arguments).await;
+    assert!(output.status.success(), "{output:?}");
+    let text = said(&output);
+    assert!(text.contains("all sessions have ended"), "{text}");
+    assert!(text.contains("all API keys are revoked"), "{text}");
+    let server = TestProcess::start(&other, &f.model, &OFF).await;
+    let ada = f.ada.at(&server.base);
+    ada.get("/v1/auth/me").await.refused(401);
+    key.at(&server.base).get("/v1/auth/me").await.refused(401);
+    // The password is the backup's.
+    ada.log_in().await.get("/v1/auth/me").await.is(200);
+    server.kill().await;
+}

@@ -4,6 +4,7 @@
 //! `scripts/with-postgres.sh cargo test --test api`.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test helpers")]
 
+mod access;
 mod accounts;
 mod agent_access;
 mod agent_cli;

@@ -214,6 +214,7 @@ pub async fn recipe(w: &World, row: &Row, who: Asker, by: &Person) -> Call {
                 _ => call,
             }
         }
+        ("GET /v1/api-keys", "all") => Call::get("/v1/api-keys?all=true"),
         ("POST /v1/api-keys", "with workspace:admin") => Call::post(
             path,
             json!({"name": "robot", "scopes": ["workspace:admin"]}),
