@@ -203,7 +203,7 @@ async fn signup(
     };
     let email = form.email.trim().to_lowercase();
     // An address that is taken can be found out here, so attempts are limited as for logins.
-    state.limits.log_in(&email, address.0)?;
+    let attempt = state.limits.log_in(&email, address.0)?;
     let new = users::sign_up(
         &state.db,
         &state.hasher,
@@ -212,7 +212,7 @@ async fn signup(
         form,
     )
     .await?;
-    state.limits.logged_in(&email, address.0);
+    state.limits.logged_in(&email, address.0, attempt);
     signed_in(&state, StatusCode::CREATED, new.user.id, &headers, &address).await
 }
 
