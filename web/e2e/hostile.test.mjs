@@ -19,34 +19,33 @@ after(async () => {
   await server?.close();
 });
 
-test('a thread full of hostile messages can be read, live and after a reload', async () => {
+test('a thread with a hostile message stays readable, live and after a reload', async () => {
   await startThread(ada.page, 'Hostile text');
   const { page } = ada;
-  const messages = hostile(24 * 1024).filter(({ text }) => text.trim());
+  const messages = hostile(10 * 1024).filter(({ text }) => text.trim());
   assert.ok(messages.length >= 60);
-  await page.evaluate(async (messages) => {
-    const url = `/v1/threads/${location.pathname.split('/').at(-1)}/messages`;
-    for (const content of [...messages.map((m) => m.text), 'Still readable.']) {
-      const body = JSON.stringify({ content });
-      const r = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-      if (!r.ok) throw new Error(`${r.status} ${await r.text()}`);
-    }
-  }, messages);
-  await message(page, 'Still readable.').waitFor();
-  await page.reload();
-  const jump = button(page, 'Jump to latest');
-  await message(page, 'Still readable.').or(jump).first().waitFor();
-  if (await jump.isVisible()) await jump.click();
-  await message(page, 'Still readable.').waitFor();
-  // All of them, from the end to the beginning.
-  const list = page.getByRole('region', { name: 'Messages', exact: true });
-  const first = message(page, /^.{0,80}Hostile text$/s).first();
-  await list.hover();
-  for (let i = 0; i < 600 && !(await first.isVisible()); i++) {
-    await page.mouse.wheel(0, -2500);
-    await page.evaluate(() => new Promise(requestAnimationFrame));
+  const home = new URL(page.url()).pathname.replace(/[^/]+$/, '');
+  for (const { name, text } of messages) {
+    const thread = await page.evaluate(async (content) => {
+      const send = async (url, content) => {
+        const body = JSON.stringify({ content });
+        const r = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+        if (!r.ok) throw new Error(`${r.status} ${await r.text()}`);
+        return r.json();
+      };
+      const here = `/v1/threads/${location.pathname.split('/').at(-1)}`;
+      const { channel_id } = await (await fetch(here)).json();
+      await send(`${here}/messages`, content); // live
+      await send(`${here}/messages`, 'Still readable.');
+      const { thread } = await send(`/v1/channels/${channel_id}/threads`, content);
+      await send(`/v1/threads/${thread.id}/messages`, 'Still readable.');
+      return thread.id;
+    }, text);
+    await message(page, 'Still readable.').last().waitFor();
+    await page.goto(`${home}${thread}`); // stored; the next message comes live here
+    await message(page, 'Still readable.').first().waitFor();
+    assert.equal(await page.getByText('Something went wrong').count(), 0, name);
   }
-  await first.waitFor();
 });
 
 test('Markdown that people write is shown as they mean it', async () => {
