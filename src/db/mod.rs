@@ -48,6 +48,8 @@ const POSTGRES_READERS: u32 = 8;
 const POSTGRES_SCANNERS: u32 = 4;
 /// Longest wait for a connection of the fast lane.
 const READ_WAIT: Duration = Duration::from_secs(10);
+/// After this time, which is enough for a ping and a new connection, a read looks again for an idle connection.
+const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
 /// Longest wait of readers for the writers' connections to be open first.
 const WRITERS_FIRST: Duration = Duration::from_secs(2);
 /// Longest time of a probe of the writers, and how long its outcome counts.
@@ -317,8 +319,15 @@ impl Db {
             // A new connection may be the last one that the server has; after this time it is not the writers who need it.
             drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
         }
-        let c = pool.acquire().await?;
-        Ok(Conn::pg(c, Arc::clone(faults)))
+        // A server without a free connection would keep this read waiting for a new one while others return theirs.
+        let began = Instant::now();
+        loop {
+            match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
+                Ok(c) => return Ok(Conn::pg(c?, Arc::clone(faults))),
+                Err(_) if began.elapsed() < READ_WAIT => {}
+                Err(_) => return Err(sqlx::Error::PoolTimedOut.into()),
+            }
+        }
     }
 
     /// Whether every writer can store something now. Asks them at most every 2 s.
