@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AuthError;
 use crate::{
-    db::{Conn, Db, DbError, now},
+    db::{Conn, Db, DbError, Share, now},
     ids::{ApiKeyId, SessionId, UserId, WorkspaceId},
     realtime::log::Sight,
 };
@@ -344,6 +344,14 @@ pub struct WorkspaceCaller {
 }
 
 impl WorkspaceCaller {
+    /// The share of the database's slow lane that this person's reads in the workspace use.
+    pub fn share(&self) -> Share {
+        Share {
+            person: self.caller.user.0,
+            workspace: self.workspace.0,
+        }
+    }
+
     /// # Errors
     /// As `Caller::enter`.
     pub async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AuthError> {

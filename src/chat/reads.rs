@@ -16,6 +16,20 @@ use crate::{
     realtime::log,
 };
 
+/// Counting stops here, in a channel and in a thread: a count has to cost the same however much is unread.
+pub const COUNTED_MAX: i64 = 1000;
+
+/// Counts something for each channel `cm` of the person `$1` (or for channel `$2`), up to `$3`.
+macro_rules! counted_sql {
+    ($from:literal) => {
+        concat!(
+            "select cm.channel_id, (select count(*) from (select 1 ",
+            $from,
+            " limit $3) x) from channel_members cm where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null)"
+        )
+    };
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     pub unread_count: i64,
@@ -29,7 +43,9 @@ pub type ByChannel = HashMap<ChannelId, Counts>;
 pub struct ReadMark {
     pub thread_id: ThreadId,
     pub seq: i64,
+    /// At most 1,000: counting stops there.
     pub unread_count: i64,
+    /// At most 1,000: counting stops there.
     pub mention_count: i64,
 }
 
@@ -40,62 +56,59 @@ pub async fn of_channels(
     only: Option<ChannelId>,
 ) -> Result<ByChannel, DbError> {
     // What came after the channel's mark; a thread's own mark may be later.
-    let unread: Vec<(ChannelId, i64)> = c
-        .q("select t.channel_id, count(*) from channel_members cm \
-            join threads t on t.channel_id = cm.channel_id and t.last_seq > cm.read_seq \
-            left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
-            join messages m on m.thread_id = t.id and m.fork_id is null \
-              and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
-            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
-              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by t.channel_id")
-        .bind(user)
-        .bind(only)
-        .all()
-        .await?;
+    let unread = counted_sql!(
+        "from threads t left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
+         join messages m on m.thread_id = t.id and m.fork_id is null \
+           and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
+         where t.channel_id = cm.channel_id and t.last_seq > cm.read_seq and t.last_seq > coalesce(r.seq, cm.read_seq) \
+           and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
+           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
+    );
     // And before it, in threads whose own mark was moved back.
-    let unread_again: Vec<(ChannelId, i64)> = c
-        .q("select cm.channel_id, count(*) from reads r \
-            join channel_members cm on cm.channel_id = r.channel_id and cm.user_id = r.user_id and r.seq < cm.read_seq \
-            join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
-            join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
-            where r.user_id = $1 and (r.channel_id = $2 or $2 is null) \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
-              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by cm.channel_id")
-        .bind(user)
-        .bind(only)
-        .all()
-        .await?;
-    let mentions: Vec<(ChannelId, i64)> = c
-        .q("select cm.channel_id, count(*) from channel_members cm \
-            join message_mentions mm on mm.channel_id = cm.channel_id and mm.target_id in (cm.user_id, cm.channel_id) \
-              and mm.seq > cm.read_seq and mm.seq > cm.joined_seq \
-            left join reads r on r.thread_id = mm.thread_id and r.user_id = cm.user_id \
-            join messages m on m.id = mm.message_id \
-            where cm.user_id = $1 and (cm.channel_id = $2 or $2 is null) and mm.seq > coalesce(r.seq, cm.read_seq) \
-              and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
-        .bind(user)
-        .bind(only)
-        .all()
-        .await?;
-    let mentions_again: Vec<(ChannelId, i64)> = c
-        .q("select cm.channel_id, count(*) from reads r \
-            join channel_members cm on cm.channel_id = r.channel_id and cm.user_id = r.user_id and r.seq < cm.read_seq \
-            join message_mentions mm on mm.thread_id = r.thread_id and mm.target_id in (cm.user_id, cm.channel_id) \
-              and mm.seq > r.seq and mm.seq <= cm.read_seq and mm.seq > cm.joined_seq \
-            join messages m on m.id = mm.message_id \
-            where r.user_id = $1 and (r.channel_id = $2 or $2 is null) \
-              and m.deleted_at is null and m.author_id <> $1 group by cm.channel_id")
-        .bind(user)
-        .bind(only)
-        .all()
-        .await?;
-    let mut counts = ByChannel::new();
-    for (channel, n) in unread.into_iter().chain(unread_again) {
-        counts.entry(channel).or_default().unread_count += n;
+    let unread_again = counted_sql!(
+        "from reads r join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
+         join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
+         where r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
+           and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
+           and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
+    );
+    let mentions = counted_sql!(
+        "from message_mentions mm left join reads r on r.thread_id = mm.thread_id and r.user_id = cm.user_id \
+         join messages m on m.id = mm.message_id \
+         where mm.channel_id = cm.channel_id and mm.target_id in (cm.user_id, cm.channel_id) \
+           and mm.seq > cm.read_seq and mm.seq > cm.joined_seq and mm.seq > coalesce(r.seq, cm.read_seq) \
+           and m.deleted_at is null and m.author_id <> cm.user_id"
+    );
+    let mentions_again = counted_sql!(
+        "from reads r join message_mentions mm on mm.thread_id = r.thread_id and mm.target_id in (cm.user_id, cm.channel_id) \
+           and mm.seq > r.seq and mm.seq <= cm.read_seq and mm.seq > cm.joined_seq \
+         join messages m on m.id = mm.message_id \
+         where r.channel_id = cm.channel_id and r.user_id = cm.user_id and r.seq < cm.read_seq \
+           and m.deleted_at is null and m.author_id <> cm.user_id"
+    );
+    let mut found: [Vec<(ChannelId, i64)>; 4] = Default::default();
+    for (sql, found) in [unread, unread_again, mentions, mentions_again]
+        .into_iter()
+        .zip(&mut found)
+    {
+        *found = c
+            .q(sql)
+            .bind(user)
+            .bind(only)
+            .bind(COUNTED_MAX)
+            .all()
+            .await?;
     }
-    for (channel, n) in mentions.into_iter().chain(mentions_again) {
-        counts.entry(channel).or_default().mention_count += n;
+    let [unread, unread_again, mentions, mentions_again] = found;
+    let mut counts = ByChannel::new();
+    let some = |(_, n): &(ChannelId, i64)| *n > 0;
+    for (channel, n) in unread.into_iter().chain(unread_again).filter(some) {
+        let count = &mut counts.entry(channel).or_default().unread_count;
+        *count = COUNTED_MAX.min(*count + n);
+    }
+    for (channel, n) in mentions.into_iter().chain(mentions_again).filter(some) {
+        let count = &mut counts.entry(channel).or_default().mention_count;
+        *count = COUNTED_MAX.min(*count + n);
     }
     Ok(counts)
 }
@@ -107,57 +120,36 @@ pub async fn of_threads(
     channel: ChannelId,
     (low, high): (i64, i64),
 ) -> Result<HashMap<ThreadId, (Counts, i64)>, DbError> {
-    let marks: Vec<(ThreadId, i64)> = c
-        .q("select t.id, coalesce(r.seq, cm.read_seq) from threads t \
-            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
+    let marks: Vec<(ThreadId, i64, i64, i64)> = c
+        .q("select t.id, coalesce(r.seq, cm.read_seq), \
+            (select count(*) from (select 1 from messages m where m.thread_id = t.id and m.fork_id is null \
+               and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
+               and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
+               and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') limit $5) u), \
+            (select count(*) from (select 1 from message_mentions mm join messages m on m.id = mm.message_id \
+               where mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
+               and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq \
+               and m.deleted_at is null and m.author_id <> cm.user_id limit $5) w) \
+            from threads t join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
             left join reads r on r.thread_id = t.id and r.user_id = $1 \
             where t.channel_id = $2 and t.last_seq between $3 and $4")
         .bind(user)
         .bind(channel)
         .bind(low)
         .bind(high)
+        .bind(COUNTED_MAX)
         .all()
         .await?;
-    let unread: Vec<(ThreadId, i64)> = c
-        .q("select t.id, count(*) from threads t \
-            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
-            left join reads r on r.thread_id = t.id and r.user_id = $1 \
-            join messages m on m.thread_id = t.id and m.fork_id is null \
-              and m.seq > coalesce(r.seq, cm.read_seq) and m.seq > cm.joined_seq \
-            where t.channel_id = $2 and t.last_seq between $3 and $4 \
-              and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> $1 \
-              and not exists (select 1 from follows f where f.user_id = $1 and f.thread_id = t.id and f.level = 'none') group by t.id")
-        .bind(user)
-        .bind(channel)
-        .bind(low)
-        .bind(high)
-        .all()
-        .await?;
-    let mentions: Vec<(ThreadId, i64)> = c
-        .q("select t.id, count(*) from threads t \
-            join channel_members cm on cm.channel_id = t.channel_id and cm.user_id = $1 \
-            left join reads r on r.thread_id = t.id and r.user_id = $1 \
-            join message_mentions mm on mm.thread_id = t.id and mm.target_id in (cm.user_id, cm.channel_id) \
-              and mm.seq > coalesce(r.seq, cm.read_seq) and mm.seq > cm.joined_seq \
-            join messages m on m.id = mm.message_id \
-            where t.channel_id = $2 and t.last_seq between $3 and $4 and m.deleted_at is null and m.author_id <> $1 group by t.id")
-        .bind(user)
-        .bind(channel)
-        .bind(low)
-        .bind(high)
-        .all()
-        .await?;
-    let mut found: HashMap<ThreadId, (Counts, i64)> = marks
+    Ok(marks
         .into_iter()
-        .map(|(thread, mark)| (thread, (Counts::default(), mark)))
-        .collect();
-    for (thread, n) in unread {
-        found.entry(thread).or_default().0.unread_count = n;
-    }
-    for (thread, n) in mentions {
-        found.entry(thread).or_default().0.mention_count = n;
-    }
-    Ok(found)
+        .map(|(thread, mark, unread_count, mention_count)| {
+            let counts = Counts {
+                unread_count,
+                mention_count,
+            };
+            (thread, (counts, mark))
+        })
+        .collect())
 }
 
 /// The oldest unread message of a thread; `None` if nothing is unread or the person is not in the channel.

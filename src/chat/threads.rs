@@ -72,7 +72,9 @@ pub struct MyThread {
     /// Null when it is the first.
     pub last_message: Option<Message>,
     pub active_tasks: Vec<Task>,
+    /// At most 1,000: counting stops there.
     pub unread_count: i64,
+    /// At most 1,000: counting stops there.
     pub mention_count: i64,
     /// How far the person has read it.
     pub read_seq: i64,

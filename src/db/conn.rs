@@ -1,5 +1,10 @@
 //! One connection type over both engines.
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use crate::time::Timestamp;
 use sqlx::{
     Arguments, Encode, FromRow, Postgres, Sqlite, Transaction, Type,
@@ -9,7 +14,12 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::{DbError, Engine, writer::Notice};
+use super::{
+    DbError, Engine,
+    lanes::{Place, ReaderPlace, SCAN_DEADLINE},
+    sessions::{self, ANSWER_DEADLINE, Faults, STATEMENT_DEADLINE},
+    writer::Notice,
+};
 
 /// What can be bound to `$n` on both engines.
 pub trait Bind:
@@ -34,8 +44,92 @@ impl<T> Record for T where
 enum Link {
     Lite(PoolConnection<Sqlite>),
     LiteTx(Transaction<'static, Sqlite>),
-    Pg(PoolConnection<Postgres>),
-    PgTx(Transaction<'static, Postgres>),
+    Pg(Box<Session>),
+}
+
+/// A connection to `PostgreSQL`.
+struct Session {
+    /// `None` once it was given back or closed.
+    c: Option<PoolConnection<Postgres>>,
+    faults: Arc<Faults>,
+    in_transaction: bool,
+    /// A statement was sent and its answer has not arrived, so nobody else can use the connection.
+    is_running: bool,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(c) = self.c.take() {
+            if self.is_running {
+                sessions::discard(c);
+            } else {
+                sessions::release(c, self.in_transaction);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Notes how a statement ended. A connection that is lost is closed.
+    fn settle(&mut self, error: Option<&sqlx::Error>) {
+        self.is_running = false;
+        let Some(error) = error.filter(|e| is_lost(e)) else {
+            return;
+        };
+        if is_timeout(error) {
+            self.faults.mark();
+        }
+        if let Some(c) = self.c.take() {
+            sessions::discard(c);
+        }
+    }
+}
+
+/// What `run` gives, or an error when the server gives no answer in time.
+async fn within<T>(
+    limit: Duration,
+    run: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(limit, run)
+        .await
+        .unwrap_or_else(|_| Err(gone()))
+}
+
+fn is_timeout(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(e) if e.kind() == std::io::ErrorKind::TimedOut)
+}
+
+fn gone() -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(
+        std::io::ErrorKind::TimedOut,
+        "the database gives no answer",
+    ))
+}
+
+/// A place in the slow lane and the time until which a read may use it.
+struct Scan {
+    until: Instant,
+    /// Whether a statement is running.
+    is_running: bool,
+    place: ScanPlace,
+}
+
+enum ScanPlace {
+    Lite(ReaderPlace),
+    Pg { _place: Place },
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let ScanPlace::Lite(reader) = &self.place {
+            if self.is_running {
+                // Whoever asked is gone.
+                reader.deadline.expire();
+            } else {
+                reader.deadline.clear();
+            }
+        }
+    }
 }
 
 /// A row of the event log whose presence proves that a transaction was committed.
@@ -48,6 +142,10 @@ pub struct Proof {
 
 pub struct Conn {
     link: Link,
+    /// Dropped after the link.
+    scan: Option<Scan>,
+    /// When the connection was taken from its pool.
+    pub(super) taken_at: Instant,
     /// Statements run so far that may have changed something.
     pub(super) writes: u64,
     /// A statement failed, so `PostgreSQL` refuses all further ones in this transaction.
@@ -62,6 +160,8 @@ impl Conn {
     fn new(link: Link) -> Self {
         Self {
             link,
+            scan: None,
+            taken_at: Instant::now(),
             writes: 0,
             failed: false,
             retryable: false,
@@ -87,18 +187,65 @@ impl Conn {
         Self::new(Link::LiteTx(c))
     }
 
-    pub(super) fn pg(c: PoolConnection<Postgres>) -> Self {
-        Self::new(Link::Pg(c))
+    pub(super) fn lite_scan(c: Transaction<'static, Sqlite>, place: ReaderPlace) -> Self {
+        let mut c = Self::new(Link::LiteTx(c));
+        c.scan = Some(Scan {
+            until: Instant::now() + SCAN_DEADLINE,
+            is_running: false,
+            place: ScanPlace::Lite(place),
+        });
+        c
     }
 
-    pub(super) fn pg_tx(c: Transaction<'static, Postgres>) -> Self {
-        Self::new(Link::PgTx(c))
+    pub(super) fn pg(c: PoolConnection<Postgres>, faults: Arc<Faults>) -> Self {
+        Self::new(Link::Pg(Box::new(Session {
+            c: Some(c),
+            faults,
+            in_transaction: false,
+            is_running: false,
+        })))
+    }
+
+    pub(super) fn in_lane(mut self, place: Place) -> Self {
+        self.scan = Some(Scan {
+            until: Instant::now() + SCAN_DEADLINE,
+            is_running: false,
+            place: ScanPlace::Pg { _place: place },
+        });
+        self
+    }
+
+    /// Every read sees one state of the database from here on. On `PostgreSQL` only.
+    pub(super) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
+        self.control("begin transaction isolation level repeatable read read only")
+            .await?;
+        if let Link::Pg(session) = &mut self.link {
+            session.in_transaction = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the connection is still there, as far as is known without asking the server.
+    pub(super) fn is_usable(&self) -> bool {
+        match &self.link {
+            Link::Lite(_) | Link::LiteTx(_) => true,
+            Link::Pg(session) => session.c.is_some() && !session.faults.is_suspect(self.taken_at),
+        }
+    }
+
+    /// Closes the connection instead of giving it back.
+    pub(super) fn discard(&mut self) {
+        if let Link::Pg(session) = &mut self.link
+            && let Some(c) = session.c.take()
+        {
+            sessions::discard(c);
+        }
     }
 
     pub fn engine(&self) -> Engine {
         match self.link {
             Link::Lite(_) | Link::LiteTx(_) => Engine::Sqlite,
-            Link::Pg(_) | Link::PgTx(_) => Engine::Postgres,
+            Link::Pg(_) => Engine::Postgres,
         }
     }
 
@@ -132,8 +279,21 @@ impl Conn {
         match &mut self.link {
             Link::Lite(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
             Link::LiteTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
-            Link::Pg(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
-            Link::PgTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
+            Link::Pg(session) => {
+                // A commit may wait for other servers, and takes its time on a full disk.
+                let limit = if sql == "commit" {
+                    STATEMENT_DEADLINE
+                } else {
+                    ANSWER_DEADLINE
+                };
+                session.is_running = true;
+                let done = match &mut session.c {
+                    Some(c) => within(limit, sqlx::query(sql).execute(&mut **c)).await,
+                    None => Err(gone()),
+                };
+                session.settle(done.as_ref().err());
+                done.map(|_| ())
+            }
         }?;
         Ok(())
     }
@@ -147,31 +307,101 @@ impl Conn {
         match &mut self.link {
             Link::Lite(c) => Some(&mut **c),
             Link::LiteTx(c) => Some(&mut **c),
-            Link::Pg(_) | Link::PgTx(_) => None,
+            Link::Pg(_) => None,
         }
     }
 
     fn as_pg(&mut self) -> Option<&mut PgConnection> {
         match &mut self.link {
-            Link::Pg(c) => Some(&mut **c),
-            Link::PgTx(c) => Some(&mut **c),
+            Link::Pg(session) => session.c.as_mut().map(|c| &mut **c),
             Link::Lite(_) | Link::LiteTx(_) => None,
         }
     }
+
+    /// Notes that a statement begins.
+    fn begin_statement(&mut self) -> Result<(), DbError> {
+        if let Some(scan) = &mut self.scan {
+            if scan.until <= Instant::now() {
+                return Err(too_slow());
+            }
+            scan.is_running = true;
+        }
+        if let Link::Pg(session) = &mut self.link {
+            session.is_running = true;
+        }
+        Ok(())
+    }
+
+    /// Notes how a statement ended.
+    fn end_statement<T>(&mut self, done: Result<T, sqlx::Error>) -> Result<T, DbError> {
+        if let Some(scan) = &mut self.scan {
+            scan.is_running = false;
+        }
+        if let Link::Pg(session) = &mut self.link {
+            session.settle(done.as_ref().err());
+        }
+        done.map_err(|e| {
+            self.note(&e);
+            if self.scan.is_some() && is_interrupted(&e) {
+                too_slow()
+            } else {
+                e.into()
+            }
+        })
+    }
 }
 
-/// Serialisation failure, deadlock, or a connection that went away.
+fn too_slow() -> DbError {
+    tracing::warn!("a read was stopped at its deadline");
+    DbError::TooSlow
+}
+
+/// The engine stopped the statement: `SQLITE_INTERRUPT`, `query_canceled`.
+fn is_interrupted(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(e) = error else {
+        return false;
+    };
+    matches!(e.code().as_deref(), Some("9" | "57014"))
+}
+
+/// The session ended, or must not be used again: broken connections, a server that became a standby, limits on idle sessions and
+/// transactions, too many connections, and a server that is going or coming.
+fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
+            code.starts_with("08")
+                || matches!(
+                    &*code,
+                    "25006"
+                        | "25P03"
+                        | "25P04"
+                        | "53300"
+                        | "57P01"
+                        | "57P02"
+                        | "57P03"
+                        | "57P04"
+                        | "57P05"
+                )
+        }),
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        _ => false,
+    }
+}
+
+/// Serialisation failure, deadlock, a limit on locks or statements, or a connection that went away.
 fn is_retryable(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Database(e) => {
-            // 40001 serialization_failure, 40P01 deadlock_detected, 57P01..03 the server is going or coming.
-            matches!(
+        // serialization_failure, deadlock_detected, lock_not_available, query_canceled.
+        sqlx::Error::Database(e)
+            if matches!(
                 e.code().as_deref(),
-                Some("40001" | "40P01" | "57P01" | "57P02" | "57P03" | "08006" | "08003")
-            )
+                Some("40001" | "40P01" | "55P03" | "57014")
+            ) =>
+        {
+            true
         }
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
-        _ => false,
+        sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        e => is_lost(e),
     }
 }
 
@@ -221,6 +451,7 @@ impl Q<'_> {
             return Err(e.into());
         }
         conn.writes += 1;
+        conn.begin_statement()?;
         let done = match args {
             Args::Lite(args) => match conn.as_lite() {
                 Some(c) => sqlx::query_with(sql, args)
@@ -231,18 +462,16 @@ impl Q<'_> {
                 None => Err(sqlx::Error::WorkerCrashed),
             },
             Args::Pg(args) => match conn.as_pg() {
-                Some(c) => sqlx::query_with(sql, args)
-                    .persistent(is_kept)
-                    .execute(c)
-                    .await
-                    .map(|r| r.rows_affected()),
-                None => Err(sqlx::Error::WorkerCrashed),
+                Some(c) => {
+                    let run = sqlx::query_with(sql, args).persistent(is_kept).execute(c);
+                    within(STATEMENT_DEADLINE, run)
+                        .await
+                        .map(|r| r.rows_affected())
+                }
+                None => Err(gone()),
             },
         };
-        done.map_err(|e| {
-            conn.note(&e);
-            e.into()
-        })
+        conn.end_statement(done)
     }
 
     /// Every row.
@@ -264,6 +493,7 @@ impl Q<'_> {
         {
             conn.writes += 1;
         }
+        conn.begin_statement()?;
         let rows = match args {
             Args::Lite(args) => match conn.as_lite() {
                 Some(c) => sqlx::query_with(sql, args)
@@ -274,18 +504,16 @@ impl Q<'_> {
                 None => Err(sqlx::Error::WorkerCrashed),
             },
             Args::Pg(args) => match conn.as_pg() {
-                Some(c) => sqlx::query_with(sql, args)
-                    .persistent(is_kept)
-                    .fetch_all(c)
-                    .await
-                    .and_then(|rows| rows.iter().map(T::from_row).collect()),
-                None => Err(sqlx::Error::WorkerCrashed),
+                Some(c) => {
+                    let run = sqlx::query_with(sql, args).persistent(is_kept).fetch_all(c);
+                    within(STATEMENT_DEADLINE, run)
+                        .await
+                        .and_then(|rows| rows.iter().map(T::from_row).collect())
+                }
+                None => Err(gone()),
             },
         };
-        rows.map_err(|e| {
-            conn.note(&e);
-            e.into()
-        })
+        conn.end_statement(rows)
     }
 
     /// The first row, if there is one.

@@ -241,8 +241,16 @@ impl SqliteLane {
             deadline: reader.deadline.clone(),
             _place: place,
         };
-        reader.deadline.clear();
-        let tx = reader.pool.begin_with("begin deferred").await?;
+        let begin = async || reader.pool.begin_with("begin deferred").await;
+        let tx = match begin().await {
+            // The interruption of a read that was dropped came too late for it and met this statement.
+            Err(sqlx::Error::Database(_)) => begin().await,
+            begun => begun,
+        };
+        let tx = tx.map_err(|e| match e {
+            sqlx::Error::PoolTimedOut => DbError::Busy,
+            e => e.into(),
+        })?;
         reader.deadline.set(SCAN_DEADLINE);
         Ok((tx, place))
     }

@@ -1,19 +1,25 @@
 //! The database: one SQL text for `SQLite` and `PostgreSQL`.
 //!
 //! `Conn` wraps a connection of either engine; repository functions are plain `async fn(c: &mut Conn, …)`
-//! that compose in any transaction. Reads take a pooled connection (`Db::read`) or a consistent snapshot
-//! (`Db::snapshot`). Every write is a command (`Db::write`) that a writer thread runs in a batch with its
+//! that compose in any transaction. Single reads take a pooled connection (`Db::read`) or a consistent snapshot
+//! (`Db::snapshot`); searches, lists, and other long reads use connections of their own (`Db::scan`, see `lanes`). Every write is a command (`Db::write`) that a writer thread runs in a batch with its
 //! neighbours and answers after the commit: see `writer`. What the engines do differently is in `dialect`.
 //! No query of a feature is in here.
 
 mod conn;
 pub mod dialect;
 pub mod dump;
+mod lanes;
 mod migrate;
+mod sessions;
 mod trouble;
 mod writer;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sqlx::{
     PgPool, SqlitePool,
@@ -24,16 +30,31 @@ use uuid::Uuid;
 
 use crate::time::Timestamp;
 pub use conn::{Bind, Conn, Proof, Q, Record};
+pub use lanes::Share;
+use lanes::{Lane, SqliteLane};
+use sessions::{Faults, Purpose};
 pub use trouble::Trouble;
 use writer::Writers;
 pub use writer::{Notice, Unannounced};
 
-/// Readers of the `SQLite` file beside the one writer.
-const SQLITE_READERS: u32 = 4;
+/// Connections of the fast lane to the `SQLite` file, beside the one writer: three more than cores.
+const SQLITE_READERS_MAX: usize = 16;
+/// Connections of the slow lane to the `SQLite` file: one more than cores.
+const SQLITE_SCANNERS_MAX: usize = 8;
 /// A `SQLite` file up to this size is checked for damage at each start: a second or two.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// `PostgreSQL` connections for reading, beside those of the writers.
-const POSTGRES_READERS: u32 = 12;
+/// `PostgreSQL` connections of the fast and of the slow lane, beside those of the writers.
+const POSTGRES_READERS: u32 = 8;
+const POSTGRES_SCANNERS: u32 = 4;
+/// Longest wait for a connection of the fast lane.
+const READ_WAIT: Duration = Duration::from_secs(10);
+/// After this time, which is enough for a ping and a new connection, a read looks again for an idle connection.
+const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
+/// Longest wait of readers for the writers' connections to be open first.
+const WRITERS_FIRST: Duration = Duration::from_secs(2);
+/// Longest time of a probe of the writers, and how long its outcome counts.
+const PROBE_DEADLINE: Duration = Duration::from_secs(5);
+const PROBED_FOR: Duration = Duration::from_secs(2);
 
 pub use sqlx::types::Json;
 
@@ -47,6 +68,9 @@ pub enum DbError {
     Closed,
     #[error("more is being written than the database can take")]
     Busy,
+    /// A read of the slow lane exceeded its deadline.
+    #[error("a read took longer than {} s", lanes::SCAN_DEADLINE.as_secs())]
+    TooSlow,
     #[error("a write command panicked")]
     Panicked,
     /// Whether it was, nobody knows.
@@ -67,10 +91,18 @@ pub enum Engine {
     Postgres,
 }
 
-#[derive(Clone)]
-enum Pool {
-    Lite(SqlitePool),
-    Pg(PgPool),
+/// Connections for reading, in two lanes.
+enum Readers {
+    Lite {
+        fast: SqlitePool,
+        slow: SqliteLane,
+    },
+    Pg {
+        fast: PgPool,
+        slow: PgPool,
+        lane: Lane,
+        faults: Arc<Faults>,
+    },
 }
 
 /// What is done with the notices of a committed batch, in commit order.
@@ -78,8 +110,10 @@ pub type Listener = Arc<dyn Fn(Vec<Notice>) + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Db {
-    pool: Pool,
+    readers: Arc<Readers>,
     writers: Arc<Writers>,
+    /// When every writer last stored something for a probe.
+    probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 /// Where the data is.
@@ -180,59 +214,139 @@ impl Db {
                     .await?;
                 check(&write, path).await?;
                 migrate::run_sqlite(&write).await?;
-                let read = SqlitePoolOptions::new()
-                    .max_connections(SQLITE_READERS)
+                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                let readers = (cores + 3).min(SQLITE_READERS_MAX);
+                let fast = SqlitePoolOptions::new()
+                    .max_connections(u32::try_from(readers).unwrap_or(1))
                     .idle_timeout(None)
                     .max_lifetime(None)
                     .test_before_acquire(false)
                     .connect_with(sqlite_options(path).read_only(true))
                     .await?;
+                let scanners = (cores + 1).clamp(3, SQLITE_SCANNERS_MAX);
+                let slow = SqliteLane::open(scanners, path, sqlite_options).await?;
                 let writers = Writers::sqlite(write, &listener)?;
-                Ok(Self {
-                    pool: Pool::Lite(read),
-                    writers: Arc::new(writers),
-                })
+                Ok(Self::new(Readers::Lite { fast, slow }, writers))
             }
             Place::Postgres(url) => {
-                let pool = PgPoolOptions::new()
-                    .max_connections(POSTGRES_READERS)
-                    .acquire_timeout(Duration::from_secs(10))
+                // A migration may take longer than a session with limits.
+                let unlimited = PgPoolOptions::new()
+                    .max_connections(1)
+                    .acquire_timeout(READ_WAIT)
                     .connect(url)
                     .await?;
-                migrate::run_postgres(&pool).await?;
-                let writers = Writers::postgres(url, &listener).await?;
-                Ok(Self {
-                    pool: Pool::Pg(pool),
-                    writers: Arc::new(writers),
-                })
+                migrate::run_postgres(&unlimited).await?;
+                unlimited.close().await;
+                let faults = Arc::new(Faults::default());
+                // First, so that readers cannot take the last connections.
+                let writers = Writers::postgres(url, &listener, &faults).await?;
+                let connect = async |purpose, max| {
+                    sessions::connect(url, purpose, max, READ_WAIT, &faults).await
+                };
+                let readers = Readers::Pg {
+                    fast: connect(Purpose::Read, POSTGRES_READERS).await?,
+                    slow: connect(Purpose::Scan, POSTGRES_SCANNERS).await?,
+                    lane: Lane::new(usize::try_from(POSTGRES_SCANNERS).unwrap_or(1)),
+                    faults,
+                };
+                Ok(Self::new(readers, writers))
             }
+        }
+    }
+
+    fn new(readers: Readers, writers: Writers) -> Self {
+        Self {
+            readers: Arc::new(readers),
+            writers: Arc::new(writers),
+            probed: Arc::default(),
         }
     }
 
     pub fn engine(&self) -> Engine {
-        match self.pool {
-            Pool::Lite(_) => Engine::Sqlite,
-            Pool::Pg(_) => Engine::Postgres,
+        match *self.readers {
+            Readers::Lite { .. } => Engine::Sqlite,
+            Readers::Pg { .. } => Engine::Postgres,
         }
     }
 
-    /// A connection for single reads.
+    /// A connection for single reads, or for a few that use an index and have a limit.
     pub async fn read(&self) -> Result<Conn, DbError> {
-        Ok(match &self.pool {
-            Pool::Lite(pool) => Conn::lite(pool.acquire().await?),
-            Pool::Pg(pool) => Conn::pg(pool.acquire().await?),
+        Ok(match &*self.readers {
+            Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
+            Readers::Pg { fast, faults, .. } => self.session(fast, faults).await?,
         })
     }
 
-    /// A connection on which every read sees one state of the database; it ends when dropped.
+    /// As `read`, but every read sees one state of the database; it ends when dropped.
     pub async fn snapshot(&self) -> Result<Conn, DbError> {
-        Ok(match &self.pool {
-            Pool::Lite(pool) => Conn::lite_tx(pool.begin_with("begin deferred").await?),
-            Pool::Pg(pool) => Conn::pg_tx(
-                pool.begin_with("begin transaction isolation level repeatable read read only")
-                    .await?,
-            ),
-        })
+        match &*self.readers {
+            Readers::Lite { fast, .. } => {
+                Ok(Conn::lite_tx(fast.begin_with("begin deferred").await?))
+            }
+            Readers::Pg { fast, faults, .. } => {
+                let mut c = self.session(fast, faults).await?;
+                c.begin_snapshot().await?;
+                Ok(c)
+            }
+        }
+    }
+
+    /// A connection for a search, a list, or another read of several statements. Every read sees one state of the
+    /// database; all of them together have a deadline.
+    ///
+    /// # Errors
+    /// `Busy` when the lane, or the share of the person or workspace, is taken for too long. Statements fail with `TooSlow`
+    /// after the deadline.
+    pub async fn scan(&self, share: Share) -> Result<Conn, DbError> {
+        match &*self.readers {
+            Readers::Lite { slow, .. } => {
+                let (tx, place) = slow.begin(share).await?;
+                Ok(Conn::lite_scan(tx, place))
+            }
+            Readers::Pg {
+                slow, lane, faults, ..
+            } => {
+                let place = lane.enter(share).await?;
+                let mut c = self.session(slow, faults).await?.in_lane(place);
+                c.begin_snapshot().await?;
+                Ok(c)
+            }
+        }
+    }
+
+    async fn session(&self, pool: &PgPool, faults: &Arc<Faults>) -> Result<Conn, DbError> {
+        if pool.num_idle() == 0 && pool.size() < pool.options().get_max_connections() {
+            // A new connection may be the last one that the server has; after this time it is not the writers who need it.
+            drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
+        }
+        // A server without a free connection would keep this read waiting for a new one while others return theirs.
+        let began = Instant::now();
+        loop {
+            match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
+                Ok(c) => return Ok(Conn::pg(c?, Arc::clone(faults))),
+                Err(_) if began.elapsed() < READ_WAIT => {}
+                Err(_) => return Err(sqlx::Error::PoolTimedOut.into()),
+            }
+        }
+    }
+
+    /// Whether every writer can store something now. Asks them at most every 2 s.
+    ///
+    /// # Errors
+    /// `Away` when one of them fails or gives no answer within 5 s.
+    pub async fn check_writers(&self) -> Result<(), DbError> {
+        let check = async {
+            let mut probed = self.probed.lock().await;
+            if probed.is_some_and(|at| at.elapsed() < PROBED_FOR) {
+                return Ok(());
+            }
+            self.writers.probe().await?;
+            *probed = Some(Instant::now());
+            Ok(())
+        };
+        tokio::time::timeout(PROBE_DEADLINE, check)
+            .await
+            .unwrap_or_else(|_| Err(DbError::Away("a writer gives no answer".to_owned())))
     }
 
     /// Runs `command` in a transaction with its neighbours and answers after the commit.
@@ -270,9 +384,15 @@ impl Db {
     /// Lets the writers finish what is queued and ends them.
     pub async fn close(&self) {
         self.writers.close().await;
-        match &self.pool {
-            Pool::Lite(pool) => pool.close().await,
-            Pool::Pg(pool) => pool.close().await,
+        match &*self.readers {
+            Readers::Lite { fast, slow } => {
+                fast.close().await;
+                slow.close().await;
+            }
+            Readers::Pg { fast, slow, .. } => {
+                fast.close().await;
+                slow.close().await;
+            }
         }
         self.writers.close_connection().await;
     }

@@ -20,8 +20,6 @@ use super::DbError;
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
 /// Longest time of what never waits for a lock at the server: `begin`, `rollback`, and a ping.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
-/// Connections that were idle for less are used without a ping.
-const IDLE_UNCHECKED: Duration = Duration::from_secs(1);
 
 /// What a session is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,9 +101,6 @@ pub(super) async fn connect(
                 let opened = Instant::now().checked_sub(meta.age);
                 if opened.is_none_or(|opened| faults.is_suspect(opened)) {
                     return Ok(false);
-                }
-                if meta.idle_for < IDLE_UNCHECKED {
-                    return Ok(true);
                 }
                 match tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await {
                     Ok(alive) => Ok(alive.is_ok()),

@@ -110,7 +110,7 @@ impl DbError {
             Self::Away(_) => Some(Trouble::Away),
             Self::Commit(_) => Some(Trouble::Unknown),
             Self::Damaged(_) => Some(Trouble::Damaged),
-            Self::Busy | Self::Closed | Self::Panicked | Self::Start(_) => None,
+            Self::Busy | Self::TooSlow | Self::Closed | Self::Panicked | Self::Start(_) => None,
         }
     }
 }

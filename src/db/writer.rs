@@ -13,22 +13,26 @@
 
 use std::{
     any::Any,
-    cell::RefCell,
+    cell::{Cell, RefCell},
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt, future::LocalBoxFuture};
-use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
+use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{
     mpsc::{self, error::SendTimeoutError},
-    oneshot,
+    oneshot, watch,
 };
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-use super::{Conn, DbError, Engine, Listener, conn::Proof};
+use super::{
+    Conn, DbError, Engine, Listener,
+    conn::Proof,
+    sessions::{self, Faults, Purpose},
+};
 use crate::{
     failpoint,
     telemetry::{self, BATCH_SIZE, COMMIT_SECONDS},
@@ -40,7 +44,13 @@ const BATCH_MAX: usize = 64;
 const QUEUE_MAX: usize = 2048;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 const POSTGRES_WRITERS: usize = 4;
-const TRIES_MAX: u32 = 6;
+/// How long a write is repeated while the database fails, from when it was requested.
+const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
+/// `SQLite` has no server that comes back.
+const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
+const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Longest wait of a writer for a new connection.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// A command or batch that takes longer is logged.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -54,6 +64,7 @@ trait Job: Send {
     fn key(&self) -> Uuid;
     /// Where the command was given: lines about it belong to that request or task.
     fn span(&self) -> &Span;
+    fn requested_at(&self) -> Instant;
     /// Whether the command succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
     /// Replaces the outcome by `error`.
@@ -65,6 +76,7 @@ struct Command<F, T, E> {
     key: Uuid,
     command: F,
     span: Span,
+    requested_at: Instant,
     outcome: RefCell<Option<Result<T, E>>>,
     reply: oneshot::Sender<Result<T, E>>,
 }
@@ -81,6 +93,10 @@ where
 
     fn span(&self) -> &Span {
         &self.span
+    }
+
+    fn requested_at(&self) -> Instant {
+        self.requested_at
     }
 
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool> {
@@ -115,14 +131,14 @@ enum Work {
 
 enum Source {
     Lite(SqlitePool),
-    Pg(PgPool),
+    Pg(PgPool, Arc<Faults>),
 }
 
 impl Source {
     async fn acquire(&self) -> Result<Conn, DbError> {
         Ok(match self {
             Self::Lite(pool) => Conn::lite(pool.acquire().await?),
-            Self::Pg(pool) => Conn::pg(pool.acquire().await?),
+            Self::Pg(pool, faults) => Conn::pg(pool.acquire().await?, Arc::clone(faults)),
         })
     }
 }
@@ -132,6 +148,8 @@ pub(super) struct Writers {
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
     closing: tokio_util::sync::CancellationToken,
     engine: Engine,
+    /// Writers without a connection.
+    disconnected: watch::Receiver<usize>,
     /// That of the one writer of `SQLite`.
     pool: Option<SqlitePool>,
 }
@@ -143,21 +161,22 @@ impl Writers {
         Ok(writers)
     }
 
-    pub(super) async fn postgres(url: &str, listener: &Listener) -> Result<Self, DbError> {
+    pub(super) async fn postgres(
+        url: &str,
+        listener: &Listener,
+        faults: &Arc<Faults>,
+    ) -> Result<Self, DbError> {
         let mut sources = Vec::new();
         for _ in 0..POSTGRES_WRITERS {
-            let pool = PgPoolOptions::new()
-                .max_connections(1)
-                .acquire_timeout(Duration::from_secs(5))
-                .connect(url)
-                .await?;
-            sources.push(Source::Pg(pool));
+            let pool = sessions::connect(url, Purpose::Write, 1, CONNECT_DEADLINE, faults).await?;
+            sources.push(Source::Pg(pool, Arc::clone(faults)));
         }
         Self::start(sources, Engine::Postgres, listener)
     }
 
     fn start(sources: Vec<Source>, engine: Engine, listener: &Listener) -> Result<Self, DbError> {
         let closing = tokio_util::sync::CancellationToken::new();
+        let (disconnected, watched) = watch::channel(0);
         let mut queues = Vec::new();
         let mut threads = Vec::new();
         let runtime = tokio::runtime::Handle::current();
@@ -167,6 +186,8 @@ impl Writers {
             let writer = Writer {
                 source,
                 kept: RefCell::new(None),
+                disconnected: disconnected.clone(),
+                is_disconnected: Cell::new(false),
                 engine,
                 listener: Arc::clone(listener),
             };
@@ -183,8 +204,35 @@ impl Writers {
             threads: std::sync::Mutex::new(threads),
             closing,
             engine,
+            disconnected: watched,
             pool: None,
         })
+    }
+
+    /// Returns once every writer has a connection, as far as is known.
+    pub(super) async fn connected(&self) {
+        // An error means that the writers have ended.
+        drop(self.disconnected.clone().wait_for(|n| *n == 0).await);
+    }
+
+    /// Stores and removes a row with every writer.
+    pub(super) async fn probe(&self) -> Result<(), DbError> {
+        let probes = (0..self.queues.len()).map(|n| {
+            self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {
+                let key = format!("probe-{n}");
+                c.q("insert into meta (key, value) values ($1, '')")
+                    .bind(key.clone())
+                    .run()
+                    .await?;
+                c.q("delete from meta where key = $1")
+                    .bind(key)
+                    .run()
+                    .await?;
+                Ok::<_, DbError>(())
+            })
+        });
+        futures::future::try_join_all(probes).await?;
+        Ok(())
     }
 
     /// Commands that wait for their batch.
@@ -196,13 +244,18 @@ impl Writers {
         waiting.sum()
     }
 
-    fn queue(&self, key: Uuid) -> &mpsc::Sender<Work> {
+    pub(super) async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
+    {
         // The random half of a v7 id.
         let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
-        &self.queues[n]
+        self.write_with(n, key, command).await
     }
 
-    pub(super) async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
+    async fn write_with<T, E, F>(&self, n: usize, key: Uuid, command: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
@@ -213,10 +266,11 @@ impl Writers {
             key,
             command,
             span: Span::current(),
+            requested_at: Instant::now(),
             outcome: RefCell::new(None),
             reply,
         };
-        self.queue(key)
+        self.queues[n]
             .send_timeout(Work::Job(Box::new(job)), QUEUE_WITHIN)
             .await
             .map_err(|e| match e {
@@ -267,6 +321,9 @@ struct Writer {
     /// The connection, after a commit that went well: giving it back to its pool and taking it again asks the database twice
     /// whether it is still there.
     kept: RefCell<Option<Conn>>,
+    /// Writers without a connection, counted over all of them.
+    disconnected: watch::Sender<usize>,
+    is_disconnected: Cell<bool>,
     engine: Engine,
     listener: Listener,
 }
@@ -328,8 +385,20 @@ impl Writer {
     async fn acquire(&self) -> Result<Conn, DbError> {
         let kept = self.kept.borrow_mut().take();
         match kept {
-            Some(c) => Ok(c),
-            None => self.source.acquire().await,
+            Some(c) if c.is_usable() => return Ok(c),
+            Some(mut c) => c.discard(),
+            None => {}
+        }
+        let acquired = self.source.acquire().await;
+        self.note_connection(acquired.is_ok());
+        acquired
+    }
+
+    /// While a writer has no connection, readers open none.
+    fn note_connection(&self, is_open: bool) {
+        if self.is_disconnected.replace(!is_open) == is_open {
+            self.disconnected
+                .send_modify(|n| if is_open { *n -= 1 } else { *n += 1 });
         }
     }
 
@@ -424,6 +493,7 @@ impl Writer {
     async fn roll_back(&self, c: &mut Conn) {
         if let Err(e) = c.control("rollback").await {
             tracing::warn!(error = %e, "a transaction could not be rolled back; its connection is given up");
+            c.discard();
         }
     }
 
@@ -443,8 +513,12 @@ impl Writer {
 
     /// What the database said at last, when it does not answer.
     async fn run_one(&self, job: Box<dyn Job>) -> Option<String> {
+        let repeat_within = match self.engine {
+            Engine::Sqlite => SQLITE_REPEAT_DEADLINE,
+            Engine::Postgres => REPEAT_DEADLINE,
+        };
         let mut delay = Duration::from_millis(20);
-        for attempt in 1..=TRIES_MAX {
+        for attempt in 1_u32.. {
             let outcome = self.try_one(job.as_ref()).await;
             match outcome {
                 Ok(notices) => {
@@ -459,9 +533,11 @@ impl Writer {
                     self.settle(vec![job], proof.as_ref(), Some(error)).await;
                     return None;
                 }
-                Err(OneFailed::Retry(error)) if attempt == TRIES_MAX => {
+                Err(OneFailed::Retry(error))
+                    if job.requested_at().elapsed() + delay >= repeat_within =>
+                {
                     job.span().in_scope(|| {
-                        tracing::error!(error = %error, "a write failed {TRIES_MAX} times");
+                        tracing::error!(error = %error, attempts = attempt, "a write failed");
                     });
                     let text = error.to_string();
                     job.fail(error);
@@ -473,7 +549,7 @@ impl Writer {
                         tracing::warn!(error = %error, attempt, "a write is tried again");
                     });
                     tokio::time::sleep(delay).await;
-                    delay *= 3;
+                    delay = (delay * 3).min(REPEAT_DELAY_MAX);
                 }
             }
         }
@@ -541,7 +617,8 @@ impl Writer {
     /// `None` when the database does not answer.
     async fn is_committed(&self, proof: &Proof) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
-        for _ in 0..TRIES_MAX {
+        let began = Instant::now();
+        while began.elapsed() < REPEAT_DEADLINE {
             // Where the commit still goes on at the other end, this waits for it.
             if let Ok(mut c) = self.acquire().await
                 && super::dialect::lock_workspace(&mut c, proof.workspace)
@@ -560,7 +637,7 @@ impl Writer {
                 }
             }
             tokio::time::sleep(delay).await;
-            delay *= 2;
+            delay = (delay * 2).min(REPEAT_DELAY_MAX);
         }
         None
     }

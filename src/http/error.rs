@@ -380,7 +380,7 @@ impl From<DbError> for ApiError {
             DbError::Closed => {
                 Self::unavailable("the server is shutting down: try again in a moment").logged()
             }
-            DbError::Busy => Self::overloaded(),
+            DbError::Busy | DbError::TooSlow => Self::overloaded(),
             e => {
                 tracing::error!(error = %e, "a request failed");
                 e.trouble()

@@ -19,6 +19,8 @@ use crate::{db::DbError, tasks::queue, telemetry};
 
 /// How long `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
+/// How long `/readyz` waits for a read.
+const READY_WITHIN: Duration = Duration::from_secs(5);
 
 type St = axum::extract::State<State>;
 
@@ -39,7 +41,7 @@ struct Health {
 struct Readiness {
     /// `ok`
     status: &'static str,
-    /// `ok`: a read was answered.
+    /// `ok`: it was read, and every writer stored something in the last 2 s.
     database: &'static str,
     /// `ok`: the tables are those that this program needs.
     migrations: &'static str,
@@ -68,8 +70,9 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
             .value::<String>()
             .await
     };
-    match tokio::time::timeout(Duration::from_secs(5), read).await {
-        Ok(Ok(_)) => Ok(Json(Readiness {
+    let read = tokio::time::timeout(READY_WITHIN, read);
+    match tokio::join!(read, state.db.check_writers()) {
+        (Ok(Ok(_)), Ok(())) => Ok(Json(Readiness {
             status: "ok",
             database: "ok",
             migrations: "ok",

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     chat::messages::Reaction,
-    db::{Db, DbError, Json, Record, now},
+    db::{Db, DbError, Json, Record, Share, now},
     ids::{
         ActionItemId, ApiKeyId, AuditEntryId, ChannelId, FileId, ForkId, MessageId, ResolutionId,
         ResponseId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
@@ -43,6 +43,16 @@ pub enum ExportReader {
     Subject,
     /// An admin or a program.
     Other,
+}
+
+impl Subject {
+    /// The person's own share, whoever exports.
+    fn share(self) -> Share {
+        Share {
+            person: self.user.0,
+            workspace: self.workspace.0,
+        }
+    }
 }
 
 /// The document, piece by piece. No reader is kept open between pages, so a slow download holds nothing up; the parts are
@@ -130,7 +140,7 @@ async fn part<T: Record + Serialize>(
     let (mut after, mut first) = (Uuid::nil(), true);
     loop {
         let rows: Vec<T> = db
-            .read()
+            .scan(subject.share())
             .await?
             .q(part.sql)
             .bind(subject.workspace)
@@ -373,7 +383,7 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     let (mut after, mut first) = (0_i64, true);
     loop {
         let rows: Vec<Said> = db
-            .read()
+            .scan(who.share())
             .await?
             .q("select seq, id, channel_id, thread_id, fork_id, parent_id, kind, content, attachments, created_at, edited_at, deleted_at \
                 from messages where workspace_id = $1 and seq > $2 and author_type = 'human' and author_id = $3 order by seq limit $4")
@@ -391,7 +401,7 @@ async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     (after, first) = (0, true);
     loop {
         let rows: Vec<Reactions> = db
-            .read()
+            .scan(who.share())
             .await?
             .q("select seq, id, channel_id, reactions from messages \
                 where workspace_id = $1 and seq > $2 and CAST(reactions AS TEXT) like $3 order by seq limit $4")

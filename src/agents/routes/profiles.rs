@@ -104,7 +104,7 @@ async fn list_agents(
     member: WorkspaceCaller,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<List<AgentSummary>>, ApiError> {
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsRead)?;
     let query = AgentsQuery::parse(pairs)?;
@@ -366,7 +366,7 @@ async fn preview_agent(
     member: WorkspaceCaller,
     Body(form): Body<PreviewForm>,
 ) -> Result<Json<Preview>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     Ok(Json(preview::preview(&mut c, &actor, form).await?))
 }

@@ -101,7 +101,7 @@ async fn get_usage(
     let from = parse_month(query.from.as_deref(), "from")?;
     let to = parse_month(query.to.as_deref(), "to")?;
     let (by, group_by) = parse_group(query.group_by.as_deref())?;
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     let user = match query.user_id.as_deref().filter(|text| !text.is_empty()) {
         None => None,

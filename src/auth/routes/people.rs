@@ -43,7 +43,7 @@ async fn list_members(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<Member>>, ApiError> {
     let page = query.parse::<UserId>(20)?;
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let rows = members::list_members(
@@ -308,7 +308,7 @@ async fn list_audit_log(
     member: WorkspaceCaller,
     Query(query): Query<AuditQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::WorkspaceAdmin)?;
     let filter = audit::Filter {

@@ -54,7 +54,9 @@ pub struct MyChannel {
     #[serde(flatten)]
     pub channel: Channel,
     pub is_member: bool,
+    /// At most 1,000: counting stops there.
     pub unread_count: i64,
+    /// At most 1,000: counting stops there.
     pub mention_count: i64,
     /// Everything up to here is read, save in threads with a mark of their own.
     pub read_seq: i64,

@@ -24,7 +24,7 @@ async fn get_snapshot(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
 ) -> Result<Json<Snapshot>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     let online = state.hub.online(actor.workspace);
     let limits = Limits {
@@ -76,7 +76,7 @@ async fn list_events(
     member: WorkspaceCaller,
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), 100)?;

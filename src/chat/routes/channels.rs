@@ -42,7 +42,7 @@ async fn list_channels(
     member: WorkspaceCaller,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<List<ListedChannel>>, ApiError> {
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = query.parse::<ChannelId>(20)?;

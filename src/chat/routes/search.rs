@@ -86,7 +86,7 @@ async fn search(
     member: WorkspaceCaller,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<SearchPage>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), HITS_PAGE)?;

@@ -135,7 +135,7 @@ async fn list_tasks(
     Query(query): Query<TasksQuery>,
 ) -> Result<Json<List<Task>>, ApiError> {
     let caller = &member.caller;
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {

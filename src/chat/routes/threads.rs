@@ -17,7 +17,7 @@ use crate::{
         thread_change::{self, ThreadPatch},
         threads::{self, MyThread, OpenedThread},
     },
-    db::Conn,
+    db::{Conn, Share},
     http::{
         ApiError, State,
         extract::{Body, Path, Query},
@@ -59,7 +59,15 @@ async fn list_threads(
 ) -> Result<Json<List<MyThread>>, ApiError> {
     let limit = parse_limit(query.limit.as_deref(), THREADS_PAGE)?;
     threads::check_cursor(query.cursor.as_deref())?;
-    let mut c = state.db.snapshot().await?;
+    let workspace = {
+        let mut c = state.db.read().await?;
+        access::channel(&mut c, &caller, id).await?.actor.workspace
+    };
+    let share = Share {
+        person: caller.user.0,
+        workspace: workspace.0,
+    };
+    let mut c = state.db.scan(share).await?;
     access::channel(&mut c, &caller, id).await?.reading()?;
     let (rows, next_cursor) =
         threads::list(&mut c, caller.user, id, query.cursor.as_deref(), limit).await?;

@@ -58,7 +58,7 @@ async fn list_decisions(
     Query(query): Query<DecisionsQuery>,
 ) -> Result<Json<List<Resolution>>, ApiError> {
     let caller = &member.caller;
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let limit = parse_limit(query.limit.as_deref(), PAGE)?;
@@ -138,7 +138,7 @@ async fn list_action_items(
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<List<ActionItem>>, ApiError> {
     let caller = &member.caller;
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::ChatRead)?;
     let page = PageQuery {

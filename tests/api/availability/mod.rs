@@ -1,6 +1,9 @@
 //! Attacks on availability: each test puts one workspace, address, or connection at its worst while a [`Bystander`] in
 //! another workspace keeps working.
 
+mod database;
+mod readers;
+
 use std::{
     net::IpAddr,
     sync::{

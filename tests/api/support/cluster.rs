@@ -10,6 +10,7 @@ use super::disk::is_root;
 pub struct Cluster {
     dir: PathBuf,
     bin: PathBuf,
+    connections_max: u32,
     /// Of a database in it.
     pub url: String,
 }
@@ -31,6 +32,11 @@ fn programs() -> PathBuf {
 
 impl Cluster {
     pub fn start() -> Self {
+        Self::with_connections(100)
+    }
+
+    /// A server that has so many connections.
+    pub fn with_connections(connections_max: u32) -> Self {
         let dir = std::env::temp_dir().join(format!(
             "openvibe-cluster-{}-{}",
             std::process::id(),
@@ -43,6 +49,7 @@ impl Cluster {
                 dir.display()
             ),
             bin: programs(),
+            connections_max,
             dir,
         };
         if is_root() {
@@ -95,14 +102,20 @@ impl Cluster {
     fn ctl(&self, act: &str, arguments: &[&str]) {
         // No test pulls the plug, so nothing has to reach the disk.
         let options = format!(
-            "-c listen_addresses= -c unix_socket_directories={} -c fsync=off",
-            self.dir.display()
+            "-c listen_addresses= -c unix_socket_directories={} -c fsync=off -c max_connections={}",
+            self.dir.display(),
+            self.connections_max
         );
         let log = self.dir.join("server.log");
         let mut all = vec!["-w", "-o", &options, "-l", path(&log)];
         all.extend(arguments);
         all.push(act);
         self.run("pg_ctl", &all);
+    }
+
+    /// The socket on which it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join(".s.PGSQL.5432")
     }
 
     /// As after a crash: nothing is ended in order. Returns when the server answers again.

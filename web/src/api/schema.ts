@@ -3274,9 +3274,15 @@ export interface components {
         /** @description A channel as one person sees it. */
         MyChannel: components["schemas"]["Channel"] & {
             is_member: boolean;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             unread_count: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             mention_count: number;
             /**
              * Format: int64
@@ -3294,9 +3300,15 @@ export interface components {
             root_message?: components["schemas"]["Message"] | null;
             last_message?: components["schemas"]["Message"] | null;
             active_tasks: components["schemas"]["Task"][];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             unread_count: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             mention_count: number;
             /**
              * Format: int64
@@ -3689,15 +3701,21 @@ export interface components {
             thread_id: components["schemas"]["ThreadId"];
             /** Format: int64 */
             seq: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             unread_count: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At most 1,000: counting stops there.
+             */
             mention_count: number;
         };
         Readiness: {
             /** @description `ok` */
             status: string;
-            /** @description `ok`: a read was answered. */
+            /** @description `ok`: it was read, and every writer stored something in the last 2 s. */
             database: string;
             /** @description `ok`: the tables are those that this program needs. */
             migrations: string;

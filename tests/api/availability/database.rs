@@ -1,0 +1,238 @@
+//! A `PostgreSQL` server that cannot be reached, is locked, or has few connections. With `SQLite` there is none.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, UnixStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+use crate::{
+    faults::{Prepared, prepared_at},
+    support::{Cluster, Person, Place, within},
+};
+
+fn is_postgres() -> bool {
+    std::env::var("OPENVIBE_TEST_DATABASE").as_deref() == Ok("postgres")
+}
+
+async fn start_cluster(connections_max: Option<u32>) -> Arc<Cluster> {
+    let start = move || match connections_max {
+        Some(max) => Cluster::with_connections(max),
+        None => Cluster::start(),
+    };
+    Arc::new(tokio::task::spawn_blocking(start).await.unwrap())
+}
+
+/// Which connections through a proxy lose every byte.
+#[derive(Clone, Copy, Default)]
+struct Lost {
+    /// Those that were opened before this many others…
+    before: usize,
+    /// …or all.
+    all: bool,
+}
+
+/// Between the server and `PostgreSQL`: a network that can drop packets silently.
+struct Proxy {
+    url: String,
+    lost: watch::Sender<Lost>,
+    opened: watch::Receiver<usize>,
+    _accepting: JoinSet<()>,
+}
+
+impl Proxy {
+    async fn start(cluster: &Cluster) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let socket = cluster.socket();
+        let (lost, watched) = watch::channel(Lost::default());
+        let (count, opened) = watch::channel(0);
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let number = *count.borrow();
+                count.send_replace(number + 1);
+                let (socket, lost) = (socket.clone(), watched.clone());
+                connections.spawn(async move {
+                    let Ok(server) = UnixStream::connect(socket).await else {
+                        return;
+                    };
+                    let (from_client, to_client) = client.into_split();
+                    let (from_server, to_server) = server.into_split();
+                    // One side that ends leaves the other one open, as when no packet arrives.
+                    tokio::join!(
+                        pump(from_client, to_server, number, &lost),
+                        pump(from_server, to_client, number, &lost),
+                    );
+                });
+            }
+        });
+        Self {
+            url: format!("postgres://openvibe@127.0.0.1:{port}/postgres?sslmode=disable"),
+            lost,
+            opened,
+            _accepting: accepting,
+        }
+    }
+
+    /// Connections that are open now lose every byte; new ones work.
+    fn lose_open(&self) {
+        let before = *self.opened.borrow();
+        self.lost.send_replace(Lost { before, all: false });
+    }
+
+    fn lose_all(&self) {
+        let before = *self.opened.borrow();
+        self.lost.send_replace(Lost { before, all: true });
+    }
+
+    /// New connections work again.
+    fn recover(&self) {
+        self.lose_open();
+    }
+}
+
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    number: usize,
+    lost: &watch::Receiver<Lost>,
+) {
+    let mut bytes = vec![0; 16 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut bytes).await {
+        let state = *lost.borrow();
+        if (state.all || number < state.before) || to.write_all(&bytes[..n]).await.is_err() {
+            // What arrives from now on is lost.
+            while let Ok(1..) = from.read(&mut bytes).await {}
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn behind_proxy() -> (Arc<Cluster>, Proxy, Prepared) {
+    let cluster = start_cluster(None).await;
+    let proxy = Proxy::start(&cluster).await;
+    let prepared = prepared_at(Place::on(&proxy.url).await).await;
+    (cluster, proxy, prepared)
+}
+
+async fn post(who: &Person, p: &Prepared, client_id: &str) -> u16 {
+    let path = format!("/v1/threads/{}/messages", p.thread);
+    let form = json!({"content": client_id, "client_id": client_id});
+    within("an answer", who.post(&path, form)).await.status
+}
+
+/// Asks until `/readyz` answers with this status.
+async fn ready(who: &Person, status: u16) {
+    let asked = async {
+        while who.get("/readyz").await.status != status {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within("/readyz to change", asked).await;
+}
+
+#[tokio::test]
+async fn dead_connections_are_replaced() {
+    if !is_postgres() {
+        return;
+    }
+    let (_cluster, proxy, p) = behind_proxy().await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    assert_eq!(post(&ada, &p, "before").await, 201);
+    for round in 0..2 {
+        proxy.lose_open();
+        let mut requests = JoinSet::new();
+        for _ in 0..8 {
+            let ada = ada.clone();
+            requests.spawn(async move { ada.get("/v1/channels").await.status });
+        }
+        assert_eq!(post(&ada, &p, &format!("after {round}")).await, 201);
+        while let Some(status) = within("a read", requests.join_next()).await {
+            assert_eq!(status.unwrap(), 200);
+        }
+        ready(&ada, 200).await;
+    }
+    assert_eq!(
+        ada.contents(&p.thread).await,
+        ["Root", "before", "after 0", "after 1"]
+    );
+}
+
+#[tokio::test]
+async fn readyz_and_posts_report_a_database_out_of_reach() {
+    if !is_postgres() {
+        return;
+    }
+    let (_cluster, proxy, p) = behind_proxy().await;
+    let (_server, ada) = p.start(&[]).await;
+    assert_eq!(post(&ada, &p, "before").await, 201);
+    ready(&ada, 200).await;
+    proxy.lose_all();
+    ready(&ada, 503).await;
+    assert_eq!(post(&ada, &p, "meanwhile").await, 503);
+    proxy.recover();
+    ready(&ada, 200).await;
+    assert_eq!(post(&ada, &p, "meanwhile").await, 201);
+    assert_eq!(
+        ada.contents(&p.thread).await,
+        ["Root", "before", "meanwhile"]
+    );
+}
+
+#[tokio::test]
+async fn a_lock_of_another_session_ends_in_503() {
+    if !is_postgres() {
+        return;
+    }
+    let cluster = start_cluster(None).await;
+    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let (_server, ada) = p.start(&[]).await;
+    let mut other = PgConnection::connect(&cluster.url).await.unwrap();
+    other
+        .execute("begin; lock table messages in share mode")
+        .await
+        .unwrap();
+    assert_eq!(post(&ada, &p, "meanwhile").await, 503);
+    ada.get("/v1/channels").await.ok();
+    other.execute("rollback").await.unwrap();
+    assert_eq!(post(&ada, &p, "meanwhile").await, 201);
+    assert_eq!(ada.contents(&p.thread).await, ["Root", "meanwhile"]);
+}
+
+#[tokio::test]
+async fn writers_get_the_last_connections() {
+    if !is_postgres() {
+        return;
+    }
+    let cluster = start_cluster(Some(8)).await;
+    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    for round in 0..2 {
+        let mut reading = JoinSet::new();
+        for _ in 0..16 {
+            let ada = ada.clone();
+            reading.spawn(async move { ada.get("/v1/snapshot").await.status });
+        }
+        for n in 0..8 {
+            assert_eq!(post(&ada, &p, &format!("{round}-{n}")).await, 201);
+        }
+        while let Some(status) = within("a read", reading.join_next()).await {
+            assert!(matches!(status.unwrap(), 200 | 503));
+        }
+        ready(&ada, 200).await;
+        let again = Arc::clone(&cluster);
+        tokio::task::spawn_blocking(move || again.crash_and_restart())
+            .await
+            .unwrap();
+        // Who comes back first is decided here.
+        ready(&ada, 200).await;
+    }
+}

@@ -1,0 +1,163 @@
+//! People who search and open the app with everything unread, while others work.
+
+use std::time::Duration;
+
+use openvibe::db::{Db, DbError, Place as DatabasePlace, Share};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::Bystander;
+use crate::support::{Person, Place, TestApp, id, number, team, text, within};
+
+/// Unread messages of the workspace that is at its worst.
+const UNREAD: i64 = 20_000;
+const READERS: usize = 4;
+const TIMES: usize = 10;
+
+/// Copies a thread's first message until the thread has so many unread ones more.
+async fn fill(place: &Place, count: i64) {
+    let new_id = if place.postgres.is_some() {
+        "gen_random_uuid()"
+    } else {
+        "randomblob(16)"
+    };
+    let copies = format!(
+        "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) \
+         insert into messages (id, workspace_id, channel_id, thread_id, seq, author_type, author_id, kind, state, content, content_plain, \
+           mentions, reactions, metadata, created_at) \
+         select {new_id}, m.workspace_id, m.channel_id, m.thread_id, w.seq + n.i, m.author_type, m.author_id, m.kind, m.state, m.content, \
+           m.content_plain, m.mentions, m.reactions, m.metadata, m.created_at \
+         from messages m join threads t on t.root_message_id = m.id join workspaces w on w.id = m.workspace_id cross join n \
+         where m.content = 'Copied'"
+    );
+    let thread = format!(
+        "update threads set reply_count = reply_count + {count}, last_seq = (select max(m.seq) from messages m where m.thread_id = threads.id) \
+         where root_message_id in (select id from messages where content = 'Copied')"
+    );
+    let workspace = format!(
+        "update workspaces set seq = seq + {count} where id in (select workspace_id from messages where content = 'Copied')"
+    );
+    place.run(&[&copies, &thread, &workspace]).await;
+}
+
+#[tokio::test]
+async fn counts_end_at_a_thousand() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Copied").await;
+    let thread = text(&started, "/thread/id");
+    fill(&t.app.place, 1200).await;
+    let counted = async |path: &str, pointer: &str| {
+        let found = t.bo.get(path).await.ok();
+        number(&found, pointer)
+    };
+    let channel = format!("/v1/channels/{}", t.general);
+    assert_eq!(counted(&channel, "/unread_count").await, 1000);
+    let path = format!("/v1/threads/{thread}");
+    assert_eq!(counted(&path, "/unread_count").await, 1000);
+    let opened = t.bo.get(&path).await.ok();
+    assert_eq!(opened["first_unread_id"], started["message"]["id"]);
+    let list = format!("{channel}/threads");
+    assert_eq!(counted(&list, "/data/0/unread_count").await, 1000);
+    // All but the newest 300 are read.
+    let seq = number(&opened, "/last_seq") - 300;
+    let mark =
+        t.bo.put(&format!("{path}/read"), serde_json::json!({"seq": seq}))
+            .await
+            .is(200);
+    assert_eq!(number(&mark, "/unread_count"), 300);
+    assert_eq!(counted(&channel, "/unread_count").await, 300);
+}
+
+/// Searches and opens the app, over and over.
+async fn read(person: Person) {
+    for _ in 0..TIMES {
+        person.get("/v1/search?q=co").await.ok();
+        person.get("/v1/snapshot").await.ok();
+        person.get("/v1/channels?limit=100").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn readers_of_one_workspace_do_not_delay_another_one() {
+    let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
+    let ada = app.founder("Ada").await;
+    let mut others = Vec::new();
+    for n in 0..READERS {
+        others.push(app.join(&ada, &format!("Reader {n}"), "member").await);
+    }
+    let general = id(&ada.channel("general").await);
+    ada.start(&general, "Copied").await;
+    fill(&app.place, UNREAD).await;
+    let mut bystander = Bystander::start(&app.base).await;
+    bystander.rounds(1).await;
+    let mut reading: JoinSet<()> = others.into_iter().map(read).collect();
+    bystander.rounds(5).await;
+    while let Some(done) = within("the readers", reading.join_next()).await {
+        done.unwrap();
+    }
+    bystander.stop().await;
+}
+
+async fn open(place: &Place) -> Db {
+    let database = match &place.postgres {
+        Some(url) => DatabasePlace::Postgres(url.clone()),
+        None => DatabasePlace::Sqlite(place.dir.join("readers.db")),
+    };
+    let listener = std::sync::Arc::new(|_| {});
+    Db::open(&database, listener).await.unwrap()
+}
+
+fn share(person: u128, workspace: u128) -> Share {
+    Share {
+        person: Uuid::from_u128(person),
+        workspace: Uuid::from_u128(workspace),
+    }
+}
+
+#[tokio::test]
+async fn long_reads_leave_connections_for_single_reads_and_for_other_people() {
+    let place = Place::new().await;
+    let db = open(&place).await;
+    let one = "select cast(1 as bigint)";
+    // Everything that one person may have, then one more, which waits.
+    let mut held = Vec::new();
+    while let Ok(Ok(c)) =
+        tokio::time::timeout(Duration::from_millis(500), db.scan(share(1, 1))).await
+    {
+        held.push(c);
+    }
+    assert!(!held.is_empty());
+    let single = within("a single read", db.read()).await;
+    assert_eq!(single.unwrap().q(one).value::<i64>().await.unwrap(), 1);
+    let other = within("another person's read", db.scan(share(2, 2))).await;
+    assert_eq!(other.unwrap().q(one).value::<i64>().await.unwrap(), 1);
+    let waiting = db.scan(share(1, 1)).await;
+    assert!(matches!(waiting, Err(DbError::Busy)));
+    held.clear();
+    db.scan(share(1, 1)).await.unwrap();
+    db.close().await;
+}
+
+#[tokio::test]
+async fn a_long_read_ends_at_its_deadline_and_when_nobody_waits_for_it() {
+    let endless = "with recursive n (i) as (select cast(1 as bigint) union all select i + 1 from n) select count(*) from n";
+    let place = Place::new().await;
+    let db = open(&place).await;
+    for attempt in 0..2 {
+        let mut c = db.scan(share(1, 1)).await.unwrap();
+        let read = c.q(endless).value::<i64>();
+        if attempt == 0 {
+            // The request was dropped: the statement stops, and its connection is free.
+            let dropped = tokio::time::timeout(Duration::from_millis(100), read).await;
+            assert!(dropped.is_err());
+        } else {
+            let stopped = within("the deadline", read).await;
+            assert!(matches!(stopped, Err(DbError::TooSlow)), "{stopped:?}");
+        }
+        drop(c);
+        let mut c = within("a connection", db.scan(share(1, 1))).await.unwrap();
+        let one: i64 = c.q("select cast(1 as bigint)").value().await.unwrap();
+        assert_eq!(one, 1);
+    }
+    db.close().await;
+}
