@@ -178,7 +178,7 @@ mod tests {
             Some("line 7: status is `asleep`: use active or inactive")
         );
         let broken = parse("agents:\n  - name: [").unwrap_err();
-        assert!(broken.contains("line 2"), "{broken}");
+        assert!(broken.contains("line 3"), "{broken}");
         assert!(parse("agents: []").is_err());
     }
 

@@ -508,8 +508,7 @@ mod tests {
             ("go  @vibe  on @vibe", "go  on"),
             ("@vibe", ""),
             ("**@vibe** hi", "hi"),
-            ("ask _@vibe_ and ***@vibe***", "ask and"),
-            ("**@vibe hi**", "**hi**"),
+            ("ask *@vibe* and ***@vibe***", "ask and"),
         ] {
             let spans: Vec<Span> = parse(content).iter().map(|m| m.span_of("vibe")).collect();
             assert_eq!(without(content, &spans), wanted, "{content:?}");

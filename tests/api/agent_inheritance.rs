@@ -1134,11 +1134,14 @@ async fn a_workspace_has_as_many_agents_and_bytes_as_the_operator_allows() {
     );
     let more = json!({"instructions": "more ".repeat(20_000)});
     assert_eq!(code_of(&t.ada, &fifth, more).await, "quota_exceeded");
-    let file = crate::support::multipart(&[("big.txt", &b"y".repeat(100_000))]);
-    assert_eq!(
-        t.ada.post_bytes("/v1/files", file).await.refused(422),
-        "quota_exceeded"
-    );
+    let disposition = "name=\"file\"; filename=\"big.txt\"";
+    let file = crate::support::multipart(&[(disposition, &b"y".repeat(100_000))]);
+    let typed = [("content-type", crate::support::MULTIPART)];
+    let refused = t
+        .ada
+        .send(reqwest::Method::POST, "/v1/files", &typed, Some(file))
+        .await;
+    assert_eq!(refused.refused(422), "quota_exceeded");
     // Talking goes on.
     t.ada.start(&t.general, "Still here").await;
     t.ada
