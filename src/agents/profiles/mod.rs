@@ -59,9 +59,9 @@ pub use change::{
     CopyForm, create_agent, duplicate_agent, make_default, patch_agent, put_agent, rollback_agent,
 };
 pub use find::{
-    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_turned_off, is_visible,
+    Askable, HandleOwner, Resolved, find_askable, find_by_handle, find_default, find_turned_off,
     find_usable, get_agent, get_by_reference, get_resolved, get_visible, is_active, is_barred,
-    is_hidden, newest_version, shown_name,
+    is_hidden, is_visible, newest_version, shown_name,
 };
 pub use form::{AgentPatch, NewAgent, Parts, ServerFields, SettableStatus};
 pub(in crate::agents) use form::{check_names, parse_form};

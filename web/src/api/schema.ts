@@ -416,8 +416,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One's own keys in this workspace
-         * @description **Who may:** every role; a key with `workspace:admin`.
+         * One's own keys in this workspace, or everyone's
+         * @description **Who may:** every role; a key with `workspace:admin`. With `all`: an admin.
          */
         get: operations["list_keys"];
         put?: never;
@@ -464,6 +464,26 @@ export interface paths {
          * @description **Who may:** admins; a key with `workspace:admin`.
          */
         get: operations["list_audit_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sign-ins, failed ones, password changes, and new keys of one's own account in the last 90 days, newest first
+         * @description **Who may:** every role; the person only, no key.
+         */
+        get: operations["list_auth_events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -520,7 +540,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who is signed in
+         * Who is signed in; a key gets `id`, `name`, and its own workspace
          * @description **Who may:** every role; any key.
          */
         get: operations["me"];
@@ -1293,7 +1313,7 @@ export interface paths {
         };
         /**
          * Everything that the workspace holds of a person, as a file: for themselves and for admins
-         * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions`,
+         * @description `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions` (one's own only),
          *     `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
          *
          *     **Who may:** every role; a key with `workspace:admin`. Anyone but oneself: an admin.
@@ -1979,8 +1999,16 @@ export interface components {
         };
         /** @description A signed-in person and where they are a member. */
         Account: {
-            user: components["schemas"]["User"];
+            user: components["schemas"]["AccountUser"];
             workspaces: components["schemas"]["MyWorkspace"][];
+        };
+        /** @description The person of a session; a key learns only `id` and `name`. */
+        AccountUser: {
+            id: components["schemas"]["UserId"];
+            name: string;
+            email?: string | null;
+            avatar_url?: string | null;
+            created_at?: components["schemas"]["Timestamp"] | null;
         };
         /** @description An action item and the result that it belongs to. */
         ActionItem: {
@@ -2204,6 +2232,8 @@ export interface components {
         };
         ApiKey: {
             id: components["schemas"]["ApiKeyId"];
+            /** @description Its owner. */
+            user_id: components["schemas"]["UserId"];
             name: string;
             scopes: components["schemas"]["Scope"][];
             created_at: components["schemas"]["Timestamp"];
@@ -2279,6 +2309,18 @@ export interface components {
         };
         /** @description `audit_` and 26 base-32 characters */
         AuditEntryId: string;
+        AuthEvent: {
+            id: components["schemas"]["AuthEventId"];
+            /** @description `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`. */
+            kind: string;
+            /** @description The name of a new key. */
+            detail?: string | null;
+            user_agent?: string | null;
+            address?: string | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description `authev_` and 26 base-32 characters */
+        AuthEventId: string;
         Avatar: {
             emoji?: string | null;
             /** @description `#rrggbb` */
@@ -2838,6 +2880,21 @@ export interface components {
              */
             object: "list";
             data: components["schemas"]["AuditEntry"][];
+            /** @description Whether there is more in the direction that was asked for. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Of lists in another order: give it back as `cursor`. */
+            next_cursor?: string | null;
+        };
+        /** @description A page of a list. */
+        List_AuthEvent: {
+            /**
+             * @description Always `list`.
+             * @enum {string}
+             */
+            object: "list";
+            data: components["schemas"]["AuthEvent"][];
             /** @description Whether there is more in the direction that was asked for. */
             has_more: boolean;
             first_id?: string | null;
@@ -3502,6 +3559,8 @@ export interface components {
             current_password: string;
             /** @description At least 8 characters. */
             new_password: string;
+            /** @description Also deletes all API keys of the account. */
+            revoke_keys?: boolean;
         };
         PointForm: {
             /** @description One line, at most 500 characters. */
@@ -4664,13 +4723,6 @@ export interface components {
             key: string;
             /** @description For people. */
             name: string;
-        };
-        User: {
-            id: components["schemas"]["UserId"];
-            email: string;
-            name: string;
-            avatar_url?: string | null;
-            created_at: components["schemas"]["Timestamp"];
         };
         /** @description `user_` and 26 base-32 characters */
         UserId: string;
@@ -6565,6 +6617,8 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
+                /** @description `true`: everyone's in this workspace; needs an admin. */
+                all?: string;
                 /**
                  * @description 1 to 100; 20 by default.
                  * @example 20
@@ -6599,7 +6653,8 @@ export interface operations {
                      *           "name": "Ada",
                      *           "scopes": [
                      *             "chat:read"
-                     *           ]
+                     *           ],
+                     *           "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *         }
                      *       ],
                      *       "has_more": false,
@@ -6658,7 +6713,8 @@ export interface operations {
                      *       "name": "Ada",
                      *       "scopes": [
                      *         "chat:read"
-                     *       ]
+                     *       ],
+                     *       "user_id": "user_01k5t3h8xze4bs4p8v2m9qwd7a"
                      *     }
                      */
                     "application/json": components["schemas"]["NewKey"];
@@ -6767,6 +6823,54 @@ export interface operations {
             503: components["responses"]["Error503"];
         };
     };
+    list_auth_events: {
+        parameters: {
+            query?: {
+                /**
+                 * @description 1 to 100; 20 by default.
+                 * @example 20
+                 */
+                limit?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "created_at": "2026-11-20T09:30:00.000Z",
+                     *           "id": "authev_01k5t3h8xze4bs4p8v2m9qwd7a",
+                     *           "kind": "signed_in"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "object": "list"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List_AuthEvent"];
+                };
+            };
+            400: components["responses"]["Error400"];
+            401: components["responses"]["Error401"];
+            403: components["responses"]["Error403"];
+            404: components["responses"]["Error404"];
+            429: components["responses"]["Error429"];
+            500: components["responses"]["Error500"];
+            503: components["responses"]["Error503"];
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -6795,8 +6899,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
-                     *         "created_at": "2026-11-20T09:30:00.000Z",
-                     *         "email": "ada@example.org",
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -6887,8 +6989,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
-                     *         "created_at": "2026-11-20T09:30:00.000Z",
-                     *         "email": "ada@example.org",
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -6941,8 +7041,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
-                     *         "created_at": "2026-11-20T09:30:00.000Z",
-                     *         "email": "ada@example.org",
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
@@ -7153,8 +7251,6 @@ export interface operations {
                     /**
                      * @example {
                      *       "user": {
-                     *         "created_at": "2026-11-20T09:30:00.000Z",
-                     *         "email": "ada@example.org",
                      *         "id": "user_01k5t3h8xze4bs4p8v2m9qwd7a",
                      *         "name": "Ada"
                      *       },
