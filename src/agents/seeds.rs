@@ -135,8 +135,8 @@ async fn seeds(c: &mut Conn) -> Result<Vec<(bool, Parts)>, DbError> {
             .inspect_err(|e| {
                 tracing::error!(
                     error = e,
-                    "OPENVIBE_SEEDS_FILE cannot be used; the built-in agents are"
-                )
+                    "OPENVIBE_SEEDS_FILE cannot be used; new workspaces get the built-in agents"
+                );
             })
             .ok()
     });

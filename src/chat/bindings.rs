@@ -15,22 +15,33 @@ use crate::{
 /// A handoff so soon after one by the same person replaces its notice, so that indecision does not fill a thread.
 const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
+/// Whether a bound agent can reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundState {
+    Active,
+    /// Turned off for now: it keeps its conversations, and the default agent replies meanwhile.
+    Off,
+    /// Archived or deleted.
+    Gone,
+}
+
 /// The agent that answers in a place unless another is named.
 #[derive(Debug)]
 pub struct Binding {
     pub agent: AgentId,
     pub version: i64,
     pub auto_reply: bool,
-    /// False when it is inactive or archived, or was deleted for good.
-    pub is_active: bool,
-    /// Turned off for now: it keeps its place, and the default agent replies meanwhile.
-    pub is_off: bool,
+    pub state: BoundState,
     /// Whether a notice said so already.
     pub stood_in: bool,
     access: Option<AccessControl>,
 }
 
 impl Binding {
+    pub fn is_active(&self) -> bool {
+        self.state == BoundState::Active
+    }
+
     /// Whether this person's messages reach the agent.
     pub fn is_for(&self, actor: &Actor<'_>) -> bool {
         profiles::may_use(self.access.as_ref(), actor)
@@ -63,8 +74,11 @@ pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, 
         agent: row.agent_id,
         version: row.agent_version,
         auto_reply: row.auto_reply,
-        is_active: row.status.as_deref() == Some("active"),
-        is_off: row.status.as_deref() == Some("inactive"),
+        state: match row.status.as_deref() {
+            Some("active") => BoundState::Active,
+            Some("inactive") => BoundState::Off,
+            _ => BoundState::Gone,
+        },
         stood_in: row.stood_in,
         access: row.access.map(|access| access.0),
     }))
@@ -158,9 +172,8 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
         .await?;
     for (thread, channel) in announced {
         let audience = queue::audience_of(c, channel).await?;
-        match threads::announce_as(c, workspace, audience, thread).await {
-            Err(ChatError::Db(e)) => return Err(e),
-            Err(_) | Ok(_) => {}
+        if let Err(ChatError::Db(e)) = threads::announce_as(c, workspace, audience, thread).await {
+            return Err(e);
         }
     }
     Ok(())

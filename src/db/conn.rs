@@ -313,7 +313,7 @@ impl Conn {
 
     fn as_pg(&mut self) -> Option<&mut PgConnection> {
         match &mut self.link {
-            Link::Pg(session) => session.c.as_mut().map(|c| &mut **c),
+            Link::Pg(session) => session.c.as_deref_mut(),
             Link::Lite(_) | Link::LiteTx(_) => None,
         }
     }

@@ -102,13 +102,11 @@ pub(super) async fn connect(
                 if opened.is_none_or(|opened| faults.is_suspect(opened)) {
                     return Ok(false);
                 }
-                match tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await {
-                    Ok(alive) => Ok(alive.is_ok()),
-                    Err(_) => {
-                        faults.mark();
-                        Ok(false)
-                    }
-                }
+                let Ok(alive) = tokio::time::timeout(ANSWER_DEADLINE, c.ping()).await else {
+                    faults.mark();
+                    return Ok(false);
+                };
+                Ok(alive.is_ok())
             })
         });
     if purpose == Purpose::Write {

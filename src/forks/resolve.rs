@@ -146,7 +146,8 @@ async fn writer(
     workspace: WorkspaceId,
 ) -> Result<(AgentId, i64), ForkError> {
     let bound = bindings::find_binding(c, access.spot()).await?;
-    if let Some(bound) = bound.filter(|bound| bound.is_active && bound.is_for(&access.place.actor))
+    if let Some(bound) =
+        bound.filter(|bound| bound.is_active() && bound.is_for(&access.place.actor))
     {
         return Ok((bound.agent, bound.version));
     }

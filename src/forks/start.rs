@@ -172,7 +172,7 @@ async fn partner(
         }
         None => {
             let bound = bindings::find_binding(c, access.spot()).await?;
-            if let Some(bound) = bound.filter(|bound| bound.is_active && bound.is_for(actor)) {
+            if let Some(bound) = bound.filter(|bound| bound.is_active() && bound.is_for(actor)) {
                 return Ok(Some((bound.agent, bound.version)));
             }
             let default = profiles::find_default(c, actor.workspace).await?;

@@ -45,7 +45,7 @@ pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
 const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
 const UNLIMITED: u64 = u64::MAX;
 
-/// BodyBounds of the bodies that are held at the same time.
+/// Bounds of the bodies that are held at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
     /// Bytes of all members' bodies, and of one member's.

@@ -93,7 +93,7 @@ pub const METRICS: &[Metric] = &[
         &["limit"],
         Kind::Counter,
         Unit::Count,
-        "requests, log-ins and sockets refused because there were too many",
+        "requests, log-ins and sockets refused because there were too many; `connections`: closed beyond an address's share; `bodies`, `unsent`: 503 for a share of memory; `slow_readers`: connections whose client took too long to read",
     ),
     metric(
         "openvibe_sockets",

@@ -164,7 +164,7 @@ async fn a_key_learns_its_own_workspace_and_no_email() {
     assert_eq!(me["user"]["name"], "Ada");
     assert!(me["user"].get("email").is_none(), "{me}");
     let ids: Vec<String> = list(&me, "/workspaces").iter().map(id).collect();
-    assert_eq!(ids, [t.ada.workspace.clone()]);
+    assert_eq!(ids, std::slice::from_ref(&t.ada.workspace));
     let own = t.ada.get("/v1/auth/me").await.is(200);
     assert_eq!(own["user"]["email"], t.ada.email.as_str());
     assert_eq!(list(&own, "/workspaces").len(), 2);

@@ -43,7 +43,7 @@ pub async fn create_agent(
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
     check_names(c, actor.workspace, &parts.profile, None).await?;
-    insert_new(c, actor, parts, summary).await
+    Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
 /// Makes an agent whose profile names what there is.

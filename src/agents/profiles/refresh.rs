@@ -73,18 +73,17 @@ pub(super) async fn check_sizes(
         .bind(room(1))
         .opt()
         .await?;
-    let below = match child {
-        Some((name, bytes)) => Some((name, bytes, 1)),
-        None => {
-            let found: Option<(String, i64)> = c
+    let below = if let Some((name, bytes)) = child {
+        Some((name, bytes, 1))
+    } else {
+        let found: Option<(String, i64)> = c
                 .q("select g.name, a.instructions_bytes + g.instructions_bytes from agents a join agents g on g.base_id = a.id \
                     where a.base_id = $1 and a.instructions_bytes + g.instructions_bytes > $2 order by g.id limit 1")
                 .bind(base)
                 .bind(room(2))
                 .opt()
                 .await?;
-            found.map(|(name, bytes)| (name, bytes, 2))
-        }
+        found.map(|(name, bytes)| (name, bytes, 2))
     };
     let Some((name, bytes, joints)) = below else {
         return Ok(());

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::{
     ChatError,
     access::{self, ThreadAccess},
-    bindings, channels,
+    bindings::{self, BoundState},
+    channels,
     event::ThreadData,
     follows::{self, FollowCause},
     forks, mentions,
@@ -214,11 +215,11 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
     let Some(bound) = bound.filter(|b| b.auto_reply && actor.scopes.has(Scope::AgentsUse)) else {
         return Ok(Invoked::default());
     };
-    if (bound.is_active || bound.is_off) && !bound.is_for(actor) {
+    if bound.state != BoundState::Gone && !bound.is_for(actor) {
         return Ok(Invoked::default());
     }
     let spot = said.access.spot();
-    if bound.is_active {
+    if bound.is_active() {
         if bound.stood_in {
             bindings::set_stood_in(c, spot, bound.agent, false).await?;
         }
@@ -231,7 +232,7 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
         });
     }
     let default = find_stand_in(c, actor).await?;
-    let notice = if bound.is_off {
+    let notice = if bound.state == BoundState::Off {
         let text = turned_off(c, bound.agent, default.as_ref()).await?;
         if !bound.stood_in {
             bindings::set_stood_in(c, spot, bound.agent, true).await?;

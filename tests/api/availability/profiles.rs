@@ -42,6 +42,5 @@ async fn a_base_with_300_long_children_is_changed_while_others_work() {
     tokio::time::timeout(std::time::Duration::from_mins(5), follows)
         .await
         .expect("all children follow");
-    let report = bystander.stop().await;
-    eprintln!("slowest request of the bystander: {:?}", report.slowest);
+    bystander.stop().await;
 }
