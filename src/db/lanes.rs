@@ -310,7 +310,11 @@ mod tests {
                 std::task::Poll::Pending => waiting.push(entering),
             }
         }
-        assert_eq!((waiting.len(), rejected), (WAITING_MAX, WAITING_MAX));
+        assert!(
+            !waiting.is_empty() && waiting.len() <= WAITING_MAX && rejected >= WAITING_MAX,
+            "{} wait, {rejected} were rejected",
+            waiting.len()
+        );
     }
 
     #[test]
