@@ -16,6 +16,8 @@ const server = new Server({
   OPENVIBE_MODEL_BASE_URL: model.base,
   OPENVIBE_MODEL_API_KEY: 'unused',
   OPENVIBE_RETRY_DELAYS: '10ms',
+  // Both clients are one person, who has a quarter of these.
+  OPENVIBE_WORKERS: '64',
 });
 
 /** A request of the person who sets the workspace up. */

@@ -94,7 +94,7 @@ FRESH = {
     "DELETE /v1/channels/{id}/members/{user_id}": _member,
     "POST /v1/channels/{id}/threads": _once,
     "PATCH /v1/threads/{id}": _of("thread"),
-    "POST /v1/threads/{id}/messages": _once,
+    "POST /v1/threads/{id}/messages": lambda t: {"id": t.thread(), "body": {"client_id": t.word("c")}},
     "PATCH /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}": _of("message"),
     "DELETE /v1/messages/{id}/reactions/{emoji}": _reacted,
