@@ -22,7 +22,7 @@ export interface List<T> {
   next_cursor?: string | null;
 }
 
-export type User = Sent<S['User']>;
+export type User = Sent<S['AccountUser']>;
 export type WorkspaceRef = S['MyWorkspace'];
 export type Account = Narrow<S['Account'], { user: User }>;
 export type Setup = Narrow<S['Setup'], { signup: 'first' | 'open' | 'invite' }>;
