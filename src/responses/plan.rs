@@ -141,11 +141,19 @@ fn system(
     let mut parts = match (own, asked) {
         (None, Some(asked)) => vec![asked.system.as_str()],
         (Some(own), Some(asked)) => vec![asked.required.as_str(), own],
+        (own, None) if begins_with(own, required) => vec![own.unwrap_or_default()],
         (own, None) => vec![required, own.unwrap_or_default()],
     };
     parts.extend(conversation.system.iter().map(String::as_str));
     parts.retain(|part| !part.trim().is_empty());
     parts.join("\n\n")
+}
+
+/// Whether `required` is already the first paragraph of the instructions, as in a system text from
+/// `POST /v1/agents/preview`.
+fn begins_with(own: Option<&str>, required: &str) -> bool {
+    let rest = own.and_then(|own| own.strip_prefix(required.trim_end()));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("\n\n"))
 }
 
 impl Desk {
