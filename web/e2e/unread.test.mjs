@@ -145,13 +145,17 @@ test('jumping to the end leaves unread what was not on screen, and says how much
   await ada.page.setViewportSize({ width: 1440, height: 900 });
 });
 
-test('Go back leads to the first message that was not read', async () => {
+test('Go back leads to the first message that was not read, and stays there', async () => {
   const { unread } = await counts(ada);
   await button(ada.page, 'Go back').click();
-  await message(ada.page, new RegExp(`Line number ${UNREAD - unread + 1}\\b`))
-    .first()
-    .waitFor();
+  const first = message(ada.page, new RegExp(`Line number ${UNREAD - unread + 1}\\b`)).first();
+  await first.waitFor();
   await bar(ada).getByText('skipped').waitFor({ state: 'detached' });
+  await onScreenForASecond(ada);
+  const top = await list(ada).evaluate((el) => el.getBoundingClientRect().top);
+  const at = await first.boundingBox();
+  assert.ok(at && at.y >= top && at.y < top + 200, `it is ${at && at.y - top}px down`);
+  assert.equal(await button(ada.page, 'Jump to latest').count(), 1, 'what comes below is one click away');
 });
 
 test('a link far below the divider: the bar says since when, and Jump leads there', async () => {

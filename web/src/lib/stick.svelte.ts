@@ -35,12 +35,14 @@ export class StickToEnd {
     this.stuck = false;
     this.#leaving = true;
   }
-  arrived(box: ScrollBox): void {
+  arrived(box: ScrollBox, more: boolean): void {
     this.#leaving = false;
-    this.scrolled(box);
+    this.scrolled(box, more);
   }
-  scrolled(box: ScrollBox): void {
-    if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX) this.stuck ||= !this.#leaving;
+  /** With `more` below that is not loaded, the end of the box is not the end of the list. */
+  scrolled(box: ScrollBox, more: boolean): void {
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
+    if (near && !more) this.stuck ||= !this.#leaving;
     else if (this.#now() - this.#hand < HAND_MS) this.stuck = false;
   }
 }

@@ -44,6 +44,8 @@ export abstract class MessageWindow {
   readonly reading: Reading | null = null;
 
   readonly #home: WindowHome;
+  /** Changes with each load that begins or ends: an earlier load, or a page next to what was replaced, is dropped. */
+  #load = 0;
   /** For each page under way the events since it was asked for; they are newer than the page. */
   #logs = new Set<ServerEvent[]>();
 
@@ -63,9 +65,14 @@ export abstract class MessageWindow {
   async load(at: OpenAt = 'unread'): Promise<void> {
     if (this.status !== 'ready' || typeof at === 'object')
       this.status = this.messages.length ? this.status : 'loading';
+    const load = ++this.#load;
+    this.busy = null;
     const log = this.#record();
     try {
       const { messages, hasOlder, hasNewer } = await this.open(at);
+      if (load !== this.#load) return;
+      this.#load++;
+      this.busy = null;
       this.messages = messages;
       this.hasOlder = hasOlder;
       this.hasNewer = hasNewer;
@@ -78,6 +85,7 @@ export abstract class MessageWindow {
         () => undefined, // rows ask for their own task when it is missing
       );
     } catch (e) {
+      if (load !== this.#load) return;
       if (isMissing(e)) this.status = 'missing';
       else if (!this.messages.length) {
         this.problem = say(e);
@@ -114,11 +122,13 @@ export abstract class MessageWindow {
     await this.#more('newer', { after: last.id });
   }
   async #more(way: 'older' | 'newer', at: MessagePage): Promise<void> {
+    const load = this.#load;
     this.busy = way;
     this.#bound(way);
     const log = this.#record();
     try {
       const page = await this.page(at);
+      if (load !== this.#load) return;
       this.messages = merge(this.messages, page.data);
       if (way === 'older') this.hasOlder = page.has_more;
       else this.hasNewer = page.has_more;
@@ -128,7 +138,7 @@ export abstract class MessageWindow {
       // Scrolling again tries again.
     } finally {
       this.#logs.delete(log);
-      this.busy = null;
+      if (load === this.#load) this.busy = null;
     }
   }
   /** Lets go of the far end before reading on. Never together with new rows: the list keeps its place by one change at a time. */
