@@ -1,3 +1,10 @@
 const whole = new Intl.NumberFormat('en-GB');
 /** "12,345". */
 export const count = (n: number): string => whole.format(n);
+
+/** Where the server stops counting what is unread. */
+export const UNREAD_MAX = 1000;
+/** "12", "999+". */
+export const unreadCount = (n: number): string => (n < UNREAD_MAX ? `${n}` : `${UNREAD_MAX - 1}+`);
+/** "1 mention", "999+ mentions". */
+export const unread = (n: number, one: string): string => `${unreadCount(n)} ${one}${n === 1 ? '' : 's'}`;

@@ -1,4 +1,5 @@
 import type { Message, Thread } from '../api/types';
+import { UNREAD_MAX } from '../lib/numbers';
 import { counts, mentionsMe } from '../lib/messages';
 
 /** What is still unread in a thread, as the server counts it. */
@@ -43,6 +44,7 @@ export class Reading {
 
   /** Unread messages that are neither on screen nor were. */
   readonly unseen: number = $derived.by(() => {
+    if (this.#unread >= UNREAD_MAX) return this.#unread; // nothing can be taken from it: the server stopped counting
     const shown = this.#pending().filter((m) => this.#seen.has(m.seq) || this.#visible.has(m.seq));
     return Math.max(0, this.#unread - shown.length);
   });
@@ -146,7 +148,8 @@ export class Reading {
     if (seq <= this.#readSeq) return;
     const read = this.#pending().filter((m) => m.seq <= seq).length;
     this.#readSeq = seq;
-    this.#left(this.#reaches() ? this.#pending().length : Math.max(0, this.#unread - read));
+    const others = this.#unread >= UNREAD_MAX ? this.#unread : Math.max(0, this.#unread - read);
+    this.#left(this.#reaches() ? this.#pending().length : others);
   }
 
   /** The oldest message to go on reading with, if it is loaded. */

@@ -1,5 +1,6 @@
 import type { Api } from '../api/api';
 import type { Channel, Follow } from '../api/types';
+import { UNREAD_MAX } from '../lib/numbers';
 import type { Channels } from './channels.svelte';
 import type { UnreadCounts } from './reading.svelte';
 import type { Threads } from './threads.svelte';
@@ -52,6 +53,9 @@ export class Reads {
     const t = this.#threads.map.get(thread);
     if (!t) return;
     this.#threads.patch(thread, { unread_count: unread, mention_count: mentions });
+    const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(t.channel_id) ?? {};
+    // Nothing can be taken from a count that stopped at its limit.
+    if (Math.max(unread_count, mention_count) >= UNREAD_MAX) return this.#recount();
     this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
   /** A mark was moved: true when by another window of mine, whose counts are then the server's to say. */

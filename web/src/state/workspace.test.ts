@@ -72,6 +72,33 @@ test('reading takes the thread’s unread from the channel’s', async () => {
   await ws.thread('thread_1').markAllRead();
   expect(general().unread_count).toBe(1);
 });
+test('a channel’s count that stopped at 1,000 is asked for again when something is read', async () => {
+  ws.learnThread(backend.threads.get('thread_1')!);
+  created({ id: 'msg_1' });
+  const [channel] = backend.snapshot.channels;
+  const all = { ...channel!, unread_count: 1000 };
+  ws.channels.load([all], ws.channels.map.size);
+  backend.snapshot = { ...backend.snapshot, seq: 1000, channels: [{ ...all, unread_count: 700 }] };
+  await ws.thread('thread_1').markAllRead();
+  await vi.waitFor(() => expect(general().unread_count).toBe(700));
+});
+test('a page next to messages that were replaced meanwhile is dropped', async () => {
+  const t = ws.thread('thread_1');
+  backend.messages = [message({ seq: 60 }), message({ seq: 61 })];
+  await t.load();
+  t.hasOlder = true;
+  let open = () => {};
+  backend.gate = new Promise((done) => (open = done));
+  const older = t.loadOlder();
+  backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
+  backend.gate = null;
+  await t.load({ around: 'msg_5' });
+  backend.messages = [message({ seq: 58 }), message({ seq: 59 })];
+  open();
+  await older;
+  expect(t.messages.map((m) => m.seq)).toEqual([5, 6]);
+  expect(t.busy).toBeNull();
+});
 test('marked unread, it stays unread until the thread is left', async () => {
   const t = ws.thread('thread_1');
   backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
