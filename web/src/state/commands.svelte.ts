@@ -117,7 +117,13 @@ export class Commands {
     const c = this.channel;
     const r = this.#router.route;
     if (!c) return false;
-    const all = this.#ws.threads.inChannel(c.id);
+    const list = this.#ws.channel(c.id);
+    const { map } = this.#ws.threads;
+    // A thread may be open whose channel's list was not: then of the threads that are known.
+    const all =
+      list.status === 'ready'
+        ? list.ids.flatMap((id) => map.get(id) ?? [])
+        : this.#ws.threads.inChannel(c.id);
     const now = r.name === 'thread' ? r.thread : (document.activeElement as HTMLElement).dataset.thread;
     const from = all.findIndex((t) => t.id === now);
     for (let i = 1; i <= all.length; i++) {
