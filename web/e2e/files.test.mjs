@@ -313,6 +313,8 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await ada.page.reload();
   await ada.page.getByText('plan.pdf is no longer kept for this draft').first().waitFor();
   await chip(ada, 'plan.pdf').waitFor({ state: 'detached' });
+  // The toast lies over the newest messages.
+  await ada.page.locator('.toast').waitFor({ state: 'detached' });
 });
 
 test('offline an upload waits and goes on by itself', async () => {

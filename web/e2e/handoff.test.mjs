@@ -323,7 +323,9 @@ test('a direct channel: the head says who answers; /new begins a conversation of
   await press(ada, 'Enter');
   await message(ada.page, 'Is the fair on Wednesday?').waitFor({ state: 'detached' });
   await answers(ada, 'Coder').getByText('two quiet days').waitFor();
-  await ada.page.getByRole('link', { name: 'Is the fair on Wednesday?' }).click();
+  await button(ada.page, 'Conversations').click();
+  const menu = ada.page.getByRole('dialog', { name: 'Conversations' });
+  await menu.getByRole('link', { name: /^Is the fair on Wednesday\?/ }).click();
   await message(ada.page, 'Is the fair on Wednesday?').waitFor();
 });
 

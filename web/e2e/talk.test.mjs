@@ -119,7 +119,7 @@ test('a mention counts in the sidebar and the title, and reading clears it', asy
   await ada.page.keyboard.press('Enter');
   await ada.page.keyboard.type('can you book the room?');
   await ada.page.keyboard.press('Enter');
-  await side(bo).getByRole('link', { name: 'general 1 mentions' }).waitFor();
+  await side(bo).getByRole('link', { name: 'general 1 mention', exact: true }).waitFor();
   await bo.page.waitForFunction(() => document.title.startsWith('(1)'));
   await go(bo, 'general');
   await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
@@ -133,9 +133,7 @@ test('marked unread, it is bold again', async () => {
   const asked = message(bo.page, 'can you book the room?');
   await asked.focus();
   await bo.page.keyboard.press('u');
-  await side(bo)
-    .getByRole('link', { name: /general 1 mentions/ })
-    .waitFor();
+  await side(bo).getByRole('link', { name: 'general 1 mention', exact: true }).waitFor();
   await go(bo, 'random');
 });
 
