@@ -366,7 +366,7 @@ test('a slow start: one writes at once, and it is sent when the dive is there; a
     starts.push(route.request().postDataJSON());
     await gate;
     if (fail)
-      return route.fulfill({ status: 503, json: { error: { code: 'unavailable', message: 'Busy.' } } });
+      return route.fulfill({ status: 500, json: { error: { code: 'internal', message: 'Busy.' } } });
     return route.fallback();
   });
   await fork(bo, 'Which hall');
