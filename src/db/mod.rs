@@ -236,17 +236,20 @@ impl Db {
                     .connect(url)
                     .await?;
                 migrate::run_postgres(&unlimited).await?;
-                unlimited.close().await;
                 let faults = Arc::new(Faults::default());
                 // First, so that readers cannot take the last connections.
                 let writers = Writers::postgres(url, &listener, &faults).await?;
+                let free = sessions::count_free(&unlimited).await?;
+                unlimited.close().await;
+                let fast = (free * 2 / 3).clamp(1, POSTGRES_READERS);
+                let slow = free.saturating_sub(fast).clamp(1, POSTGRES_SCANNERS);
                 let connect = async |purpose, max| {
                     sessions::connect(url, purpose, max, READ_WAIT, &faults).await
                 };
                 let readers = Readers::Pg {
-                    fast: connect(Purpose::Read, POSTGRES_READERS).await?,
-                    slow: connect(Purpose::Scan, POSTGRES_SCANNERS).await?,
-                    lane: Lane::new(usize::try_from(POSTGRES_SCANNERS).unwrap_or(1)),
+                    fast: connect(Purpose::Read, fast).await?,
+                    slow: connect(Purpose::Scan, slow).await?,
+                    lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
                     faults,
                 };
                 Ok(Self::new(readers, writers))

@@ -76,6 +76,20 @@ async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Err
     Ok(())
 }
 
+/// Connections that the server can still give this role. The asking one counts as free, and one is kept for the session that
+/// holds the lock on the database. A pool that is larger than that would try to open connections instead of waiting for its own.
+pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
+    let free: i64 = sqlx::query_scalar(
+        "select cast(current_setting('max_connections') as bigint) \
+           - case when (select rolsuper from pg_roles where rolname = current_user) then 0 \
+             else cast(current_setting('superuser_reserved_connections') as bigint) end \
+           - (select count(*) from pg_stat_activity where backend_type = 'client backend')",
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
+}
+
 /// A pool whose sessions have limits. Opens its first connection.
 pub(super) async fn connect(
     url: &str,
