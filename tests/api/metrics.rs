@@ -439,13 +439,16 @@ async fn what_the_table_names_is_what_there_is() {
     let task = ada.ask(&p.thread, "@vibe hi").await;
     ada.completed(&task).await;
     // The socket that waited for the task may still hold the only place.
-    let socket = within("a place for a socket", async {
-        loop {
-            if let Ok(socket) = Socket::try_greet(&ada, json!({})).await {
-                break socket;
+    let socket = within(
+        "a place for a socket",
+        Box::pin(async {
+            loop {
+                if let Ok(socket) = Socket::try_greet(&ada, json!({})).await {
+                    break socket;
+                }
             }
-        }
-    })
+        }),
+    )
     .await;
     assert!(Socket::try_open(&ada).await.is_err());
     let figures = once(&ada, &counted("reply", "completed"), 1.0).await;

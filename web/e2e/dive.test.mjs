@@ -365,8 +365,7 @@ test('a slow start: one writes at once, and it is sent when the dive is there; a
     if (route.request().method() !== 'POST') return route.fallback();
     starts.push(route.request().postDataJSON());
     await gate;
-    if (fail)
-      return route.fulfill({ status: 500, json: { error: { code: 'internal', message: 'Busy.' } } });
+    if (fail) return route.fulfill({ status: 500, json: { error: { code: 'internal', message: 'Busy.' } } });
     return route.fallback();
   });
   await fork(bo, 'Which hall');
