@@ -97,7 +97,7 @@ fn line_of_agent(text: &str, n: usize) -> usize {
 /// Reads the operator's file of seeds.
 ///
 /// # Errors
-/// What is wrong with it, and in which line.
+/// A message with the fault and its line.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     if text.len() > FILE_BYTES_MAX {

@@ -395,7 +395,7 @@ impl Actor<'_> {
         }
     }
 
-    /// How much of agents the log tells this person.
+    /// Agents that the event log shows this person.
     pub fn sight(&self) -> Sight {
         self.standing().sight()
     }

@@ -161,7 +161,7 @@ pub async fn put_agent(
     Box::pin(apply(c, actor, &row, parts, None, expected)).await
 }
 
-/// What the whole workspace depends on is for those who manage agents: which name the default agent has, and who can mention it.
+/// Name and access of the default agent, on which the whole workspace depends, need `agents:admin`.
 async fn check_default(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -207,7 +207,7 @@ async fn check_default(
     }
 }
 
-/// Whether the workspace's default agent has this one among its bases.
+/// True if this agent is a base of the workspace's default agent.
 async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError> {
     let mut next = row.default_agent_id;
     for _ in 0..=BASES_MAX {

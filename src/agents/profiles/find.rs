@@ -154,7 +154,7 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
     Ok(row.map(|row| row.0))
 }
 
-/// Whether the workspace has such an agent that this person can see.
+/// True if the agent exists in the workspace and this person can see it.
 pub async fn is_visible(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1 and workspace_id = $2")
@@ -219,7 +219,7 @@ pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Res
     })
 }
 
-/// What people call the agent, also one that was deleted permanently.
+/// Display name of an agent, also of one that was deleted permanently.
 pub async fn shown_name(c: &mut Conn, id: AgentId) -> Result<String, DbError> {
     let row: Option<(String,)> = c
         .q(

@@ -140,7 +140,7 @@ async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
 /// Refreshes a few agents of each workspace in which some are behind; whether there was any.
 ///
 /// # Errors
-/// When the database fails; running it again goes on.
+/// `DbError` if the database fails; another run continues where it stopped.
 pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
     let workspaces = pending(&mut db.read().await?).await?;
     for workspace in &workspaces {
@@ -224,7 +224,7 @@ async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
     })
 }
 
-/// Whether an agent of the workspace may not follow its base yet.
+/// True if an agent of the workspace may still have to follow its base.
 pub(super) async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
     let row: Option<(AgentId,)> = c
         .q("select base_id from agent_refreshes where workspace_id = $1 limit 1")

@@ -99,7 +99,7 @@ pub async fn delete_agent(
         .value()
         .await?;
     quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
-    // What it wrote keeps its name.
+    // Its messages keep its name.
     c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
         .bind(row.id)
         .bind(actor.workspace)
