@@ -21,6 +21,10 @@ export class StickToEnd {
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
+  /** True until the person or another destination takes over. */
+  get leaving(): boolean {
+    return this.#leaving;
+  }
   /** A person touched the list. */
   touch = (): void => {
     this.#hand = this.#now();
