@@ -359,6 +359,37 @@ test('in a dive', async () => {
   await panel.getByRole('button', { name: 'Close' }).click();
 });
 
+test('a composer stays while its dive is created, and the file that is being chosen', async () => {
+  let create;
+  const gate = new Promise((r) => (create = r));
+  await ada.page.route('**/v1/threads/*/forks', async (r) => {
+    if (r.request().method() === 'POST') await gate;
+    await r.continue();
+  });
+  const row = message(ada.page, 'Meanwhile this');
+  await row.hover();
+  await row.getByRole('button', { name: 'Deep dive from here' }).click();
+  const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
+  await panel.getByRole('textbox').fill('half a thought');
+  await panel.getByRole('textbox').evaluate((el) => {
+    el.dataset.same = 'yes';
+    el.setSelectionRange(4, 4);
+  });
+  const chooser = ada.page.waitForEvent('filechooser');
+  await panel.getByRole('button', { name: 'Attach files' }).click();
+  const open = await chooser;
+  create();
+  await ada.page.waitForURL(/panel=dive:fork_/);
+  await open.setFiles([TALL]);
+  await there(ada, 'tall.png');
+  const box = await panel
+    .getByRole('textbox')
+    .evaluate((el) => [el.dataset.same, el.value, el.selectionStart]);
+  assert.deepEqual(box, ['yes', 'half a thought', 4]);
+  await ada.page.unroute('**/v1/threads/*/forks');
+  await panel.getByRole('button', { name: 'Close' }).click();
+});
+
 test('a deleted message takes its files with it; a viewer has no button', async () => {
   const row = message(bo.page, 'With two files');
   await row.waitFor();

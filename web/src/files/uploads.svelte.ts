@@ -19,7 +19,7 @@ export interface Held {
   readonly shown: Attachment;
 }
 export interface UploadsHome {
-  drafts: Pick<Drafts, 'get' | 'set' | 'clear'>;
+  drafts: Pick<Drafts, 'get' | 'set' | 'clear' | 'current'>;
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
   channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
   files: Pick<FilesApi, 'metadata' | 'remove'>;
@@ -126,7 +126,8 @@ export class Uploads {
   }
 
   /** Refused are files that are too large, empty, or too many; one is told of each. */
-  add(place: string, files: readonly File[]): void {
+  add(key: string, files: readonly File[]): void {
+    const place = this.#home.drafts.current(key); // the server may have created the dive meanwhile
     this.restore(place);
     const refused: string[] = [];
     const max = this.#home.fileBytesMax;

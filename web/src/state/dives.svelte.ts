@@ -42,6 +42,8 @@ export class Dives {
   #made = new Map<string, Promise<string>>();
   /** From the server's id to the one that it was opened under. */
   #openedAs = new Map<string, string>();
+  /** From the id that it was opened under to the server's: addresses and requests may still carry it. */
+  #serverIds = new Map<string, string>();
   #home: DivesHome;
 
   constructor(home: DivesHome) {
@@ -49,7 +51,7 @@ export class Dives {
   }
 
   get(id: string): Fork | undefined {
-    return this.#starts.get(id)?.fork ?? this.#home.forks.get(id);
+    return this.#starts.get(id)?.fork ?? this.#home.forks.get(this.#serverIds.get(id) ?? id);
   }
   /** Not made by the server yet. */
   isStarting(id: string): boolean {
@@ -78,12 +80,9 @@ export class Dives {
     this.#make(id, then);
   }
   #make(id: string, then: (id: string, from: string) => void): void {
-    const made = this.#create(id);
+    const made = this.#create(id, then);
     this.#made.set(id, made);
-    made.then(
-      (real) => then(real, id),
-      (e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }),
-    );
+    made.catch((e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }));
   }
   /** How the server creates a dive that it does not have yet. Sent twice, it creates one. */
   startOf(id: string | null | undefined): ForkStart | undefined {
@@ -99,7 +98,7 @@ export class Dives {
     };
     return { thread_id, body };
   }
-  async #create(id: string): Promise<string> {
+  async #create(id: string, then: (id: string, from: string) => void): Promise<string> {
     const { api, forks, drafts, outbox } = this.#home;
     const { origin } = this.#starts.get(id)!;
     const { thread_id, body } = this.startOf(id)!;
@@ -110,9 +109,12 @@ export class Dives {
     state.begin(origin);
     void state.load(); // somebody may have been faster than this answer
     this.#openedAs.set(fork.id, id);
+    this.#serverIds.set(id, fork.id);
     drafts.move(`d:${id}`, `d:${fork.id}`);
     this.#home.uploads?.move(`d:${id}`, `d:${fork.id}`);
     outbox.move(id, fork.id);
+    // The address changes with the state: painted in between, the panel would drop its composer and the file chooser with it.
+    then(fork.id, id);
     this.#starts.delete(id);
     return fork.id;
   }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ActionItem, Fork, Message, Resolution } from '../api/types';
+import { uploadsOf } from '../files/part';
 import { mine, Scene } from '../test/backend';
 import { AT, fork, fromAgent, message, snapshot, task } from '../test/make';
 import { isOpen } from './forks.svelte';
@@ -160,6 +161,27 @@ test('a dive is there at once; what is written and chosen meanwhile waits for it
   await vi.waitFor(() => expect(ws.outbox.items).toEqual([]));
   expect(ws.fork('fork_new').messages.map((m) => m.content)).toEqual(['First!']);
   expect(backend.calls).toContain('PATCH /v1/forks/fork_new');
+});
+test('a dive that the server has created is under its address at once, and under its former one', async () => {
+  const { ws } = scene;
+  const seen: unknown[] = [];
+  const id = ws.dives.start(origin, (real, from) => {
+    seen.push(ws.dives.get(real)?.id, ws.dives.get(from)?.thread_id, ws.dives.isStarting(from));
+  });
+  await vi.waitFor(() => expect(ws.dives.isStarting(id)).toBe(false));
+  expect(seen).toEqual(['fork_new', 'thread_1', true]);
+  expect(ws.dives.get(id)?.id).toBe('fork_new');
+});
+test('a file chosen while a dive is created goes along with its next message', async () => {
+  const { ws } = scene;
+  const then = vi.fn();
+  const id = ws.dives.start(origin, then);
+  await vi.waitFor(() => expect(then).toHaveBeenCalled());
+  // The part that uploads was loaded meanwhile: it still has the key that the composer had.
+  const uploads = uploadsOf(ws, { show: () => undefined });
+  uploads.add(`d:${id}`, [new File(['abc'], 'plan.txt')]);
+  expect(uploads.in(`d:${id}`)).toEqual([]);
+  expect(uploads.in('d:fork_new').map((u) => u.name)).toEqual(['plan.txt']);
 });
 test('a start that is refused says why, keeps what was written, and can be tried again', async () => {
   const { ws, backend } = scene;

@@ -31,6 +31,8 @@ export class Drafts {
   #unstored = new Set<string>();
   #unwatch: () => void;
   #now: () => number;
+  /** From a composer's former key to the one that it has now. */
+  #moved = new Map<string, string>();
 
   /** `scope`: the user and the workspace, as `USER.WS`. */
   constructor(shelf: Shelf, scope: string, now: () => number = Date.now) {
@@ -63,10 +65,15 @@ export class Drafts {
   }
   /** The composer has another key now. */
   move(from: string, to: string): void {
+    this.#moved.set(from, to);
     const text = this.get(from);
     if (!text) return;
     this.set(to, text);
     this.clear(from);
+  }
+  /** The key that this composer has now, for work that began under its former key. */
+  current(key: string): string {
+    return this.#moved.get(key) ?? key;
   }
   /** Whether files are to go along. */
   files(key: string): boolean {

@@ -71,8 +71,9 @@ export class Writing {
       .then((done) => {
         this.running = null;
         if (done) return;
-        const since = ws.drafts.get(place);
-        ws.drafts.set(place, since ? `${before} ${since}` : before);
+        const key = ws.drafts.current(place);
+        const since = ws.drafts.get(key);
+        ws.drafts.set(key, since ? `${before} ${since}` : before);
         if (this.#box.isHere()) this.#box.onback();
       });
   }
