@@ -1,19 +1,21 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
+import { shellList } from './shell.ts';
 
 const server = process.env.OPENVIBE_SERVER ?? 'http://127.0.0.1:8080';
 
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), shellList()],
   build: {
     target: 'es2022',
     outDir: process.env.OPENVIBE_WEB_OUT ?? 'dist',
     emptyOutDir: true,
-    // The client, and the API reference at /docs.
+    // The client, the API reference at /docs, and the service worker, which has to be at the root.
     rolldownOptions: {
-      input: ['index.html', 'docs.html'],
+      input: { index: 'index.html', docs: 'docs.html', sw: 'src/offline/worker.ts' },
       // What the start needs is two files, not a dozen small ones that compress badly; the first is also that of /docs.
       output: {
+        entryFileNames: ({ name }) => (name === 'sw' ? 'sw.js' : 'assets/[name]-[hash].js'),
         codeSplitting: {
           groups: [
             {

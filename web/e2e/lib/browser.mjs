@@ -40,13 +40,18 @@ export async function launch() {
 const EXPECTED = /Failed to load resource|WebSocket connection|net::ERR/;
 
 /** One person at one window. Anything the page logs as an error is kept and fails the suite at the end. */
-export async function person(browser, base, { theme = 'dark', viewport = WIDE, touch = false } = {}) {
+export async function person(
+  browser,
+  base,
+  { theme = 'dark', viewport = WIDE, touch = false, serviceWorkers = 'block' } = {},
+) {
   const context = await browser.newContext({
     baseURL: base,
     viewport,
     colorScheme: theme,
     reducedMotion: 'reduce',
     hasTouch: touch,
+    serviceWorkers, // `allow` in the tests about it: requests that it makes are not routed
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   const page = await context.newPage();

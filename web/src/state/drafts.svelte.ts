@@ -8,7 +8,7 @@ interface StoredDraft {
   /** When it was last changed, in ms since 1970. */
   at: number;
 }
-const isDraft = (x: unknown): x is StoredDraft =>
+export const isDraft = (x: unknown): x is StoredDraft =>
   typeof x === 'object' &&
   x !== null &&
   'text' in x &&

@@ -1,7 +1,7 @@
 import { readJson, type Shelf } from '../lib/storage';
 import type { OutItem } from './outbox.svelte';
 
-const isItem = (x: unknown): x is OutItem =>
+export const isItem = (x: unknown): x is OutItem =>
   typeof x === 'object' && x !== null && 'client_id' in x && 'content' in x && 'channel_id' in x;
 const isLegacy = (x: unknown): x is OutItem[] => Array.isArray(x) && x.every(isItem);
 

@@ -1,5 +1,7 @@
 import type { Api } from '../api/api';
-import { ApiError, say } from '../api/problem';
+import { ApiError, say, Unreachable } from '../api/problem';
+import { device, type Shelf } from '../lib/storage';
+import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
 
 export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
@@ -12,9 +14,11 @@ export class Session {
   workspaces = $state.raw<WorkspaceRef[]>([]);
   setup = $state.raw<Setup | null>(null);
   readonly api: Api;
+  #shelf: Shelf;
 
-  constructor(api: Api) {
+  constructor(api: Api, shelf: Shelf = device) {
     this.api = api;
+    this.#shelf = shelf;
   }
 
   async start(): Promise<void> {
@@ -22,23 +26,25 @@ export class Session {
       this.#enter(await this.api.me());
     } catch (e) {
       if (e instanceof ApiError && e.status === 401) return this.#signedOut();
-      this.problem = say(e);
+      this.problem = problem(e);
       this.status = 'unreachable';
     }
   }
   async #signedOut(): Promise<void> {
+    this.#shelf.remove(LAST_USER);
     try {
       this.setup = await this.api.setup();
       this.user = null;
       this.workspaces = [];
       this.status = this.setup.needs_setup ? 'setup' : 'signed-out';
     } catch (e) {
-      this.problem = say(e);
+      this.problem = problem(e);
       this.status = 'unreachable';
     }
   }
   #enter(account: Account): void {
     this.user = account.user;
+    this.#shelf.set(LAST_USER, account.user.id);
     this.workspaces = account.workspaces;
     this.status = 'signed-in';
   }
@@ -103,3 +109,5 @@ export class Session {
     }
   }
 }
+
+const problem = (e: unknown) => (e instanceof Unreachable ? `You are offline. ${say(e)}` : say(e));

@@ -1,0 +1,127 @@
+// The client without a network: the page opens, what was written is there, and it is sent once.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  accessible,
+  box,
+  button,
+  launch,
+  message,
+  person,
+  PHONE,
+  reply,
+  setUp,
+  shot,
+  startThread,
+} from './lib/browser.mjs';
+import { Server } from './lib/server.mjs';
+
+const BOX = 'Reply, or @mention an agent';
+let server;
+let browser;
+let ada;
+let thread;
+const theme = (name) => ada.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
+/** Paths in the caches of this origin. */
+const stored = () =>
+  ada.page.evaluate(async () => {
+    const paths = [];
+    for (const name of await caches.keys())
+      for (const request of await (await caches.open(name)).keys()) paths.push(new URL(request.url).pathname);
+    return paths;
+  });
+const saved = () => ada.page.getByRole('region', { name: 'Saved in this browser' });
+
+before(async () => {
+  server = await new Server().start();
+  browser = await launch();
+  ada = await person(browser, server.base, { serviceWorkers: 'allow' });
+  await setUp(ada.page);
+  await ada.page.evaluate(() => navigator.serviceWorker.ready.then(() => true));
+  await startThread(ada.page, 'Before the tunnel');
+  await ada.page.waitForURL('**/t/**');
+  thread = new URL(ada.page.url()).pathname;
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+test('the worker is asked for with every visit, and keeps the client alone', async () => {
+  const answer = await fetch(`${server.base}/sw.js`);
+  assert.equal(answer.headers.get('cache-control'), 'no-cache');
+  assert.match(answer.headers.get('content-type'), /^text\/javascript/);
+  const paths = await stored();
+  assert.ok(paths.includes('/') && paths.some((p) => /^\/assets\/start-.*\.js$/.test(p)), paths.join());
+  for (const path of paths) assert.match(path, /^\/($|theme\.js$|favicon\.svg$|assets\/)/);
+});
+
+test('a reload without a network shows what waits to be sent, and says so', async () => {
+  await ada.context.setOffline(true);
+  await ada.page.getByText('You are offline').waitFor();
+  await reply(ada.page, 'First from the tunnel');
+  await reply(ada.page, 'Second from the tunnel');
+  await ada.page.getByText('Waiting to send').nth(1).waitFor();
+  await box(ada.page, BOX).fill('Half a thought');
+  await ada.page.reload();
+  await ada.page.getByText('You are offline.').waitFor();
+  await saved()
+    .getByText("2 messages are saved in this browser and will be sent when you're back online.")
+    .waitFor();
+  await saved().getByText('First from the tunnel').waitFor();
+  await saved().getByText('Second from the tunnel').waitFor();
+  await saved().getByText('Half a thought').waitFor();
+  await accessible(ada.page, 'the client without a network');
+  await shot(ada.page, '120-offline-dark');
+  await theme('light');
+  await shot(ada.page, '120-offline-light');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'the client without a network at 390 px');
+  await shot(ada.page, '120-offline-390-light');
+  await theme('dark');
+  await shot(ada.page, '120-offline-390-dark');
+  await ada.page.setViewportSize({ width: 1440, height: 900 });
+});
+
+test('a message to the server, its reference, and unknown files are not answered from the cache', async () => {
+  for (const path of ['/v1/auth/me', '/docs', '/healthz']) {
+    const answered = await ada.page.evaluate(
+      (p) =>
+        fetch(p).then(
+          () => true,
+          () => false,
+        ),
+      path,
+    );
+    assert.equal(answered, false, path);
+  }
+});
+
+test('back online, the same page goes on by itself: the messages are sent once, the draft is there', async () => {
+  await ada.context.setOffline(false);
+  await ada.page.locator('article[data-seq]').filter({ hasText: 'Second from the tunnel' }).waitFor();
+  assert.equal(await box(ada.page, BOX).inputValue(), 'Half a thought');
+  const contents = await ada.page.evaluate(async (id) => {
+    const { data } = await (await fetch(`/v1/threads/${id}/messages`)).json();
+    return data.map((m) => m.content);
+  }, thread.split('/').at(-1));
+  assert.deepEqual(contents, ['Before the tunnel', 'First from the tunnel', 'Second from the tunnel']);
+  assert.equal(await message(ada.page, 'First from the tunnel').count(), 1);
+});
+
+test('after signing out, nothing of the person is in the caches or on the page without a network', async () => {
+  await ada.page.goto('/northwind/settings/profile');
+  await button(ada.page, 'Sign out').last().click();
+  await box(ada.page, 'Email').waitFor();
+  for (const path of await stored()) assert.match(path, /^\/($|theme\.js$|favicon\.svg$|assets\/)/);
+  await ada.context.setOffline(true);
+  await ada.page.reload();
+  await ada.page.getByText('You are offline.').waitFor();
+  assert.equal(await saved().count(), 0);
+  await ada.context.setOffline(false);
+  await box(ada.page, 'Email').waitFor();
+});
+
+test('no page logged an error', () => {
+  assert.deepEqual(ada.errors, []);
+});

@@ -1,0 +1,39 @@
+import { readJson, type Shelf } from '../lib/storage';
+import { isDraft } from '../state/drafts.svelte';
+import { isItem } from '../state/outbox-store';
+
+/** Who was signed in here last; absent after signing out. Without a server, it decides whose work is shown. */
+export const LAST_USER = 'openvibe.user';
+
+export interface SavedWork {
+  /** Messages that wait to be sent, oldest first. */
+  waiting: { id: string; text: string; created_at: string; failed: boolean }[];
+  /** Drafts of messages and edits, the newest first. */
+  drafts: { id: string; text: string }[];
+}
+
+/** What a person has written in this browser and the server does not have, in all workspaces. */
+export function savedWork(shelf: Shelf): SavedWork {
+  const user = shelf.get(LAST_USER);
+  if (!user) return { waiting: [], drafts: [] };
+  const waiting = shelf
+    .keys(`openvibe.out.${user}.`)
+    .flatMap((key) => readJson(shelf, key, isItem) ?? [])
+    .sort((a, b) => a.order - b.order)
+    .map((i) => ({
+      id: i.client_id,
+      text: i.content || (i.attachments ?? []).map((a) => a.name).join(', '),
+      created_at: i.created_at,
+      failed: i.status === 'failed',
+    }));
+  const drafts = shelf
+    .keys(`openvibe.draft.${user}.`)
+    .filter((key) => /\.[ctde]:[^.]*$/.test(key))
+    .flatMap((key) => {
+      const draft = readJson(shelf, key, isDraft);
+      return draft ? { id: key, ...draft } : [];
+    })
+    .sort((a, b) => b.at - a.at)
+    .map(({ id, text }) => ({ id, text }));
+  return { waiting, drafts };
+}
