@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use crate::{
-    agents::{profiles, retry::RetryPolicy, seeds, turn::Turns},
+    agents::{manifest, profiles, retry::RetryPolicy, seeds, turn::Turns},
     auth::{self, Hasher, Limits},
     chat::search::index,
     config::{Config, Signup},
@@ -55,6 +55,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
 /// Rounds until everything that is stored is looked at again.
 const WHOLE_TIDY_ROUNDS: u64 = 60;
+const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
 /// Pause between two looks for agents that do not follow their base yet.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
@@ -329,6 +330,7 @@ impl App {
         tracker.spawn(worker.run());
         tracker.spawn(tidy_forever(state.clone()));
         tracker.spawn(tidy_files_forever(state.clone()));
+        tracker.spawn(remove_contexts_forever(state.clone()));
         tracker.spawn(announce_edits_forever(state.clone()));
         tracker.spawn(refresh_agents_forever(state.clone()));
         tracker.spawn(tell_presence_forever(state.clone()));
@@ -417,6 +419,7 @@ pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
 /// Brings the data to where a server can begin; the database's epoch.
 async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<String, DbError> {
     index::bring_up_to_date(db).await?;
+    manifest::convert_old(db).await?;
     let tasks_queued_max = config.tasks_queued_max;
     let bytes_max = i64::try_from(config.workspace_bytes_max).unwrap_or(i64::MAX);
     let agents_max = config.agents_max;
@@ -516,6 +519,19 @@ async fn tidy_files_forever(state: State) {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(every) => {}
+        }
+    }
+}
+
+/// Deletes expired texts of context records, at the start and then daily.
+async fn remove_contexts_forever(state: State) {
+    loop {
+        if let Err(e) = manifest::remove_expired(&state.db, state.config.context_retention).await {
+            tracing::warn!(error = %e, "expired texts of context records could not be deleted; trying again tomorrow");
+        }
+        tokio::select! {
+            () = state.shutdown.cancelled() => return,
+            () = tokio::time::sleep(REMOVE_CONTEXTS_EVERY) => {}
         }
     }
 }

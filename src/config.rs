@@ -56,6 +56,8 @@ pub struct Config {
     /// For one attempt.
     pub attempt_max: Duration,
     pub event_retention: Duration,
+    /// How long a text that was sent to a model is kept after its last use.
+    pub context_retention: Duration,
     /// Of one upload.
     pub upload_bytes_max: u64,
     /// How long an upload may be in no message.
@@ -110,6 +112,7 @@ const NAMES: &[&str] = &[
     "TASK_TIMEOUT",
     "ATTEMPT_MAX",
     "EVENT_RETENTION",
+    "CONTEXT_RETENTION",
     "UPLOAD_BYTES_MAX",
     "UPLOAD_ORPHAN_AFTER",
     "SIGNUP",
@@ -340,6 +343,17 @@ impl Config {
                 Duration::from_hours(168),
                 parse_duration,
             )?,
+            context_retention: s.parsed(
+                "CONTEXT_RETENTION",
+                Duration::from_hours(90 * 24),
+                |t| {
+                    let retention = parse_duration(t)?;
+                    if retention < Duration::from_hours(24) {
+                        return Err(format!("`{t}` is less than a day"));
+                    }
+                    Ok(retention)
+                },
+            )?,
             upload_bytes_max: s.parsed("UPLOAD_BYTES_MAX", 25 << 20, |t| {
                 match parse_bytes(t)? {
                     n @ 1..=UPLOAD_BYTES_LIMIT => Ok(n),
@@ -428,6 +442,7 @@ mod tests {
             ("SIGNUP", "everyone"),
             ("WORKERS", "0"),
             ("TASK_TIMEOUT", "soon"),
+            ("CONTEXT_RETENTION", "1h"),
             ("CONNECTIONS_MAX", "0"),
             ("SOCKETS_MAX", "0"),
             ("WORKSPACES_PER_USER", "many"),

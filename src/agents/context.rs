@@ -1,7 +1,8 @@
 //! Reads what one reply is made from (PROTOCOL §5, "Context"). Rendering it is in `prompt`.
 
 use super::{
-    manifest::{self, AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
+    derived::DELETED,
+    manifest::{AskedBy, LEFT_OUT_IDS_MAX, LeftOut},
     profiles::Resolved,
     prompt::{Ask, Attached, Author, Context, Dive, HISTORY_MAX, Speech, Spoken, attached_line},
     system,
@@ -283,7 +284,7 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>
             .author_name
             .unwrap_or_else(|| "Deleted account".to_owned()),
         forked_content: if shown.is_empty() {
-            manifest::DELETED.to_owned()
+            DELETED.to_owned()
         } else {
             shown
         },

@@ -1,18 +1,38 @@
 //! What a task's model was sent, kept for "What it saw", and how each call went.
 //!
-//! The parts of the prompt are stored as they were sent, each with the message it came from, so that deleting a message can
-//! take its text out of here too.
+//! ```text
+//! Manifest ── save ──► task_contexts   model, requester, what was left out, calls
+//!                      context_parts   a row per part of the prompt: source, role, tokens
+//!                      context_texts   what it said, once per source and text
+//!                      citations       what the text was derived from ──► derived::changed takes it out everywhere
+//! ```
+//!
+//! Texts that no task used for `OPENVIBE_CONTEXT_RETENTION` are deleted; IDs and tokens stay.
 
-use crate::time::Timestamp;
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use super::{
-    prompt::{Author, Prompt, Source},
+    derived::{self, Change, DELETED, EDITED, SourceId},
+    prompt::{Author, Prompt, Source, estimate_tokens},
     retry::Failure,
 };
 use crate::{
-    db::{Conn, DbError, Json},
-    ids::{MessageId, TaskId, ThreadId, UserId},
+    db::{
+        Conn, Db, DbError, Json,
+        dialect::context::{self as rows, CitationRow, PartRow, TextRow},
+        now,
+    },
+    ids::{AgentId, MessageId, TaskId, UserId, WorkspaceId},
+    model::Role,
+    time::Timestamp,
 };
 
 /// Ids of one reason that are named; the count says how many there were.
@@ -34,9 +54,6 @@ pub struct LeftOut {
     /// The newest of them, at most 50.
     pub message_ids: Vec<MessageId>,
 }
-
-/// Stands for the text of a deleted message.
-pub const DELETED: &str = "(deleted)";
 
 /// One call of the model.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -70,7 +87,8 @@ impl From<&Failure> for AttemptError {
     }
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What a model is sent, and what it was made from.
+#[derive(Debug, Clone)]
 pub struct Manifest {
     /// The model that was called.
     pub model: String,
@@ -80,15 +98,174 @@ pub struct Manifest {
     pub left_out: Vec<LeftOut>,
     /// Messages that a summary in the prompt stands for.
     pub summarised: Vec<MessageId>,
+    /// People besides the requester whom our own lines name.
+    pub named: Vec<UserId>,
+    /// When reading of the messages began: what was edited since is not kept.
+    pub read_at: Timestamp,
     /// In tokens.
     pub context_window: u64,
     /// Tokens kept free for the answer.
     pub reserve: u64,
 }
 
-/// Stores what is being sent now, in place of what was sent before.
+/// Column `task_contexts.manifest`: everything but the texts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Facts {
+    model: String,
+    attempt: i64,
+    asked_by: AskedBy,
+    left_out: Vec<LeftOut>,
+    context_window: u64,
+    reserve: u64,
+}
+
+impl Facts {
+    fn of(manifest: &Manifest) -> Self {
+        Self {
+            model: manifest.model.clone(),
+            attempt: manifest.attempt,
+            asked_by: manifest.asked_by.clone(),
+            left_out: manifest.left_out.clone(),
+            context_window: manifest.context_window,
+            reserve: manifest.reserve,
+        }
+    }
+}
+
+/// Block of a prompt that a part belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    System,
+    ForkHeader,
+    Summary,
+    /// The line that stands for messages before the first one.
+    LeftOut,
+    Messages,
+    Requester,
+    Trigger,
+}
+
+impl Block {
+    const ALL: [Self; 7] = [
+        Self::System,
+        Self::ForkHeader,
+        Self::Summary,
+        Self::LeftOut,
+        Self::Messages,
+        Self::Requester,
+        Self::Trigger,
+    ];
+
+    /// Value of the column `context_parts.name`.
+    fn text(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::ForkHeader => "fork_header",
+            Self::Summary => "summary",
+            Self::LeftOut => "left_out",
+            Self::Messages => "messages",
+            Self::Requester => "requester",
+            Self::Trigger => "trigger",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|block| block.text() == text)
+    }
+}
+
+/// A part before it is stored.
+struct NewPart<'a> {
+    block: Block,
+    source: Option<SourceId>,
+    /// `None` for `system`.
+    role: Option<Role>,
+    tokens: u64,
+    text: &'a str,
+    cites: Vec<SourceId>,
+    /// It was taken out before.
+    is_gone: bool,
+}
+
+impl NewPart<'_> {
+    /// Equal texts of different sources have different hashes. `None` for a text that was taken out.
+    fn hash(&self) -> Option<String> {
+        if self.is_gone {
+            return None;
+        }
+        let mut hash = Sha256::new();
+        match self.source {
+            Some(source) => {
+                hash.update(source.kind());
+                hash.update(source.uuid());
+            }
+            // No kind is empty, so this cannot be confused with a source.
+            None => hash.update([0]),
+        }
+        hash.update(self.text);
+        Some(hex::encode(hash.finalize()))
+    }
+}
+
+/// Parts of a prompt, the system text first.
+fn parts_of<'a>(
+    prompt: &'a Prompt,
+    requester: UserId,
+    summarised: &[MessageId],
+    named: &[UserId],
+) -> Vec<NewPart<'a>> {
+    let system = NewPart {
+        block: Block::System,
+        source: None,
+        role: None,
+        tokens: estimate_tokens(&prompt.system),
+        text: &prompt.system,
+        cites: Vec::new(),
+        is_gone: false,
+    };
+    let people = || named.iter().copied().map(SourceId::User);
+    let parts = prompt.parts.iter().map(|part| {
+        let (block, source) = match &part.source {
+            Source::Message { message_id, .. } => {
+                (Block::Messages, Some(SourceId::Message(*message_id)))
+            }
+            Source::Trigger { message_id, .. } => {
+                (Block::Trigger, Some(SourceId::Message(*message_id)))
+            }
+            Source::Dive { message_id } => (Block::ForkHeader, message_id.map(SourceId::Message)),
+            Source::Requester => (Block::Requester, Some(SourceId::User(requester))),
+            Source::Summary => (Block::Summary, None),
+            Source::LeftOut => (Block::LeftOut, None),
+        };
+        let mut cites: Vec<SourceId> = source.into_iter().collect();
+        match block {
+            Block::Requester => cites.extend(people()),
+            Block::Summary => {
+                cites.extend(summarised.iter().copied().map(SourceId::Message));
+                cites.extend(people());
+            }
+            _ => {}
+        }
+        NewPart {
+            block,
+            source,
+            role: Some(part.role),
+            tokens: part.tokens,
+            text: &part.text,
+            cites,
+            is_gone: false,
+        }
+    });
+    std::iter::once(system).chain(parts).collect()
+}
+
+/// Reuse of a text is noted once per this time, so that a reply does not rewrite the row of every message that it was sent.
+const REUSE_NOTED_EVERY: Duration = Duration::from_hours(1);
+
+/// Stores what is being sent now, in place of what was sent before. Takes as many statements for a long prompt as for a short one.
 pub async fn save(
     c: &mut Conn,
+    workspace: WorkspaceId,
     task: TaskId,
     manifest: &Manifest,
     attempt: &AttemptRecord,
@@ -103,10 +280,94 @@ pub async fn save(
     c.q("insert into task_contexts (task_id, manifest, attempts) values ($1, $2, $3) \
          on conflict (task_id) do update set manifest = excluded.manifest, attempts = excluded.attempts")
         .bind(task)
-        .bind(Json(manifest.clone()))
+        .bind(Json(Facts::of(manifest)))
         .bind(Json(attempts))
         .run()
         .await?;
+    let parts = parts_of(
+        &manifest.prompt,
+        manifest.asked_by.id,
+        &manifest.summarised,
+        &manifest.named,
+    );
+    put_parts(c, (workspace, task), parts, now()).await?;
+    take_out_changed(c, task, manifest.read_at).await
+}
+
+async fn put_parts(
+    c: &mut Conn,
+    (workspace, task): (WorkspaceId, TaskId),
+    parts: Vec<NewPart<'_>>,
+    used_at: Timestamp,
+) -> Result<(), DbError> {
+    let (mut texts, mut hashes) = (Vec::new(), HashSet::new());
+    let mut placed = Vec::with_capacity(parts.len());
+    for part in parts {
+        let (hash, id) = (part.hash(), Uuid::now_v7());
+        if hash.clone().is_none_or(|hash| hashes.insert(hash)) {
+            texts.push(TextRow {
+                id,
+                hash: hash.clone(),
+                text: part.text.replace('\0', ""),
+            });
+        }
+        placed.push((part, hash, id));
+    }
+    rows::insert_texts(c, workspace.0, texts, used_at, used_at - REUSE_NOTED_EVERY).await?;
+    let stored: HashMap<String, Uuid> =
+        rows::find_texts(c, workspace.0, hashes.into_iter().collect())
+            .await?
+            .into_iter()
+            .collect();
+    let (mut part_rows, mut citations) = (Vec::with_capacity(placed.len()), HashSet::new());
+    for (position, (part, hash, id)) in placed.into_iter().enumerate() {
+        let text_id = hash
+            .and_then(|hash| stored.get(&hash).copied())
+            .unwrap_or(id);
+        citations.extend(part.cites.iter().map(|source| CitationRow {
+            source_type: source.kind(),
+            source_id: source.uuid(),
+            owner_id: text_id,
+        }));
+        part_rows.push(PartRow {
+            position,
+            name: part.block.text(),
+            source_type: part.source.map(SourceId::kind),
+            source_id: part.source.map(SourceId::uuid),
+            role: match part.role {
+                None => "system",
+                Some(role) => role.text(),
+            },
+            tokens: part.tokens,
+            text_id,
+        });
+    }
+    c.q("delete from context_parts where task_id = $1")
+        .bind(task)
+        .run()
+        .await?;
+    rows::insert_parts(c, task.0, part_rows).await?;
+    rows::insert_citations(c, citations.into_iter().collect()).await
+}
+
+/// Takes out what was deleted or edited after it had been read and before it was stored.
+async fn take_out_changed(c: &mut Conn, task: TaskId, read_at: Timestamp) -> Result<(), DbError> {
+    let changed: Vec<(MessageId, Option<Timestamp>)> = c
+        .q("select distinct m.id, m.deleted_at from context_parts p \
+            join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'message' \
+            join messages m on m.id = k.source_id \
+            where p.task_id = $1 and (m.deleted_at is not null or m.edited_at >= $2)")
+        .bind(task)
+        .bind(read_at)
+        .all()
+        .await?;
+    for (message, deleted_at) in changed {
+        let change = match deleted_at {
+            Some(_) => Change::Deleted,
+            None => Change::Edited,
+        };
+        derived::changed(c, SourceId::Message(message), change).await?;
+    }
     Ok(())
 }
 
@@ -144,93 +405,309 @@ async fn attempts_of(c: &mut Conn, task: TaskId) -> Result<Vec<AttemptRecord>, D
     Ok(row.map(|row| row.0.0).unwrap_or_default())
 }
 
+/// What was sent, as far as it is still kept.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub model: String,
+    pub attempt: i64,
+    pub asked_by: AskedBy,
+    pub left_out: Vec<LeftOut>,
+    pub context_window: u64,
+    pub reserve: u64,
+    /// In order; those of the block `System` first.
+    pub parts: Vec<SentPart>,
+    pub attempts: Vec<AttemptRecord>,
+}
+
+#[derive(Debug, Clone)]
+pub struct SentPart {
+    pub block: Block,
+    /// The message that it shows, and who wrote it.
+    pub message: Option<(MessageId, Author)>,
+    pub role: Role,
+    pub tokens: u64,
+    pub text: SentText,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentText {
+    Kept(String),
+    Deleted,
+    Edited,
+    /// It was not used for `OPENVIBE_CONTEXT_RETENTION`.
+    Expired,
+}
+
+impl SentText {
+    pub fn shown(&self) -> &str {
+        match self {
+            Self::Kept(text) => text,
+            Self::Deleted => DELETED,
+            Self::Edited => EDITED,
+            Self::Expired => "(no longer kept)",
+        }
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    name: String,
+    source_id: Option<Uuid>,
+    role: String,
+    tokens: i64,
+    hash: Option<String>,
+    text: Option<String>,
+    author_type: Option<String>,
+    author_id: Option<Uuid>,
+    author_name: Option<String>,
+}
+
+impl Row {
+    fn part(self) -> Option<SentPart> {
+        let block = Block::parse(&self.name)?;
+        let text = match (self.text, self.hash) {
+            (None, _) => SentText::Expired,
+            (Some(text), Some(_)) => SentText::Kept(text),
+            (Some(text), None) if text == EDITED => SentText::Edited,
+            (Some(_), None) => SentText::Deleted,
+        };
+        let author_id = self.author_id.unwrap_or_default();
+        let author = match self.author_type.as_deref() {
+            Some("agent") => Author::Agent {
+                id: AgentId(author_id),
+                name: self
+                    .author_name
+                    .unwrap_or_else(|| "Deleted agent".to_owned()),
+            },
+            _ => Author::Human {
+                id: UserId(author_id),
+                name: self
+                    .author_name
+                    .unwrap_or_else(|| "Deleted account".to_owned()),
+            },
+        };
+        let is_shown = matches!(block, Block::Messages | Block::Trigger);
+        let message = self.source_id.filter(|_| is_shown);
+        Some(SentPart {
+            block,
+            message: message.map(|id| (MessageId(id), author)),
+            role: if self.role == Role::Assistant.text() {
+                Role::Assistant
+            } else {
+                Role::User
+            },
+            tokens: u64::try_from(self.tokens).unwrap_or_default(),
+            text,
+        })
+    }
+}
+
 /// `None` before the first call of the model.
-pub async fn find(
-    c: &mut Conn,
-    task: TaskId,
-) -> Result<Option<(Manifest, Vec<AttemptRecord>)>, DbError> {
-    let row: Option<(Json<Manifest>, Json<Vec<AttemptRecord>>)> = c
+pub async fn find(c: &mut Conn, task: TaskId) -> Result<Option<Sent>, DbError> {
+    let row: Option<(Json<Facts>, Json<Vec<AttemptRecord>>)> = c
         .q("select manifest, attempts from task_contexts where task_id = $1")
         .bind(task)
         .opt()
         .await?;
-    Ok(row.map(|(manifest, attempts)| (manifest.0, attempts.0)))
-}
-
-/// Takes a deleted message's text out of everything that models of its thread were sent.
-pub async fn blank_message(
-    c: &mut Conn,
-    thread: ThreadId,
-    message: MessageId,
-) -> Result<(), DbError> {
-    let rows: Vec<(TaskId, Json<Manifest>)> = c
-        .q("select tc.task_id, tc.manifest from task_contexts tc join tasks t on t.id = tc.task_id \
-            where t.thread_id = $1 and CAST(tc.manifest AS TEXT) like $2")
-        .bind(thread)
-        .bind(format!("%{message}%"))
+    let Some((Json(facts), Json(attempts))) = row else {
+        return Ok(None);
+    };
+    let rows: Vec<Row> = c
+        .q("select p.name, p.source_id, p.role, p.tokens, t.hash, t.text, m.author_type, m.author_id, \
+            coalesce(u.name, a.summary ->> 'display_name', a.name, \
+            (select n.name from agent_names n where n.agent_id = m.author_id)) as author_name \
+            from context_parts p left join context_texts t on t.id = p.text_id \
+            left join messages m on p.source_type = 'message' and m.id = p.source_id \
+            left join users u on m.author_type = 'human' and u.id = m.author_id \
+            left join agents a on m.author_type = 'agent' and a.id = m.author_id \
+            where p.task_id = $1 order by p.position")
+        .bind(task)
         .all()
         .await?;
-    for (task, Json(mut manifest)) in rows {
-        let summary_is_stained = manifest.summarised.contains(&message);
-        for part in &mut manifest.prompt.parts {
-            let stained = match &part.source {
-                Source::Message { message_id, .. } | Source::Trigger { message_id, .. } => {
-                    *message_id == message
-                }
-                Source::Summary => summary_is_stained,
-                Source::Dive { message_id } => *message_id == Some(message),
-                Source::Requester | Source::LeftOut => false,
-            };
-            if stained {
-                DELETED.clone_into(&mut part.text);
-            }
-        }
-        c.q("update task_contexts set manifest = $2 where task_id = $1")
-            .bind(task)
-            .bind(Json(manifest))
-            .run()
-            .await?;
-    }
-    Ok(())
+    Ok(Some(Sent {
+        model: facts.model,
+        attempt: facts.attempt,
+        asked_by: facts.asked_by,
+        left_out: facts.left_out,
+        context_window: facts.context_window,
+        reserve: facts.reserve,
+        parts: rows.into_iter().filter_map(Row::part).collect(),
+        attempts,
+    }))
 }
 
-/// Takes a person's name out of what a task's model was sent; `alias` takes the place of their id.
-pub async fn forget_person(
+/// Takes a requester out of the record of their task; `alias` takes the place of their ID. Their texts, and texts that name them,
+/// go by `derived::changed`.
+pub async fn forget_requester(
     c: &mut Conn,
     task: TaskId,
     (user, alias): (UserId, UserId),
     nobody: &str,
 ) -> Result<(), DbError> {
-    let Some((mut manifest, _)) = find(c, task).await? else {
+    let row: Option<(Json<Facts>,)> = c
+        .q("select manifest from task_contexts where task_id = $1")
+        .bind(task)
+        .opt()
+        .await?;
+    let Some((Json(mut facts),)) = row else {
         return Ok(());
     };
-    let asked = manifest.asked_by.id == user;
-    if asked {
-        manifest.asked_by.id = alias;
-        nobody.clone_into(&mut manifest.asked_by.name);
-    }
-    for part in &mut manifest.prompt.parts {
-        match &mut part.source {
-            Source::Message {
-                author: Author::Human { id, name },
-                ..
-            }
-            | Source::Trigger {
-                author: Author::Human { id, name },
-                ..
-            } if *id == user => {
-                *id = alias;
-                nobody.clone_into(name);
-                DELETED.clone_into(&mut part.text);
-            }
-            Source::Requester if asked => DELETED.clone_into(&mut part.text),
-            _ => {}
-        }
-    }
+    facts.asked_by.id = alias;
+    nobody.clone_into(&mut facts.asked_by.name);
     c.q("update task_contexts set manifest = $2 where task_id = $1")
         .bind(task)
-        .bind(Json(manifest))
+        .bind(Json(facts))
+        .run()
+        .await?;
+    c.q("update context_parts set source_id = $3 where task_id = $1 and source_type = 'user' and source_id = $2")
+        .bind(task)
+        .bind(user)
+        .bind(alias)
         .run()
         .await?;
     Ok(())
+}
+
+/// Texts that one transaction deletes.
+const EXPIRED_AT_ONCE: i64 = 200;
+
+/// Deletes texts that no task used for `retention`, a few per transaction; returns their number.
+pub async fn remove_expired(db: &Db, retention: Duration) -> Result<u64, DbError> {
+    // Reuse is noted that late.
+    let before = now() - retention - REUSE_NOTED_EVERY;
+    let workspaces: Vec<(WorkspaceId,)> = db
+        .read()
+        .await?
+        .q("select id from workspaces w where exists \
+            (select 1 from context_texts t where t.workspace_id = w.id and t.last_used_at < $1) order by id limit 10000")
+        .bind(before)
+        .all()
+        .await?;
+    let mut all = 0;
+    for (workspace,) in workspaces {
+        loop {
+            let removed = db
+                .write(workspace.0, async move |c: &mut Conn| {
+                    c.q("delete from citations where owner_type = 'context_text' and owner_id in \
+                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 order by last_used_at, id limit $3)")
+                        .bind(workspace)
+                        .bind(before)
+                        .bind(EXPIRED_AT_ONCE)
+                        .run()
+                        .await?;
+                    c.q("delete from context_texts where id in \
+                         (select id from context_texts where workspace_id = $1 and last_used_at < $2 order by last_used_at, id limit $3)")
+                        .bind(workspace)
+                        .bind(before)
+                        .bind(EXPIRED_AT_ONCE)
+                        .run()
+                        .await
+                })
+                .await?;
+            all += removed;
+            if removed == 0 {
+                break;
+            }
+        }
+    }
+    if all > 0 {
+        // The texts are in the write-ahead log too.
+        db.scrub().await?;
+    }
+    Ok(all)
+}
+
+/// A record as earlier versions stored it: one JSON object with the texts.
+#[derive(Deserialize)]
+struct OldManifest {
+    #[serde(flatten)]
+    facts: Facts,
+    prompt: Prompt,
+    #[serde(default)]
+    summarised: Vec<MessageId>,
+}
+
+/// Records that one transaction converts.
+const CONVERTED_AT_ONCE: i64 = 20;
+
+/// Converts records of earlier versions into rows, before anything else uses the database. A conversion that was cut short
+/// starts over and passes converted records by.
+pub async fn convert_old(db: &Db) -> Result<(), DbError> {
+    let done: Option<(String,)> = db
+        .read()
+        .await?
+        .q("select value from meta where key = 'context_parts'")
+        .opt()
+        .await?;
+    if done.is_some() {
+        return Ok(());
+    }
+    let (mut after, mut count) = (TaskId(Uuid::nil()), 0_usize);
+    loop {
+        let found: Vec<(TaskId, WorkspaceId, Timestamp, Json<Value>)> = db
+            .read()
+            .await?
+            .q("select c.task_id, t.workspace_id, coalesce(t.completed_at, t.queued_at), c.manifest from task_contexts c \
+                join tasks t on t.id = c.task_id where c.task_id > $1 order by c.task_id limit $2")
+            .bind(after)
+            .bind(CONVERTED_AT_ONCE)
+            .all()
+            .await?;
+        let Some((last, ..)) = found.last() else {
+            break;
+        };
+        after = *last;
+        count += db
+            .write(Uuid::nil(), async move |c: &mut Conn| {
+                let mut converted = 0;
+                for (task, workspace, used_at, Json(record)) in &found {
+                    if record.get("prompt").is_none() {
+                        continue;
+                    }
+                    match serde_json::from_value(record.clone()) {
+                        Ok(old) => {
+                            convert(c, (*workspace, *task), &old, *used_at).await?;
+                            converted += 1;
+                        }
+                        Err(e) => {
+                            tracing::warn!(task = %task, error = %e, "a context record is unreadable and stays as it is");
+                        }
+                    }
+                }
+                Ok::<_, DbError>(converted)
+            })
+            .await?;
+        tracing::info!(records = count, "converting context records");
+    }
+    db.write(Uuid::nil(), async |c: &mut Conn| {
+        c.q("insert into meta (key, value) values ('context_parts', '1') on conflict (key) do nothing")
+            .run()
+            .await
+    })
+    .await?;
+    if count > 0 {
+        db.scrub().await?;
+    }
+    Ok(())
+}
+
+async fn convert(
+    c: &mut Conn,
+    (workspace, task): (WorkspaceId, TaskId),
+    old: &OldManifest,
+    used_at: Timestamp,
+) -> Result<(), DbError> {
+    let requester = old.facts.asked_by.id;
+    let mut parts = parts_of(&old.prompt, requester, &old.summarised, &[]);
+    for part in &mut parts {
+        part.is_gone = part.block != Block::System && part.text == DELETED;
+    }
+    put_parts(c, (workspace, task), parts, used_at).await?;
+    c.q("update task_contexts set manifest = $2 where task_id = $1")
+        .bind(task)
+        .bind(Json(old.facts.clone()))
+        .run()
+        .await?;
+    // Of messages in other threads, deletion did not find the text.
+    take_out_changed(c, task, now()).await
 }

@@ -2,6 +2,7 @@
 //! when a call fails.
 
 pub mod context;
+pub mod derived;
 mod error;
 pub mod files;
 pub mod manifest;

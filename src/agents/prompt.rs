@@ -173,23 +173,28 @@ pub struct Prompt {
 impl Prompt {
     /// Turns as they are sent: neighbours of one role joined by a blank line.
     pub fn turns(&self) -> Vec<Turn> {
-        let mut turns: Vec<Turn> = Vec::new();
-        for part in &self.parts {
-            match turns.last_mut() {
-                Some(turn) if turn.role == part.role => {
-                    turn.content.push_str("\n\n");
-                    turn.content.push_str(&part.text);
-                }
-                _ => turns.push(Turn::new(part.role, part.text.clone())),
-            }
-        }
-        turns
+        joined(self.parts.iter().map(|part| (part.role, &*part.text)))
     }
 
     /// Estimated size of the whole prompt in tokens.
     pub fn tokens(&self) -> u64 {
         estimate_tokens(&self.system) + self.parts.iter().map(|part| part.tokens).sum::<u64>()
     }
+}
+
+/// Turns of these texts: neighbors of one role joined by a blank line.
+pub fn joined<'a>(texts: impl Iterator<Item = (Role, &'a str)>) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for (role, text) in texts {
+        match turns.last_mut() {
+            Some(turn) if turn.role == role => {
+                turn.content.push_str("\n\n");
+                turn.content.push_str(text);
+            }
+            _ => turns.push(Turn::new(role, text.to_owned())),
+        }
+    }
+    turns
 }
 
 /// 4 characters a token, rounded up (AGENT-PLATFORM §4).

@@ -12,6 +12,7 @@ use super::{
     search::index::{self, Findable, Opens},
 };
 use crate::{
+    agents::derived::{self, Change, SourceId},
     auth::Caller,
     db::{Conn, DbError, Json, now},
     files::{Attachment, File},
@@ -420,6 +421,7 @@ pub async fn edit(
     }
     let message = get_message(c, id).await?;
     index::renew(c, &message, &text.findable).await?;
+    derived::changed(c, SourceId::Message(id), Change::Edited).await?;
     announce_update(c, &message, access.place.audience()).await?;
     super::forks::note_changed(c, &message, access.place.audience()).await?;
     Ok(message)
@@ -631,7 +633,7 @@ pub async fn rewrite_notice(
     rewrite(c, &notice, content, audience).await
 }
 
-/// Puts another text in the place of a message's, also in the log: nobody is to read the old one. Appends `message.updated`.
+/// Puts another text in the place of a message's, also in the log and in what models were sent: nobody is to read the old one. Appends `message.updated`.
 pub async fn rewrite(
     c: &mut Conn,
     message: &Message,
@@ -654,6 +656,7 @@ pub async fn rewrite(
     })
     .await?;
     super::search::index::renew_stored(c, message.id).await?;
+    derived::changed(c, SourceId::Message(message.id), Change::Edited).await?;
     let message = Message {
         content,
         content_plain,

@@ -11,7 +11,10 @@ use super::{
     search::index::{self, Opens},
 };
 use crate::{
-    agents::manifest,
+    agents::{
+        derived::{self, Change, SourceId},
+        manifest,
+    },
     auth::{self, Caller, Scope},
     db::{Conn, DbError, Json, now},
     files,
@@ -164,7 +167,8 @@ pub async fn take_back(
     for task in queue::active_of_trigger(c, id).await? {
         stop(c, &task, hub, audience).await?;
     }
-    if let Some(task) = queue::active_of_reply(c, message.thread_id, id).await? {
+    let place = message.fork_id.map_or(message.thread_id.0, |fork| fork.0);
+    if let Some(task) = queue::active_of_reply(c, place, id).await? {
         queue::cancel(c, task.id, audience).await?;
     }
     Ok(bury(c, message, audience).await?)
@@ -194,7 +198,7 @@ pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result
     }
     index::remove(c, message).await?;
     queue::blank_prompt(c, id).await?;
-    manifest::blank_message(c, message.thread_id, id).await?;
+    derived::changed(c, SourceId::Message(id), Change::Deleted).await?;
     log::blank_message(c, message.workspace_id, id, blank).await?;
     let tombstone = messages::find_message(c, id)
         .await?

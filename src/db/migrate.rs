@@ -159,6 +159,13 @@ const MIGRATIONS: &[(i64, &str, Text)] = &[
             "../../migrations/20261121033400_create_workspace_sizes.sql"
         )),
     ),
+    (
+        20_261_121_061_200,
+        "create_context_parts",
+        Text::Common(include_str!(
+            "../../migrations/20261121061200_create_context_parts.sql"
+        )),
+    ),
 ];
 
 fn migrator(engine: Engine) -> Migrator {

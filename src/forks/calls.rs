@@ -174,6 +174,8 @@ impl Calls<'_> {
             prompt,
             left_out: Vec::new(),
             summarised: dive.message_ids.clone(),
+            named: dive.people.iter().flatten().copied().collect(),
+            read_at: self.read.read_at,
             context_window: self.resolver.provider.context_window(&self.model),
             reserve: u64::from(OUTPUT_TOKENS_MAX),
         };
@@ -190,7 +192,8 @@ impl Calls<'_> {
             .db
             .write(lease.workspace.0, async move |c: &mut Conn| {
                 queue::hold(c, &lease).await?;
-                Ok::<_, LeaseLost>(manifest::save(c, lease.task, &manifest, &record).await?)
+                let (workspace, task) = (lease.workspace, lease.task);
+                Ok::<_, LeaseLost>(manifest::save(c, workspace, task, &manifest, &record).await?)
             })
             .await?;
         Ok(())

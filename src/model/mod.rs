@@ -29,6 +29,15 @@ pub enum Role {
     Assistant,
 }
 
+impl Role {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
 /// One turn of a conversation. Roles alternate, from `User` to `User` (some chat templates refuse anything else).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Turn {

@@ -17,7 +17,10 @@ use uuid::Uuid;
 
 use super::scrub;
 use crate::{
-    agents::manifest,
+    agents::{
+        derived::{self, Change, SourceId},
+        manifest,
+    },
     auth::{self, Actor, AuthError, Member, Scope},
     chat::{ChatError, forks, messages, remove, threads},
     db::{Conn, Db, DbError, Json, now},
@@ -399,34 +402,11 @@ impl Eraser {
             })
             .await?;
         }
-        let mut after = TaskId(Uuid::nil());
-        loop {
-            let found: Vec<(TaskId,)> = self
-                .db
-                .read()
-                .await?
-                .q("select t.id from tasks t join task_contexts tc on tc.task_id = t.id \
-                    where t.workspace_id = $1 and t.id > $2 and CAST(tc.manifest AS TEXT) like $3 order by t.id limit $4")
-                .bind(erasure.workspace_id)
-                .bind(after)
-                .bind(format!("%{}%", erasure.user_id))
-                .bind(ROWS_AT_ONCE)
-                .all()
-                .await?;
-            let Some((last,)) = found.last() else {
-                return Ok(());
-            };
-            after = *last;
-            let e = erasure.clone();
-            self.step(erasure, async move |c: &mut Conn| {
-                for (task,) in &found {
-                    manifest::forget_person(c, *task, (e.user_id, e.alias_id), scrub::NOBODY)
-                        .await?;
-                }
-                Ok(())
-            })
-            .await?;
-        }
+        let user = erasure.user_id;
+        self.step(erasure, async move |c: &mut Conn| {
+            Ok(derived::changed(c, SourceId::User(user), Change::Deleted).await?)
+        })
+        .await
     }
 
     /// Lists of who may use an agent: the alias takes the place, so that a list of one does not become a list of all.
@@ -579,6 +559,7 @@ async fn take_task(c: &mut Conn, e: &Erasure, id: TaskId, hub: &Hub) -> Result<(
         .bind(e.alias_id)
         .run()
         .await?;
+    manifest::forget_requester(c, id, (e.user_id, e.alias_id), scrub::NOBODY).await?;
     Ok(())
 }
 

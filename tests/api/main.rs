@@ -23,6 +23,7 @@ mod cancel_retry;
 mod channels;
 mod chaos;
 mod context;
+mod context_record;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod deletion;

@@ -7,9 +7,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::St;
 use crate::{
     agents::{
-        manifest::{self, AskedBy, AttemptRecord, LeftOut, Manifest},
+        manifest::{self, AskedBy, AttemptRecord, Block, LeftOut, Sent, SentPart, SentText},
         profiles,
-        prompt::{Author, Part, Source, estimate_tokens},
+        prompt::{self, Author},
     },
     auth::{Caller, Scope},
     chat,
@@ -97,23 +97,12 @@ struct TaskContext {
     left_out: Vec<LeftOut>,
     budget: Budget,
     attempts: Vec<AttemptRecord>,
+    /// Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`.
+    expired: bool,
 }
 
-fn role_text(role: crate::model::Role) -> String {
-    match role {
-        crate::model::Role::User => "user",
-        crate::model::Role::Assistant => "assistant",
-    }
-    .to_owned()
-}
-
-fn seen(part: &Part) -> Option<MessageSeen> {
-    let (message_id, author) = match &part.source {
-        Source::Message { message_id, author } | Source::Trigger { message_id, author } => {
-            (*message_id, author)
-        }
-        _ => return None,
-    };
+fn seen(part: &SentPart) -> Option<MessageSeen> {
+    let (message_id, author) = part.message.as_ref()?;
     let author = match author {
         Author::Human { id, name } => SeenAuthor {
             kind: "human",
@@ -127,30 +116,31 @@ fn seen(part: &Part) -> Option<MessageSeen> {
         },
     };
     Some(MessageSeen {
-        message_id,
+        message_id: *message_id,
         author,
-        role: role_text(part.role),
+        role: part.role.text().to_owned(),
         tokens: part.tokens,
-        excerpt: part.text.chars().take(EXCERPT_CHARS).collect(),
-        deleted: part.text == manifest::DELETED,
+        excerpt: part.text.shown().chars().take(EXCERPT_CHARS).collect(),
+        deleted: part.text == SentText::Deleted,
     })
 }
 
-fn show(task: TaskId, manifest: Manifest, attempts: Vec<AttemptRecord>) -> TaskContext {
-    let prompt = &manifest.prompt;
-    let system_tokens = estimate_tokens(&prompt.system);
-    let (mut messages, mut trigger, mut summary) = (0, 0, 0);
-    for part in &prompt.parts {
-        match part.source {
-            Source::Trigger { .. } | Source::Requester => trigger += part.tokens,
-            Source::Summary => summary += part.tokens,
-            Source::Message { .. } | Source::Dive { .. } | Source::LeftOut => {
-                messages += part.tokens;
+fn show(task: TaskId, sent: Sent) -> TaskContext {
+    let (mut system, mut summary, mut messages, mut trigger) = (0, 0, 0, 0);
+    let mut text = String::new();
+    for part in &sent.parts {
+        *match part.block {
+            Block::System => {
+                text.push_str(part.text.shown());
+                &mut system
             }
-        }
+            Block::Summary => &mut summary,
+            Block::Messages | Block::ForkHeader | Block::LeftOut => &mut messages,
+            Block::Trigger | Block::Requester => &mut trigger,
+        } += part.tokens;
     }
     let segments = [
-        ("system", system_tokens),
+        ("system", system),
         ("summary", summary),
         ("messages", messages),
         ("trigger", trigger),
@@ -159,33 +149,35 @@ fn show(task: TaskId, manifest: Manifest, attempts: Vec<AttemptRecord>) -> TaskC
     .filter(|(_, tokens)| *tokens > 0)
     .map(|(name, tokens)| Segment { name, tokens })
     .collect();
+    let texts = sent.parts.iter().filter(|p| p.block != Block::System);
+    let turns = prompt::joined(texts.map(|part| (part.role, part.text.shown())));
     TaskContext {
         task_id: task,
-        attempt: manifest.attempt,
-        turns: prompt
-            .turns()
+        attempt: sent.attempt,
+        turns: turns
             .into_iter()
             .map(|t| TurnSeen {
-                role: role_text(t.role),
+                role: t.role.text().to_owned(),
                 content: t.content,
             })
             .collect(),
-        messages: prompt.parts.iter().filter_map(seen).collect(),
+        messages: sent.parts.iter().filter_map(seen).collect(),
         budget: Budget {
-            context_window: manifest.context_window,
-            reserve: manifest.reserve,
-            used: prompt.tokens(),
+            context_window: sent.context_window,
+            reserve: sent.reserve,
+            used: system + summary + messages + trigger,
             segments,
         },
         system: SystemSeen {
-            text: manifest.prompt.system,
+            text,
             hidden: false,
-            tokens: system_tokens,
+            tokens: system,
         },
-        model: manifest.model,
-        asked_by: manifest.asked_by,
-        left_out: manifest.left_out,
-        attempts,
+        model: sent.model,
+        asked_by: sent.asked_by,
+        left_out: sent.left_out,
+        attempts: sent.attempts,
+        expired: sent.parts.iter().any(|p| p.text == SentText::Expired),
     }
 }
 
@@ -200,13 +192,13 @@ async fn get_task_context(
     let task = chat::routes::visible_task(&mut c, &caller, id).await?;
     let actor = caller.enter(&mut c, task.workspace_id).await?;
     let found = manifest::find(&mut c, id).await?;
-    let (manifest, attempts) = found.ok_or_else(|| {
+    let sent = found.ok_or_else(|| {
         ApiError::not_found(
             "context_not_found",
             "the model has not been called for this task yet",
         )
     })?;
-    let mut shown = show(id, manifest, attempts);
+    let mut shown = show(id, sent);
     let is_hidden = match task.agent_id {
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
         None => false,

@@ -178,7 +178,8 @@ impl Turns {
         let (stored, held) = (manifest.clone(), *lease);
         let save = self.db.write(lease.workspace.0, async move |c: &mut Conn| {
             queue::hold(c, &held).await?;
-            Ok::<_, LeaseLost>(manifest::save(c, held.task, &stored, &record).await?)
+            let (workspace, task) = (held.workspace, held.task);
+            Ok::<_, LeaseLost>(manifest::save(c, workspace, task, &stored, &record).await?)
         });
         let started = Instant::now();
         let deadline = started + self.attempt_max;

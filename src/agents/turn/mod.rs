@@ -87,6 +87,7 @@ impl Turns {
         lease: Lease,
         stop: CancellationToken,
     ) -> Result<(), Abort> {
+        let read_at = now();
         let mut c = self.db.snapshot().await?;
         let agent =
             profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
@@ -130,6 +131,8 @@ impl Turns {
                 prompt,
                 left_out,
                 summarised,
+                named: Vec::new(),
+                read_at,
                 context_window: window,
                 reserve: u64::from(agent.profile.output_tokens_max()),
             };

@@ -1,5 +1,6 @@
 //! All that the two engines do differently in the statements of features.
 
+pub mod context;
 pub mod search;
 
 use uuid::Uuid;

@@ -154,14 +154,14 @@ pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<T
         .await
 }
 
-/// The running or queued task whose reply the message is.
+/// The running or queued task whose reply the message is; `place` is the thread or fork that the message is in.
 pub async fn active_of_reply(
     c: &mut Conn,
-    thread: ThreadId,
+    place: Uuid,
     reply: MessageId,
 ) -> Result<Option<Task>, DbError> {
-    c.q(task_sql!("select", "from tasks where thread_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
-        .bind(thread)
+    c.q(task_sql!("select", "from tasks where place_id = $1 and reply_message_id = $2 and status in ('queued', 'running') limit 1"))
+        .bind(place)
         .bind(reply)
         .opt()
         .await

@@ -25,6 +25,7 @@ use crate::support::{Person, id, list, sign_up, within};
 
 mod bodies;
 mod connections;
+mod deletes;
 mod responses;
 
 /// Address of every bystander; what is counted for an attacker's address does not count for theirs.

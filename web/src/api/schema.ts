@@ -4373,6 +4373,8 @@ export interface components {
             left_out: components["schemas"]["LeftOut"][];
             budget: components["schemas"]["Budget"];
             attempts: components["schemas"]["AttemptRecord"][];
+            /** @description Texts are missing because they were not used for `OPENVIBE_CONTEXT_RETENTION`. */
+            expired: boolean;
         };
         TaskError: {
             /**
@@ -11724,6 +11726,7 @@ export interface operations {
                      *         ],
                      *         "used": 0
                      *       },
+                     *       "expired": false,
                      *       "left_out": [
                      *         {
                      *           "count": 0,

@@ -1,0 +1,434 @@
+//! The record of what models were sent: texts that are shared, and that go when their source changes.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Gate, ModelServer, Person, Place, Team, TestProcess, id, list, number, sign_up, team,
+    team_with, text, within,
+};
+
+const SECRET: &str = "xyzzy-plugh-4711";
+
+/// The message in a record.
+fn shown(record: &Value, message: &str) -> Value {
+    list(record, "/messages")
+        .into_iter()
+        .find(|shown| shown["message_id"] == message)
+        .expect("the message is in the record")
+}
+
+async fn delete(who: &Person, message: &str) {
+    who.delete(&format!("/v1/messages/{message}")).await.is(200);
+}
+
+async fn edit(who: &Person, message: &str, content: &str) {
+    let path = format!("/v1/messages/{message}");
+    who.patch(&path, json!({"content": content})).await.is(200);
+}
+
+async fn replied(t: &Team, thread: &str, question: &str) -> String {
+    let task = t.ada.ask(thread, question).await;
+    t.ada.completed(&task).await;
+    task
+}
+
+#[tokio::test]
+async fn a_text_is_stored_once_for_all_prompts_that_contain_it() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Friday or Monday?").await;
+    t.bo.tell(&thread, "Friday or Monday?").await;
+    for n in 0..4 {
+        replied(&t, &thread, &format!("@vibe question {n}")).await;
+    }
+    let texts = async |text: &str| {
+        let sql = format!("context_texts where text = '{text}'");
+        t.app.place.count(&sql).await
+    };
+    assert_eq!(texts("[Ada]: Friday or Monday?").await, 1);
+    assert_eq!(texts("[Bo]: Friday or Monday?").await, 1);
+    let requester = "The person asking is Ada (role: admin).";
+    assert_eq!(texts(requester).await, 1);
+    let parts = t.app.place.count("context_parts").await;
+    // System, 2 messages, requester, and trigger; from the second one on also earlier questions and replies.
+    assert_eq!(parts, 4 * 5 + 2 * (1 + 2 + 3));
+}
+
+#[tokio::test]
+async fn a_deleted_message_is_gone_from_every_record() {
+    let t = team().await;
+    let started = t.ada.start(&t.general, "Root").await;
+    let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
+    let message = t.ada.tell(&thread, &format!("Word {SECRET}")).await;
+    let after = t.ada.tell(&thread, "After it").await;
+    let in_thread = replied(&t, &thread, "@vibe one").await;
+    let fork = json!({"context": "thread"});
+    let fork = id(&t.ada.start_dive(&thread, &after, fork).await);
+    let in_fork = t.ada.ask_in(&fork, "@coder two").await;
+    t.ada.completed(&in_fork).await;
+    let fork = json!({"context": "message"});
+    let fork = id(&t.ada.start_dive(&thread, &message, fork).await);
+    let in_own_fork = t.ada.ask_in(&fork, "@coder three").await;
+    t.ada.completed(&in_own_fork).await;
+    // No prompt contains messages of other threads yet; a record there is found all the same.
+    let other = t.ada.thread(&t.general, "Elsewhere").await;
+    let elsewhere = replied(&t, &other, "@vibe four").await;
+    let copy = "insert into context_parts (task_id, position, name, source_type, source_id, role, tokens, text_id) \
+                select t.id, 100 + p.position, p.name, p.source_type, p.source_id, p.role, p.tokens, p.text_id \
+                from context_parts p join context_texts x on x.id = p.text_id cross join tasks t \
+                where p.task_id in (select id from tasks where fork_id is null order by id limit 1) \
+                and x.text like '%plugh%' and t.id in (select id from tasks order by id desc limit 1)";
+    t.app.place.run(&[copy]).await;
+    let tasks = [&in_thread, &in_fork, &in_own_fork, &elsewhere];
+    for task in tasks {
+        let seen = t.ada.task_context(task).await.to_string();
+        assert!(seen.contains(SECRET), "{seen}");
+    }
+    let before = t.ada.task_context(&in_thread).await;
+    delete(&t.ada, &message).await;
+    for task in tasks {
+        let seen = t.ada.task_context(task).await;
+        assert!(!seen.to_string().contains(SECRET), "{seen}");
+        assert_eq!(seen["expired"], false);
+    }
+    let seen = t.ada.task_context(&in_thread).await;
+    let gone = shown(&seen, &message);
+    assert_eq!(gone["deleted"], true);
+    assert_eq!(gone["excerpt"], "(deleted)");
+    // What it took is still known, and the rest is as it was.
+    assert_eq!(gone["tokens"], shown(&before, &message)["tokens"]);
+    assert_eq!(seen["budget"], before["budget"]);
+    assert_eq!(shown(&seen, &root), shown(&before, &root));
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_edited_message_is_gone_from_earlier_records() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    let message = t.ada.tell(&thread, &format!("Word {SECRET}")).await;
+    let earlier = replied(&t, &thread, "@vibe one").await;
+    edit(&t.ada, &message, "Another word").await;
+    let later = replied(&t, &thread, "@vibe two").await;
+    let seen = t.ada.task_context(&earlier).await;
+    assert!(!seen.to_string().contains(SECRET), "{seen}");
+    let edited = shown(&seen, &message);
+    assert_eq!(
+        (&edited["deleted"], &edited["excerpt"]),
+        (&json!(false), &json!("(edited)"))
+    );
+    let seen = t.ada.task_context(&later).await;
+    assert_eq!(shown(&seen, &message)["excerpt"], "[Ada]: Another word");
+    delete(&t.ada, &message).await;
+    for task in [&earlier, &later] {
+        let seen = t.ada.task_context(task).await;
+        assert_eq!(shown(&seen, &message)["deleted"], true);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_looks_deleted_is_shown_as_sent() {
+    let t = team().await;
+    let thread = t.ada.thread(&t.general, "Root").await;
+    t.model().script("vibe", [Answer::text("(deleted)")]);
+    let task = replied(&t, &thread, "@vibe one").await;
+    let reply = text(&t.ada.task(&task).await, "/output/message_id");
+    let later = replied(&t, &thread, "@vibe two").await;
+    let seen = shown(&t.ada.task_context(&later).await, &reply);
+    assert_eq!(
+        (&seen["deleted"], &seen["excerpt"]),
+        (&json!(false), &json!("(deleted)"))
+    );
+}
+
+#[tokio::test]
+async fn a_summary_goes_with_any_message_that_it_was_made_from() {
+    let t = team().await;
+    t.model().script(
+        "vibe",
+        [
+            Answer::too_large(),
+            Answer::too_large(),
+            Answer::text("Short."),
+        ],
+    );
+    let summary = format!("THE-SUMMARY {SECRET}");
+    t.model().script("summary", [Answer::text(&summary)]);
+    let thread = t.ada.thread(&t.general, "message 0").await;
+    let mut messages = Vec::new();
+    for n in 1..30 {
+        messages.push(t.ada.tell(&thread, &format!("message {n}")).await);
+    }
+    let task = replied(&t, &thread, "@vibe sum up").await;
+    let seen = t.ada.task_context(&task).await.to_string();
+    assert!(seen.contains(SECRET), "{seen}");
+    // It is in the prompt itself, not in the summary.
+    delete(&t.ada, &messages[28]).await;
+    let seen = t.ada.task_context(&task).await.to_string();
+    assert!(seen.contains(SECRET), "{seen}");
+    delete(&t.ada, &messages[3]).await;
+    let seen = t.ada.task_context(&task).await.to_string();
+    assert!(!seen.contains(SECRET), "{seen}");
+    assert_eq!(t.app.place.places_of(SECRET).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_message_that_changes_before_its_prompt_is_stored_is_not_in_the_record() {
+    let t = team().await;
+    let gate = Gate::new();
+    t.model().script(
+        "vibe",
+        [
+            Answer::too_large().held(&gate),
+            Answer::text("Short.").held(&gate),
+        ],
+    );
+    let thread = t.ada.thread(&t.general, "message 0").await;
+    for n in 1..25 {
+        t.ada.say(&thread, &format!("message {n}")).await;
+    }
+    let deleted = t.ada.tell(&thread, &format!("Deleted {SECRET}")).await;
+    let edited = t.ada.tell(&thread, &format!("Edited {SECRET}")).await;
+    let task = t.ada.ask(&thread, "@vibe sum up").await;
+    gate.reached().await;
+    // The first call has begun; the second one is made from what was read before it.
+    delete(&t.ada, &deleted).await;
+    edit(&t.ada, &edited, "Another word").await;
+    gate.open();
+    assert_eq!(t.ada.completed(&task).await["attempt"], 2);
+    let sent = &t.model().asked("vibe", 2).await[1];
+    assert!(sent.all().contains(SECRET), "it was sent again");
+    let seen = t.ada.task_context(&task).await;
+    assert!(!seen.to_string().contains(SECRET), "{seen}");
+    assert_eq!(shown(&seen, &deleted)["excerpt"], "(deleted)");
+    assert_eq!(shown(&seen, &edited)["excerpt"], "(edited)");
+}
+
+#[tokio::test]
+async fn records_of_an_erased_person_name_nobody() {
+    let t = team_with(&[("RATE_LIMITS", "off")]).await;
+    let quill = t.app.join(&t.ada, "Quillon", "member").await;
+    let thread = quill.thread(&t.general, &format!("Root {SECRET}")).await;
+    let own = quill.ask(&thread, "@vibe one").await;
+    quill.completed(&own).await;
+    let later = replied(&t, &thread, "@vibe two").await;
+    let user = if t.app.place.postgres.is_some() {
+        "select replace(id::text, '-', '') from users where name = 'Quillon'"
+    } else {
+        "select lower(hex(id)) from users where name = 'Quillon'"
+    };
+    let user = t.app.place.texts(user).await.remove(0);
+    let column = if t.app.place.postgres.is_some() {
+        "replace(source_id::text, '-', '')"
+    } else {
+        "lower(hex(source_id))"
+    };
+    let named = [
+        format!("context_parts where {column} = '{user}'"),
+        format!("citations where {column} = '{user}'"),
+    ];
+    for rows in &named {
+        assert!(t.app.place.count(rows).await > 0, "{rows}");
+    }
+    let path = format!("/v1/members/{}/erase", quill.id);
+    t.ada
+        .post(&path, json!({"handle": quill.handle}))
+        .await
+        .is(200);
+    for rows in &named {
+        assert_eq!(t.app.place.count(rows).await, 0, "{rows}");
+    }
+    for task in [&own, &later] {
+        let seen = t.ada.task_context(task).await;
+        for trace in ["Quillon", SECRET, quill.id.as_str()] {
+            assert!(!seen.to_string().contains(trace), "{trace}: {seen}");
+        }
+    }
+    let seen = t.ada.task_context(&own).await;
+    assert_eq!(seen["asked_by"]["name"], "Deleted account");
+    let authors: Vec<String> = list(&seen, "/messages")
+        .iter()
+        .map(|message| text(message, "/author/name"))
+        .collect();
+    assert_eq!(authors, ["Deleted account"; 2]);
+    assert!(
+        list(&seen, "/turns")
+            .iter()
+            .all(|turn| text(turn, "/content").contains("(deleted)"))
+    );
+}
+
+/// A server whose process can be ended, with one reply in a thread.
+struct Replied {
+    place: Place,
+    model: ModelServer,
+    server: TestProcess,
+    ada: Person,
+    root: String,
+    task: String,
+}
+
+async fn replied_once() -> Replied {
+    let (place, model) = (Place::new().await, ModelServer::start().await);
+    let server = TestProcess::start(&place, &model, &[]).await;
+    let mut ada = sign_up(&server.base, "Ada", None).await;
+    let workspace = ada.post("/v1/workspaces", json!({"name": "Acme"})).await;
+    ada.enter(&id(&workspace.is(201))).await;
+    let general = id(&ada.channel("general").await);
+    let started = ada.start(&general, &format!("Root {SECRET}")).await;
+    let task = ada.ask(&text(&started, "/thread/id"), "@vibe sum up").await;
+    ada.completed(&task).await;
+    Replied {
+        place,
+        model,
+        server,
+        ada,
+        root: text(&started, "/message/id"),
+        task,
+    }
+}
+
+#[tokio::test]
+async fn unused_texts_expire_and_ids_and_tokens_stay() {
+    let r = replied_once().await;
+    let before = r.ada.task_context(&r.task).await;
+    r.server.kill().await;
+    let place = &r.place;
+    let texts = place.count("context_texts").await;
+    place
+        .run(&[
+            "update context_texts set last_used_at = '2020-01-02 03:04:05+00:00' where text like '%plugh%'",
+        ])
+        .await;
+    let server = TestProcess::start(place, &r.model, &[("CONTEXT_RETENTION", "2d")]).await;
+    let ada = r.ada.at(&server.base);
+    within("the text to expire", async {
+        while place.count("context_texts where text like '%plugh%'").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(place.count("context_texts").await, texts - 1);
+    let uncited = "citations where owner_id not in (select id from context_texts)";
+    assert_eq!(place.count(uncited).await, 0);
+    let seen = ada.task_context(&r.task).await;
+    assert!(!seen.to_string().contains(SECRET), "{seen}");
+    assert_eq!(
+        (&before["expired"], &seen["expired"]),
+        (&json!(false), &json!(true))
+    );
+    let (then, now) = (shown(&before, &r.root), shown(&seen, &r.root));
+    assert_eq!(
+        (&now["tokens"], &now["deleted"], &now["author"]),
+        (&then["tokens"], &json!(false), &then["author"])
+    );
+    assert_eq!(seen["budget"], before["budget"]);
+    let turns = list(&seen, "/turns");
+    let content = text(&turns[0], "/content");
+    assert!(content.starts_with("(no longer kept)"), "{content}");
+    assert!(content.ends_with("@vibe sum up"), "{content}");
+}
+
+/// The record as earlier versions stored it, and what shows it.
+fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
+    let parts: Vec<Value> = parts
+        .iter()
+        .map(|(source, role, text)| json!({"source": source, "role": role, "tokens": 7, "text": text}))
+        .collect();
+    json!({
+        "model": record["model"],
+        "attempt": 1,
+        "asked_by": record["asked_by"],
+        "prompt": {"system": record["system"]["text"], "parts": parts},
+        "left_out": [],
+        "summarised": [record["messages"][0]["message_id"]],
+        "context_window": record["budget"]["context_window"],
+        "reserve": record["budget"]["reserve"],
+    })
+    .to_string()
+    .replace('\'', "''")
+}
+
+#[tokio::test]
+async fn records_of_an_earlier_version_are_converted_at_the_start() {
+    let r = replied_once().await;
+    let before = r.ada.task_context(&r.task).await;
+    let trigger = text(&before, "/messages/1/message_id");
+    let gone = r
+        .ada
+        .start(&id(&r.ada.channel("general").await), "Gone")
+        .await;
+    let gone = text(&gone, "/message/id");
+    delete(&r.ada, &gone).await;
+    let author = json!({"type": "human", "id": r.ada.id, "name": "Ada"});
+    let turns = list(&before, "/turns");
+    let texts: Vec<&str> = turns[0]["content"]
+        .as_str()
+        .unwrap()
+        .split("\n\n")
+        .collect();
+    assert_eq!(texts.len(), 3, "message, requester, trigger: {texts:?}");
+    let old = old_record(
+        &before,
+        &[
+            (
+                json!({"kind": "message", "message_id": r.root, "author": author}),
+                "user",
+                texts[0],
+            ),
+            // A deletion did not find it in this thread.
+            (
+                json!({"kind": "message", "message_id": gone, "author": author}),
+                "user",
+                "[Ada]: plover",
+            ),
+            (json!({"kind": "summary"}), "user", "SUMMARY"),
+            (json!({"kind": "requester"}), "user", texts[1]),
+            (
+                json!({"kind": "trigger", "message_id": trigger, "author": author}),
+                "user",
+                texts[2],
+            ),
+        ],
+    );
+    r.server.kill().await;
+    let record = format!("update task_contexts set manifest = '{old}'");
+    r.place
+        .run(&[
+            &record,
+            "delete from context_parts",
+            "delete from context_texts",
+            "delete from citations",
+            "delete from meta where key = 'context_parts'",
+        ])
+        .await;
+    let server = TestProcess::start(&r.place, &r.model, &[]).await;
+    let ada = r.ada.at(&server.base);
+    let seen = ada.task_context(&r.task).await;
+    for same in [
+        "asked_by", "model", "attempt", "system", "left_out", "attempts",
+    ] {
+        assert_eq!(seen[same], before[same], "{same}");
+    }
+    let content = format!(
+        "{}\n\n(deleted)\n\nSUMMARY\n\n{}\n\n{}",
+        texts[0], texts[1], texts[2]
+    );
+    assert_eq!(seen["turns"], json!([{"role": "user", "content": content}]));
+    let flags: Vec<bool> = list(&seen, "/messages")
+        .iter()
+        .map(|message| message["deleted"] == true)
+        .collect();
+    assert_eq!(flags, [false, true, false]);
+    assert_eq!(number(&seen, "/messages/0/tokens"), 7);
+    delete(&ada, &r.root).await;
+    let seen = ada.task_context(&r.task).await;
+    assert!(!seen.to_string().contains(SECRET), "{seen}");
+    assert!(!seen.to_string().contains("SUMMARY"), "{seen}");
+    for trace in [SECRET, "plover"] {
+        assert_eq!(
+            r.place.places_of(trace).await,
+            Vec::<String>::new(),
+            "{trace}"
+        );
+    }
+}
