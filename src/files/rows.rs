@@ -240,11 +240,13 @@ pub(super) async fn release_avatar(c: &mut Conn, id: FileId) -> Result<(), DbErr
 
 /// Removes the files of a message that is being deleted; their bytes go with the next tidy round.
 pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
-    c.q("delete from client_ids where exists (select 1 from files f where f.message_id = $1 and f.workspace_id = client_ids.workspace_id \
-         and f.created_by = client_ids.user_id and f.client_id = client_ids.client_id)")
-        .bind(message)
-        .run()
-        .await?;
+    c.q(
+        "delete from client_ids where (workspace_id, user_id, client_id) in \
+         (select f.workspace_id, f.created_by, f.client_id from files f where f.message_id = $1)",
+    )
+    .bind(message)
+    .run()
+    .await?;
     c.q("delete from files where message_id = $1")
         .bind(message)
         .run()
