@@ -72,6 +72,10 @@ mod tests {
             (of(0).temperature, of(0).output_tokens_max()),
             (Some(0.2), 4096)
         );
+        for template in &templates {
+            let profile = template.agent.clone().into_parts().unwrap().profile;
+            assert!(profile.not_in_force().is_empty(), "{}", template.agent.name);
+        }
         assert_eq!(
             (of(3).temperature, of(3).output_tokens_max()),
             (Some(0.1), 8192)

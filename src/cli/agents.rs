@@ -51,7 +51,7 @@ pub(super) struct Import {
     /// The file with its identity
     #[arg(long)]
     identity: Option<PathBuf>,
-    /// The file with what it remembers
+    /// The file with its memory; it is stored, but replies do not use it yet
     #[arg(long)]
     memory: Option<PathBuf>,
     /// Its name in the workspace; by default the exported one, else the directory's
@@ -214,7 +214,26 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let made = import.server.post("/v1/agents/import", &body).await?;
     let text = |field: &str| made[field].as_str().unwrap_or_default().to_owned();
     say(&format!("made @{} ({})", text("name"), text("id")));
+    let unused = unused_options(&made);
+    if !unused.is_empty() {
+        say(&format!("no effect yet: {}", unused.join(", ")));
+    }
     Ok(())
+}
+
+/// Options of an agent that have no effect yet, as the server reports them.
+fn unused_options(agent: &Value) -> Vec<String> {
+    let fields = agent["not_in_force"].as_array().into_iter().flatten();
+    let mut unused: Vec<String> = fields
+        .filter_map(|field| Some(field.as_str()?.to_owned()))
+        .collect();
+    for tool in agent["tools"].as_array().into_iter().flatten() {
+        let option = format!("tools: {}", tool["type"].as_str().unwrap_or_default());
+        if tool["available"] == json!(false) && !unused.contains(&option) {
+            unused.push(option);
+        }
+    }
+    unused
 }
 
 async fn export_agent(export: Export) -> anyhow::Result<()> {

@@ -106,6 +106,26 @@ async fn files_make_an_agent() {
 }
 
 #[tokio::test]
+async fn an_import_names_the_options_without_effect() {
+    let (t, files) = (team().await, Files::new());
+    files.write("SOUL.md", "You are Birch.");
+    files.write(
+        "agent.json",
+        r#"{"role": "reviewer", "memory": {"summary_enabled": true, "conversation_retention_days": 30},
+            "tools": [{"type": "function", "name": "look_up"}, {"type": "delegate"}, {"type": "web_fetch"}]}"#,
+    );
+    let output = said(&import(&t, &files.0, &["--dir", ".", "--name", "birch"]).await);
+    let report = output.lines().nth(1);
+    assert_eq!(
+        report,
+        Some("no effect yet: role, memory.summary_enabled, tools: delegate, tools: web_fetch")
+    );
+    files.write("agent.json", r#"{"temperature": 0.25}"#);
+    let output = said(&import(&t, &files.0, &["--dir", ".", "--name", "alder"]).await);
+    assert_eq!(output.lines().count(), 1, "{output}");
+}
+
+#[tokio::test]
 async fn a_whole_directory_goes_out_and_comes_back_as_the_same_agent() {
     let (t, files, copy) = (team().await, Files::new(), Files::new());
     files.write("SOUL.md", "You are Moss.");

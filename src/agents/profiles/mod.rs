@@ -123,7 +123,7 @@ impl Profile {
     }
 
     /// Fields with a value that nothing reads yet.
-    fn not_in_force(&self) -> Vec<&'static str> {
+    pub(super) fn not_in_force(&self) -> Vec<&'static str> {
         let memory = self.memory.as_ref();
         let agency = self.agency.as_ref();
         let fields = [

@@ -10,7 +10,6 @@ type Narrow<T, N> = Omit<T, keyof N> & N;
 
 export type AgentStatus = 'active' | 'inactive' | 'archived';
 export type ToolKind = S['ToolKind'];
-export type AgentRole = S['AgentRole'];
 
 export interface AgentAvatar {
   emoji?: string | null;
@@ -52,7 +51,6 @@ export type BaseRef = S['Base'];
 /** With its bases merged; the list has the base first and the agent itself last. */
 export interface ResolvedAgent extends AgentProfile {
   resolved_from: BaseRef[];
-  sandbox: SandboxPolicy | null;
 }
 
 /** What may be written of an agent: the fields of `POST /v1/agents`. */
@@ -69,11 +67,9 @@ export type AgentFields = Pick<
   | 'temperature'
   | 'top_p'
   | 'capabilities'
-  | 'role'
   | 'mentionable'
   | 'agency'
   | 'tools'
-  | 'sandbox_policy_id'
   | 'memory'
   | 'store'
   | 'store_required'
@@ -116,7 +112,6 @@ export type PreviewSegment = S['SystemPart'];
 export type AgentPreview = Sent<S['Preview']>;
 
 export type WorkspacePolicy = Sent<S['Policy']>;
-export type SandboxPolicy = S['SandboxPolicy'];
 
 /** The part of `POST /v1/responses` that "Try it" uses. */
 export interface ResponseRequest {

@@ -14,7 +14,6 @@ import type {
   ResolvedAgent,
   ResponseEvent,
   ResponseRequest,
-  SandboxPolicy,
   WholeFile,
   WholeVersion,
   WorkspacePolicy,
@@ -156,9 +155,6 @@ export class AgentsApi {
   }
   removeSharedFile(workspace: string, path: string): Promise<void> {
     return this.#send('DELETE', `workspaces/${workspace}/files/${place(path)}`);
-  }
-  async sandboxPolicies(): Promise<SandboxPolicy[]> {
-    return (await this.#send<List<SandboxPolicy>>('GET', 'sandbox-policies')).data;
   }
 
   /** What a model says to this, as it comes. Breaking off tells the server to stop. */

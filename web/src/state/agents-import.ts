@@ -1,4 +1,4 @@
-import type { AgentExport, AgentImport, NewAgent } from '../api/agent-types';
+import type { AgentExport, AgentImport, AgentProfile, NewAgent } from '../api/agent-types';
 import { handleFrom } from './agents-fields';
 
 export interface PickedFile {
@@ -74,6 +74,16 @@ export const importOf = (f: Found, name: string): AgentImport => ({
   agent: { ...f.agent, name },
   files: f.files,
 });
+
+const MEMORY = /^(MEMORY\.md|memory\/.*)$/;
+/** Files that are stored, but that replies do not use yet. */
+export const unusedFiles = (f: Found): string[] => Object.keys(f.files).filter((path) => MEMORY.test(path));
+
+/** Options of an imported agent that have no effect yet, as the server reports them. */
+export function unusedOptions(agent: Pick<AgentProfile, 'not_in_force' | 'tools'>): string[] {
+  const kinds = agent.tools.filter((tool) => tool.available === false).map((tool) => tool.type);
+  return [...agent.not_in_force, ...[...new Set(kinds)].map((kind) => `tools: ${kind}`)];
+}
 
 /** The files that an export is on a disk: what `found` reads again, all of it. */
 export function filesOf(e: AgentExport): PickedFile[] {

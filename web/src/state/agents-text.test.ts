@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { profile } from '../test/make-agents';
 import { accessText, folded, lineDiff, valueText } from './agents-diff';
-import { filesOf, found } from './agents-import';
+import { filesOf, found, unusedFiles, unusedOptions } from './agents-import';
 import { partsOf } from './agents-preview.svelte';
 import { readTools, toolWords } from './agents-tools';
 
@@ -97,4 +97,21 @@ test('an export read again is the same agent', () => {
   });
   const one = found([{ path: 'x.json', text: JSON.stringify({ object: 'agent_export', agent, files }) }])!;
   expect(one).toMatchObject({ name: 'quill', agent, files });
+});
+test('an import names the options and files that have no effect yet', () => {
+  const tools = [
+    { type: 'function', name: 'look_up', available: true },
+    { type: 'delegate', available: false },
+    { type: 'mcp', server_label: 'a', available: false },
+    { type: 'mcp', server_label: 'b', available: false },
+  ];
+  const imported = profile({ not_in_force: ['role', 'trust'], tools });
+  expect(unusedOptions(imported)).toEqual(['role', 'trust', 'tools: delegate', 'tools: mcp']);
+  expect(unusedOptions(profile())).toEqual([]);
+  const files = found([
+    { path: 'SOUL.md', text: 'You write.' },
+    { path: 'MEMORY.md', text: 'Likes tea.' },
+    { path: 'memory/2026-01-05.md', text: '- met Ada' },
+  ])!;
+  expect(unusedFiles(files)).toEqual(['MEMORY.md', 'memory/2026-01-05.md']);
 });
