@@ -12,6 +12,7 @@ use crate::{
     auth::{Actor, Scope},
     db::Conn,
     ids::AgentId,
+    model::Provider,
 };
 
 /// Stands for the name of a draft that has none yet.
@@ -38,7 +39,10 @@ pub struct Preview {
     pub tokens: u64,
     /// Where the system text comes from, in its order.
     pub segments: Vec<SystemPart>,
+    /// The model that the draft or its base asks for; null for the server's default.
     pub model: Option<String>,
+    /// The model that would reply; null without one.
+    pub effective_model: Option<String>,
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -46,6 +50,15 @@ pub struct Preview {
     pub resolved_from: Vec<Base>,
 }
 
+impl Preview {
+    /// Finds out which model would reply.
+    pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
+        self.effective_model = provider.effective_model(self.model.as_deref()).await;
+    }
+}
+
+/// The model that would reply is not looked up here.
+///
 /// # Errors
 /// Those of making such an agent but for its name, or what `Actor::require` says.
 pub async fn preview(
@@ -74,6 +87,7 @@ pub async fn preview(
         tokens: system.tokens(),
         max_output_tokens: merged.output_tokens_max(),
         model: merged.model,
+        effective_model: None,
         temperature: merged.temperature,
         top_p: merged.top_p,
         segments: system.parts,

@@ -228,6 +228,11 @@ pub trait Provider: Send + Sync {
     /// models of any age, so that a server that does not respond delays only the first caller.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
+    /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`.
+    fn override_model(&self) -> Option<&str> {
+        None
+    }
+
     /// The small model for summaries; `main`, the one that runs the agent, where there is none.
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String>;
 

@@ -25,6 +25,8 @@ pub struct Model {
     pub created: i64,
     /// `openvibe` for an agent, else the provider.
     pub owned_by: String,
+    /// Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`).
+    pub overrides_agents: bool,
 }
 
 fn of_agent(name: &str, created_at: Timestamp) -> Model {
@@ -33,6 +35,7 @@ fn of_agent(name: &str, created_at: Timestamp) -> Model {
         object: "model",
         created: created_at.unix_s(),
         owned_by: "openvibe".to_owned(),
+        overrides_agents: false,
     }
 }
 
@@ -43,6 +46,7 @@ impl Desk {
             object: "model",
             created: 0,
             owned_by: self.provider.name().to_owned(),
+            overrides_agents: self.provider.override_model().is_some(),
         }
     }
 }

@@ -209,6 +209,10 @@ impl Provider for Measured {
         self.inner.effective_model(wanted)
     }
 
+    fn override_model(&self) -> Option<&str> {
+        self.inner.override_model()
+    }
+
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
         self.inner.utility_model(main)
     }

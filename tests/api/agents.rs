@@ -520,6 +520,46 @@ async fn an_agent_has_the_model_that_replies_for_it() {
 }
 
 #[tokio::test]
+async fn a_preview_names_the_model_that_would_reply() {
+    let t = team().await;
+    t.model().offer(&["small", "large"]);
+    let preview = async |model: Value| {
+        let agent = json!({"instructions": "Help.", "model": model});
+        let body = json!({"agent": agent});
+        t.ada.post("/v1/agents/preview", body).await.is(200)
+    };
+    let asked = preview(json!("large")).await;
+    assert_eq!(
+        (&asked["model"], &asked["effective_model"]),
+        (&json!("large"), &json!("large"))
+    );
+    let absent = preview(json!("gone")).await;
+    assert_eq!(
+        (&absent["model"], &absent["effective_model"]),
+        (&json!("gone"), &json!("small"))
+    );
+    assert_eq!(preview(Value::Null).await["effective_model"], "small");
+}
+
+#[tokio::test]
+async fn openvibe_model_overrides_what_profiles_ask_for() {
+    let t = team_with(&[("MODEL", "tiny")]).await;
+    let agent = json!({"name": "sage", "instructions": "Help.", "model": "large"});
+    let agent = t.ada.post("/v1/agents", agent).await.is(201);
+    assert_eq!(agent["effective_model"], "tiny");
+    let body = json!({"agent": {"instructions": "Help.", "model": "large"}});
+    let preview = t.ada.post("/v1/agents/preview", body).await.is(200);
+    assert_eq!(preview["effective_model"], "tiny");
+    let models = t.ada.get("/v1/models").await.ok();
+    let overriding: Vec<String> = list(&models, "/data")
+        .iter()
+        .filter(|model| model["overrides_agents"] == true)
+        .map(id)
+        .collect();
+    assert_eq!(overriding, ["tiny"]);
+}
+
+#[tokio::test]
 async fn without_a_model_an_agent_has_no_effective_model() {
     let t = team_with(&[("MODEL_BASE_URL", "")]).await;
     let vibe = t.ada.agent("vibe").await;

@@ -484,6 +484,7 @@ async fn what_may_be_named_as_a_model_is_listed() {
     for model in list(&models, "/data") {
         assert_eq!(model["object"], "model");
         assert!(model["created"].is_i64() && model["owned_by"].is_string());
+        assert_eq!(model["overrides_agents"], false);
         let path = format!("/v1/models/{}", id(&model));
         assert_eq!(program.get(&path).await.is(200), model);
     }

@@ -10,6 +10,7 @@ import {
   message,
   person,
   PHONE,
+  reply,
   setUp,
   shot,
   startThread,
@@ -296,7 +297,10 @@ test('a source of a card opens the dive at the message', async () => {
   await button(ada.page, 'Close the dive').click();
 });
 
+/** Path of the thread whose result has two versions. */
+let launchThread;
 test('version 2 replaces the first one, and says what changed', async () => {
+  launchThread = new URL(ada.page.url()).pathname;
   await card(ada, 'Launch on Monday').getByRole('button', { name: 'Edit result' }).click();
   await headline(ada).waitFor();
   assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
@@ -447,6 +451,21 @@ test('without a model the draft is made of quotes and says so', async () => {
   } finally {
     await alone.close();
   }
+});
+
+test('What it saw counts the result that version 2 replaced', async () => {
+  const page = await ada.context.newPage();
+  page.setDefaultTimeout(20_000);
+  await page.goto(launchThread);
+  await reply(page, '@coder which day is it?');
+  await page
+    .getByRole('article', { name: /^Coder, / })
+    .getByRole('button', { name: /What it saw/ })
+    .click();
+  const saw = page.getByRole('region', { name: 'What Coder saw' });
+  await saw.getByText('1 replaced result left out').waitFor();
+  assert.equal(await saw.getByRole('listitem').filter({ hasText: '[Ada' }).count(), 0);
+  await page.close();
 });
 
 test('no page logged an error', () => {

@@ -368,7 +368,10 @@ async fn preview_agent(
 ) -> Result<Json<Preview>, ApiError> {
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
-    Ok(Json(preview::preview(&mut c, &actor, form).await?))
+    let mut preview = preview::preview(&mut c, &actor, form).await?;
+    drop(c);
+    preview.set_effective_model(state.provider.as_ref()).await;
+    Ok(Json(preview))
 }
 
 /// Agents to begin with: post one's fields to make it

@@ -295,6 +295,10 @@ impl Provider for OpenAi {
         self.choose(wanted, Duration::MAX).map(Some).boxed()
     }
 
+    fn override_model(&self) -> Option<&str> {
+        self.endpoint.model.as_deref()
+    }
+
     fn utility_model<'a>(&'a self, main: &'a str) -> BoxFuture<'a, String> {
         let makers = || self.maker().map(|(_, maker)| maker.utility_model.as_str());
         let model = self

@@ -31,6 +31,13 @@ export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
   /** For admins. */
   storage: S['Storage'] | null;
 }
+export type Model = Sent<S['Model']>;
+/** The model of agents that ask for no other, or of every agent. */
+export interface DefaultModel {
+  id: string;
+  provider: string;
+  overridesAgents: boolean;
+}
 export type ModelTest = Sent<S['ModelTest']>;
 /** What was removed. */
 export type Erased = S['Erased'];

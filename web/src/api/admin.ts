@@ -2,9 +2,11 @@ import type {
   ApiKey,
   AuditEntry,
   AuthEvent,
+  DefaultModel,
   Erased,
   InviteForm,
   KeyForm,
+  Model,
   ModelTest,
   NewKey,
   Usage,
@@ -116,10 +118,10 @@ export class AdminApi {
     return this.#get('usage', of);
   }
   /** The model that answers where no agent names another. */
-  async defaultModel(): Promise<{ id: string; provider: string } | null> {
-    const { data } = await this.#get<{ data: { id: string; owned_by: string }[] }>('models');
+  async defaultModel(): Promise<DefaultModel | null> {
+    const { data } = await this.#get<{ data: Model[] }>('models');
     const model = data.find((m) => !m.id.startsWith('agent:'));
-    return model ? { id: model.id, provider: model.owned_by } : null;
+    return model ? { id: model.id, provider: model.owned_by, overridesAgents: model.overrides_agents } : null;
   }
   testModel(model?: string): Promise<ModelTest> {
     return this.#send('POST', 'model-test', model ? { model } : {}, true);

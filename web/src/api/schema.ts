@@ -3298,6 +3298,8 @@ export interface components {
             created: number;
             /** @description `openvibe` for an agent, else the provider. */
             owned_by: string;
+            /** @description Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`). */
+            overrides_agents: boolean;
         };
         ModelTest: {
             ok: boolean;
@@ -3694,7 +3696,10 @@ export interface components {
             tokens: number;
             /** @description Where the system text comes from, in its order. */
             segments: components["schemas"]["SystemPart"][];
+            /** @description The model that the draft or its base asks for; null for the server's default. */
             model?: string | null;
+            /** @description The model that would reply; null without one. */
+            effective_model?: string | null;
             /** Format: int32 */
             max_output_tokens: number;
             /** Format: double */
@@ -10704,6 +10709,7 @@ export interface operations {
                      *           "created": 0,
                      *           "id": "…",
                      *           "object": "model",
+                     *           "overrides_agents": false,
                      *           "owned_by": "openvibe"
                      *         }
                      *       ],
@@ -10748,6 +10754,7 @@ export interface operations {
                      *       "created": 0,
                      *       "id": "…",
                      *       "object": "model",
+                     *       "overrides_agents": false,
                      *       "owned_by": "openvibe"
                      *     }
                      */

@@ -30,6 +30,7 @@ export const preview = (x: Partial<AgentPreview> = {}): AgentPreview => ({
   tokens: 4,
   segments: [{ name: 'instructions', tokens: 4 }],
   model: 'scripted-1',
+  effective_model: 'scripted-1',
   max_output_tokens: 4096,
   temperature: null,
   top_p: null,
