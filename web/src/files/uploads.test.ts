@@ -221,7 +221,7 @@ test('a page that was closed meanwhile says what is missing and keeps the text',
   expect(second.outbox.items[0]).toMatchObject({
     content: 'Here',
     status: 'failed',
-    error: 'The page was closed before b was there. It would go without.',
+    error: 'b was not uploaded because its window was closed. Try again sends the message without it.',
   });
   second.outbox.retry(second.outbox.items[0]!.client_id);
   await vi.advanceTimersByTimeAsync(0);

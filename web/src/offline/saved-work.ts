@@ -2,7 +2,10 @@ import { readJson, type Shelf } from '../lib/storage';
 import { isDraft } from '../state/drafts.svelte';
 import { isItem } from '../state/outbox-store';
 
-/** Who was signed in here last; absent after signing out. Without a server, it decides whose work is shown. */
+/**
+ * The user who is signed in to this browser, as its windows last learned; empty after signing out. No credential.
+ * Without a server, it decides whose work is shown.
+ */
 export const LAST_USER = 'openvibe.user';
 
 export interface SavedWork {

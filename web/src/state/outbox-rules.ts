@@ -9,11 +9,15 @@ const RETRY_MAX_MS = 60_000;
 /** A file that the server does not have yet. */
 export const onItsWay = (a: Attachment) => !a.id;
 /** The window that uploaded its files is gone. */
-export const cutOff = (i: OutItem): Partial<OutItem> => ({
-  attachments: i.attachments?.filter((a) => a.id) ?? [],
-  status: 'failed',
-  error: `The page was closed before ${listed(i.attachments?.filter(onItsWay).map((a) => a.name) ?? [])} was there. It would go without.`,
-});
+export const cutOff = (i: OutItem): Partial<OutItem> => {
+  const names = i.attachments?.filter(onItsWay).map((a) => a.name) ?? [];
+  const [were, their, them] = names.length > 1 ? ['were', 'their', 'them'] : ['was', 'its', 'it'];
+  return {
+    attachments: i.attachments?.filter((a) => a.id) ?? [],
+    status: 'failed',
+    error: `${listed(names)} ${were} not uploaded because ${their} window was closed. Try again sends the message without ${them}.`,
+  };
+};
 /** Messages of one conversation are sent one after the other. */
 export const queueOf = (i: OutItem) => i.fork_id ?? (i.direct ? i.channel_id : (i.thread_id ?? i.channel_id));
 /** The time to wait if the server is busy or starting; null: it refused. */
@@ -22,6 +26,7 @@ export const waitOf = (e: unknown): number | null => {
   if (!(e instanceof ApiError) || ![429, 502, 503, 504].includes(e.status)) return null;
   return Math.min((e.retryAfterS ?? 0) * 1000 || RETRY_MS, RETRY_MAX_MS);
 };
-/** Nobody has begun to send it. */
-export const isUntried = (i: OutItem): boolean =>
-  !i.tried && (i.status === 'sending' || i.status === 'waiting');
+/** The session ended: the message waits for the next sign-in. */
+export const isSignedOut = (e: unknown): boolean => e instanceof ApiError && e.status === 401;
+/** Waits for a window to send it, or for the response. */
+export const isSendable = (i: OutItem): boolean => i.status === 'sending' || i.status === 'waiting';

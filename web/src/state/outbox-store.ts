@@ -5,6 +5,9 @@ export const isItem = (x: unknown): x is OutItem =>
   typeof x === 'object' && x !== null && 'client_id' in x && 'content' in x && 'channel_id' in x;
 const isLegacy = (x: unknown): x is OutItem[] => Array.isArray(x) && x.every(isItem);
 
+/** Start of the storage keys of a user's unsent messages; the workspace follows. */
+export const outboxPrefix = (user: string): string => `openvibe.out.${user}.`;
+
 /** The stored outbox: one entry per message, so that windows change only the message at hand. */
 export class OutboxStore {
   #shelf: Shelf;

@@ -5,7 +5,7 @@ import { newId } from '../lib/secure';
 import type { Shelf } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { ForkStart } from './dives.svelte';
-import { cutOff, isUntried, onItsWay, queueOf, waitOf } from './outbox-rules';
+import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
 import { OutboxStore } from './outbox-store';
 
 /** Where a message goes: into a dive, else into a thread. Without either it starts a thread; in a direct channel it goes to the newest, if there is one. */
@@ -24,6 +24,8 @@ export interface Target {
 export interface OutItem extends Unsent, Target {
   /** Sent at least once: where it goes is settled, or a retry could post twice. */
   tried: boolean;
+  /** Without Web Locks: when the window that uploads its files last wrote here, in ms since 1970. */
+  alive_at?: number;
   /** Position in the outbox: the time in ms, later than that of the message before. */
   order: number;
 }
@@ -32,6 +34,12 @@ export interface OutboxWork {
   post(item: OutItem): Promise<string>;
   /** For a direct channel: its newest thread. */
   newestThread(channel: string): Promise<string | null>;
+  /** False if the session is no longer the author's. */
+  maySend?(): boolean;
+  /** Whether this window is on screen: only then does it take over from another one. */
+  visible?(): boolean;
+  /** The session ended; what is here waits for the next sign-in. */
+  signedOut?(): void;
   refused?(item: OutItem): void;
   /** Its files, which did not all get there, are tried again. */
   uploadAgain?(client_id: string): void;
@@ -41,8 +49,11 @@ export interface OutboxWork {
 
 export const WAITING_MAX = 200;
 const REQUESTS_MAX = 4;
-/** A message that the sending window leaves untouched this long is taken over: browsers may suspend a window that holds a lock. */
+/** A message that did not change for this long is taken over by a visible window: browsers may suspend the window that holds the lock. */
 const STEAL_AFTER_MS = 10_000;
+/** Without Web Locks: how often an uploading window writes to its message, and after how long it counts as closed. Hidden windows run timers once a minute. */
+const ALIVE_EVERY_MS = 5000;
+const CLOSED_AFTER_MS = 70_000;
 /** Shown this long after another window had it confirmed, unless the event comes first. */
 const CONFIRMED_FOR_MS = 5000;
 
@@ -64,6 +75,8 @@ export class Outbox {
   /** Nothing is sent before the workspace is there. */
   #open = false;
   #busy = new Set<string>();
+  /** Queues renamed while a request was in flight, by their old name. */
+  #renamed = new Map<string, string>();
   #retry: ReturnType<typeof setTimeout> | null = null;
   #then = new Map<string, (place: string) => void>();
   /** Gone from the device because another window had them confirmed; the timers take them off the screen. */
@@ -108,9 +121,9 @@ export class Outbox {
       tried: false,
       order: Math.max(Date.now(), (this.items.at(-1)?.order ?? 0) + 1),
     };
-    if (item.status === 'uploading') this.#holdUpload(client_id);
     this.items = [...this.items, item];
     this.#store.set(item);
+    if (item.status === 'uploading') this.#holdUpload(client_id);
     if (online) this.flush();
     return client_id;
   }
@@ -122,7 +135,8 @@ export class Outbox {
   /** How its files come on: it goes out with the last of them, or failed with one of them. */
   settle(client_id: string, attachments: Attachment[], error: string | null): void {
     const status = error ? 'failed' : attachments.some(onItsWay) ? 'uploading' : 'sending';
-    this.#patch(client_id, { attachments, status, error });
+    const alive = status === 'uploading' && !this.#locks.shared && { alive_at: Date.now() };
+    this.#patch(client_id, { attachments, status, error, ...alive });
     if (status === 'sending') this.flush();
   }
   remove(client_id: string): void {
@@ -139,6 +153,10 @@ export class Outbox {
   }
   /** What was written into a dive before the server had made it. */
   move(from: string, to: string): void {
+    if (this.#busy.has(from)) {
+      this.#busy.add(to); // the next message waits for the one in flight
+      this.#renamed.set(from, to);
+    }
     for (const i of this.items)
       if (i.fork_id === from) this.#patch(i.client_id, { fork_id: to, fork_start: undefined });
   }
@@ -157,22 +175,24 @@ export class Outbox {
     this.#open = true;
     clearTimeout(this.#retry ?? undefined);
     this.#retry = null;
-    if (this.#sender) this.#pump();
-    else if (this.items.some(isUntried)) this.#takeOverLater();
+    this.#pump();
   }
   #pump(): void {
+    if (!this.#sender) this.#takeOverLater();
+    if (this.#work.maySend?.() === false) return;
     const queues = new Set(this.#busy);
     for (const item of this.items) {
       if (this.#stopped || !this.#sender || !this.#open || this.#retry || this.#busy.size >= REQUESTS_MAX)
         return;
-      if (item.status === 'failed' || item.status === 'uploading' || this.#confirmed.has(item.client_id))
-        continue;
+      if (!isSendable(item) || this.#confirmed.has(item.client_id)) continue;
       const queue = queueOf(item);
       if (queues.has(queue)) continue;
       queues.add(queue);
       this.#busy.add(queue);
       void this.#send(item).finally(() => {
         this.#busy.delete(queue);
+        this.#busy.delete(this.#renamed.get(queue) ?? queue);
+        this.#renamed.delete(queue);
         this.#pump();
       });
     }
@@ -189,14 +209,24 @@ export class Outbox {
       this.confirm(id, await this.#work.post(ready));
     } catch (e) {
       if (!this.#find(id)) return; // an event confirmed it meanwhile
+      if (isSignedOut(e)) return this.#suspend();
       const wait = waitOf(e);
       if (wait !== null) return this.#wait(wait);
       this.#patch(id, { status: 'failed', error: say(e) });
       this.#work.refused?.(ready);
     }
   }
-  #wait(ms: number): void {
+  /** Nothing is sent until the next flush. */
+  #suspend(): void {
+    this.#open = false;
+    this.#setWaiting();
+    this.#work.signedOut?.();
+  }
+  #setWaiting(): void {
     for (const i of this.items) if (i.status === 'sending') this.#patch(i.client_id, { status: 'waiting' });
+  }
+  #wait(ms: number): void {
+    this.#setWaiting();
     if (!this.#stopped) this.#retry ??= setTimeout(() => this.flush(), ms);
   }
 
@@ -220,14 +250,17 @@ export class Outbox {
     );
   }
   #takeOverLater(): void {
-    const ids = this.items.filter(isUntried).map((i) => i.client_id);
+    const before = this.#sendable();
+    if (this.#stopped || !this.#open || !before.length) return;
     this.#steal ??= setTimeout(() => {
       this.#steal = null;
-      const untried = this.items.filter(isUntried);
-      if (this.#sender || !untried.length) return;
-      if (untried.some((i) => ids.includes(i.client_id))) this.#compete(true);
+      if (this.#sender || this.#work.visible?.() === false) return; // seen again, it flushes
+      if (this.#sendable().some((i) => before.includes(i))) this.#compete(true);
       else this.#takeOverLater();
     }, STEAL_AFTER_MS);
+  }
+  #sendable(): OutItem[] {
+    return this.items.filter((i) => isSendable(i) && !this.#confirmed.has(i.client_id));
   }
   #changedElsewhere(client_id: string): void {
     const item = this.#store.get(client_id);
@@ -236,8 +269,7 @@ export class Outbox {
     this.items = [...this.items.filter((i) => i.client_id !== client_id), item].sort(
       (a, b) => a.order - b.order,
     );
-    if (item.status === 'uploading' && this.#locks.shared && !this.#uploads.has(client_id))
-      this.#followUpload(client_id);
+    if (item.status === 'uploading' && !this.#uploads.has(client_id)) this.#followUpload(client_id);
     if (item.status === 'uploading' && old?.status === 'failed') this.#work.uploadAgain?.(client_id);
     this.#pump();
   }
@@ -253,20 +285,40 @@ export class Outbox {
   }
   /** Tells the other windows that this one uploads the files. */
   #holdUpload(client_id: string): void {
-    if (this.#locks.shared)
+    if (this.#locks.shared) {
       this.#uploads.set(
         client_id,
         this.#locks.hold(`openvibe.upload.${client_id}`, () => undefined),
       );
+      return;
+    }
+    const alive = () => {
+      if (this.#find(client_id)?.status === 'uploading') this.#patch(client_id, { alive_at: Date.now() });
+    };
+    const timer = setInterval(alive, ALIVE_EVERY_MS);
+    this.#uploads.set(client_id, () => clearInterval(timer));
+    alive();
   }
   /** Once the window that uploads the files is closed, the message goes without those that are missing. */
   #followUpload(client_id: string): void {
+    if (!this.#locks.shared) return this.#followAlive(client_id);
     const release = this.#locks.hold(`openvibe.upload.${client_id}`, () => {
-      const item = this.#find(client_id);
-      if (item?.status === 'uploading') this.#patch(client_id, cutOff(item));
+      this.#cutOff(client_id);
       this.#uploads.get(client_id)?.();
     });
     this.#uploads.set(client_id, release);
+  }
+  #followAlive(client_id: string): void {
+    const item = this.#find(client_id);
+    if (item?.status !== 'uploading') return void this.#uploads.delete(client_id);
+    const left = (item.alive_at ?? 0) + CLOSED_AFTER_MS - Date.now();
+    if (left <= 0) return this.#cutOff(client_id);
+    const timer = setTimeout(() => this.#followAlive(client_id), left);
+    this.#uploads.set(client_id, () => clearTimeout(timer));
+  }
+  #cutOff(client_id: string): void {
+    const item = this.#find(client_id);
+    if (item?.status === 'uploading') this.#patch(client_id, cutOff(item));
   }
 
   #find(client_id: string): OutItem | undefined {

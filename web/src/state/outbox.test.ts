@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiError, Unreachable } from '../api/problem';
 import { Browser, shelf } from '../test/make';
-import { Outbox, WAITING_MAX, type OutItem } from './outbox.svelte';
+import { Outbox, WAITING_MAX, type OutboxWork, type OutItem } from './outbox.svelte';
 
 const inThread = { channel_id: 'chan_1', thread_id: 'thread_1', direct: false };
 let post: ReturnType<typeof vi.fn<(item: OutItem) => Promise<string>>>;
@@ -9,9 +9,9 @@ let newest: string | null;
 const work = () => ({ post, newestThread: () => Promise.resolve(newest) });
 const make = (kept = shelf()) => new Outbox(kept, 'u.w', work(), new Browser().open().locks);
 /** A window of a browser, with the workspace open. */
-const open = (browser: Browser) => {
-  const window = browser.open();
-  const box = new Outbox(window.shelf, 'u.w', work(), window.locks);
+const open = (browser: Browser, more: Partial<OutboxWork> = {}, shared = true) => {
+  const window = browser.open({ shared });
+  const box = new Outbox(window.shelf, 'u.w', { ...work(), ...more }, window.locks);
   box.flush();
   return { box, close: () => (box.dispose(), window.close()) };
 };
@@ -171,6 +171,39 @@ test('a window that holds the lock and does nothing loses it after 10 s', async 
   await vi.advanceTimersByTimeAsync(2000);
   expect(box.items).toEqual([]);
 });
+test('a visible window takes over messages that a suspended window tried once', async () => {
+  const browser = new Browser();
+  const suspended = open(browser);
+  post.mockRejectedValueOnce(new Unreachable(false));
+  suspended.box.add(inThread, 'hi', true);
+  await settle();
+  const tried = { ...suspended.box.items[0]! };
+  expect(tried).toMatchObject({ status: 'waiting', tried: true });
+  suspended.box.dispose(); // its timers do not run, but its lock is held
+  browser.open().locks.hold('openvibe.outbox.u.w', () => undefined);
+  let visible = false;
+  const { box } = open(browser, { visible: () => visible });
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(post).toHaveBeenCalledTimes(1);
+  visible = true;
+  box.flush();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(post.mock.calls.map(([i]) => i.client_id)).toEqual([tried.client_id, tried.client_id]);
+  expect(box.items).toEqual([]);
+});
+test('a window that goes on sending keeps its messages', async () => {
+  const browser = new Browser();
+  const sender = open(browser);
+  const theirs = vi.fn(() => Promise.resolve('thread_1'));
+  open(browser, { post: theirs });
+  post.mockRejectedValue(new Unreachable(false));
+  sender.box.add(inThread, 'hi', true);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(theirs).not.toHaveBeenCalled();
+  sender.close();
+  await settle();
+  expect(theirs).toHaveBeenCalledTimes(1);
+});
 test('deleted in one window, a failed message is gone from the other', async () => {
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
@@ -193,6 +226,22 @@ test('a message whose files are uploaded in another window waits for them, and f
   a.close();
   await settle();
   expect(b.box.items[0]).toMatchObject({ content: 'Here', status: 'failed' });
+});
+test('without locks, a window that opens leaves another window’s upload alone until that window is closed', async () => {
+  const browser = new Browser();
+  const a = open(browser, {}, false);
+  const file = { id: '', name: 'plan.pdf', content_type: 'application/pdf', size_bytes: 3 };
+  const pending = { ...file, width: null, height: null, message_id: null, url: '' };
+  a.box.add(inThread, 'Here', true, undefined, [pending]);
+  const b = open(browser, {}, false);
+  await vi.advanceTimersByTimeAsync(300_000);
+  expect([a, b].map(({ box }) => box.items[0]!.status)).toEqual(['uploading', 'uploading']);
+  a.close();
+  await vi.advanceTimersByTimeAsync(80_000);
+  expect(b.box.items[0]).toMatchObject({
+    status: 'failed',
+    error: 'plan.pdf was not uploaded because its window was closed. Try again sends the message without it.',
+  });
 });
 test('the outbox of earlier versions is taken over once, in order', () => {
   const kept = shelf();
@@ -264,4 +313,54 @@ test('a dive, its thread, and new threads of a channel are queues of their own',
   box.add({ ...inThread, thread_id: null }, 'second start', true);
   await settle();
   expect(post.mock.calls.map(([i]) => i.content)).toEqual(['thread', 'dive', 'first start']);
+});
+test('a message written into a new dive waits for the one in flight when the dive gets its ID', async () => {
+  const box = make();
+  let answer = () => {};
+  post.mockImplementationOnce((i) => new Promise((done) => (answer = () => done(i.fork_id!))));
+  box.add({ ...inThread, fork_id: 'new_1' }, 'one', true);
+  await settle();
+  box.add({ ...inThread, fork_id: 'new_1' }, 'two', true);
+  box.move('new_1', 'fork_1');
+  box.flush();
+  await settle();
+  expect(post.mock.calls.map(([i]) => i.content)).toEqual(['one']);
+  answer();
+  await settle();
+  expect(post.mock.calls.map(([i]) => [i.content, i.fork_id])).toEqual([
+    ['one', 'new_1'],
+    ['two', 'fork_1'],
+  ]);
+  box.add({ ...inThread, fork_id: 'fork_1' }, 'three', true);
+  await settle();
+  expect(box.items).toEqual([]);
+});
+
+// --- the session ---
+
+test('when the session ends, messages wait for the next sign-in', async () => {
+  const kept = shelf();
+  const signedOut = vi.fn();
+  const box = new Outbox(kept, 'u.w', { ...work(), signedOut }, new Browser().open().locks);
+  post.mockRejectedValueOnce(new ApiError(401, {}, 'Sign in.'));
+  for (const text of ['one', 'two', 'three']) box.add(inThread, text, true);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(box.items.map((i) => i.status)).toEqual(['waiting', 'waiting', 'waiting']);
+  expect([post.mock.calls.length, signedOut.mock.calls.length]).toEqual([1, 1]);
+  const next = make(kept);
+  next.flush();
+  await settle();
+  expect(post.mock.calls.slice(1).map(([i]) => i.content)).toEqual(['one', 'two', 'three']);
+});
+test('nothing is sent while another user is signed in', async () => {
+  const browser = new Browser();
+  let mine = false;
+  const { box } = open(browser, { maySend: () => mine });
+  box.add(inThread, 'hi', true);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(post).not.toHaveBeenCalled();
+  mine = true;
+  box.flush();
+  await settle();
+  expect(box.items).toEqual([]);
 });

@@ -3,6 +3,7 @@ import { ApiError, say, Unreachable } from '../api/problem';
 import { device, type Shelf } from '../lib/storage';
 import { LAST_USER } from '../offline/saved-work';
 import type { Account, Setup, User, Workspace, WorkspaceRef } from '../api/types';
+import { outboxPrefix } from './outbox-store';
 
 export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
 
@@ -21,6 +22,24 @@ export class Session {
     this.#shelf = shelf;
   }
 
+  /** Follows a sign-in or sign-out in another window: the windows of a browser share the session cookie. Returns how to stop. */
+  listen(): () => void {
+    return this.#shelf.watch((key) => {
+      if (key === LAST_USER && !this.isCurrent(this.user?.id ?? '')) void this.check();
+    });
+  }
+  /** False once another window signed this user out or someone else in. Without storage, windows cannot know. */
+  isCurrent(user: string): boolean {
+    return (this.#shelf.get(LAST_USER) ?? user) === user;
+  }
+  #setCurrent(user: string): void {
+    if (this.#shelf.get(LAST_USER) !== user) this.#shelf.set(LAST_USER, user);
+  }
+  /** Messages that this user wrote on this device and that the server does not have yet, in all workspaces. */
+  get unsent(): number {
+    return this.user ? this.#shelf.keys(outboxPrefix(this.user.id)).length : 0;
+  }
+
   async start(): Promise<void> {
     try {
       this.#enter(await this.api.me());
@@ -31,11 +50,12 @@ export class Session {
     }
   }
   async #signedOut(): Promise<void> {
-    this.#shelf.remove(LAST_USER);
+    this.#setCurrent('');
     try {
       this.setup = await this.api.setup();
       this.user = null;
       this.workspaces = [];
+      this.#setCurrent(''); // again: another window may have asked before the session ended
       this.status = this.setup.needs_setup ? 'setup' : 'signed-out';
     } catch (e) {
       this.problem = problem(e);
@@ -44,9 +64,9 @@ export class Session {
   }
   #enter(account: Account): void {
     this.user = account.user;
-    this.#shelf.set(LAST_USER, account.user.id);
     this.workspaces = account.workspaces;
     this.status = 'signed-in';
+    this.#setCurrent(account.user.id);
   }
   bySlug(slug: string): WorkspaceRef | undefined {
     return this.workspaces.find((w) => w.slug === slug);
@@ -97,7 +117,13 @@ export class Session {
     this.#enter(await this.api.me());
   }
   async signOut(): Promise<void> {
-    await this.api.signOut();
+    this.#setCurrent(''); // first: no window may send in between as the next user
+    try {
+      await this.api.signOut();
+    } catch (e) {
+      this.#setCurrent(this.user?.id ?? '');
+      throw e;
+    }
     await this.#signedOut();
   }
   /** A socket was refused: is it the session, or only the workspace? */

@@ -13,6 +13,7 @@ export type Dialog =
   | { name: 'browse-channels' }
   | { name: 'rename-thread'; thread: string }
   | { name: 'keys' }
+  | { name: 'sign-out' }
   | null;
 
 /** A button in a toast. */

@@ -37,7 +37,9 @@ export interface WorkspaceWorld {
   socket?: SocketWorld;
   /** Can the person see this window right now? */
   visible(): boolean;
-  /** The session or the membership ended. */
+  /** False once another window signed this user out or someone else in. */
+  isCurrentUser(): boolean;
+  /** The session or the membership ended, or the session is another user's. */
   onEnded(): void;
   /** Words for the polite live region. */
   say(text: string): void;
@@ -84,6 +86,7 @@ export class WorkspaceState {
 
   #world: WorkspaceWorld;
   #ref: string;
+  #user: string;
   #socket: Socket;
   #threads = new Recent(THREADS_OPEN_MAX, (id) => new ThreadState(id, this));
   #dives = new Recent(DIVES_OPEN_MAX, (id) => new ForkState(id, this));
@@ -98,6 +101,7 @@ export class WorkspaceState {
   constructor(ref: { id: string; slug: string }, user: string, api: Api, world: WorkspaceWorld) {
     this.id = ref.id;
     this.#ref = ref.slug;
+    this.#user = user;
     this.api = api.in(ref.id);
     this.#world = world;
     this.#socket = new Socket(
@@ -124,6 +128,9 @@ export class WorkspaceState {
     const work: OutboxWork = {
       post: (item) => this.#post(item),
       newestThread: (channel) => this.#newestThread(channel),
+      maySend: () => world.isCurrentUser(),
+      visible: () => world.visible(),
+      signedOut: () => world.onEnded(),
       refused: () => this.#world.say('Message not sent'),
       uploadAgain: (id) => this.uploads?.again(id),
       gone: (id) => this.uploads?.forget(id),
@@ -153,7 +160,7 @@ export class WorkspaceState {
     }
   }
   async #load(): Promise<Snapshot> {
-    const s = await this.api.snapshot();
+    const s = await this.#snapshot();
     this.workspace = s.workspace;
     this.fileBytesMax = s.limits.upload_bytes_max;
     this.people.load(s);
@@ -167,6 +174,14 @@ export class WorkspaceState {
     if (s.agents_truncated) this.#restOfAgents().catch(() => undefined); // the Agents page lists them too
     if (s.members.length >= 500) void this.#restOfMembers(s.members.at(-1)!.user_id);
     return s;
+  }
+  /** Fails if the session is another user's by now: nothing of theirs may mix with what is here. */
+  async #snapshot(): Promise<Snapshot> {
+    const s = await this.api.snapshot();
+    if (s.me.id === this.#user) return s;
+    this.stop();
+    this.#world.onEnded();
+    throw new Error('the session belongs to another user');
   }
   async #restOfAgents(): Promise<void> {
     const { AgentsApi } = await import('../api/agents');
@@ -198,7 +213,7 @@ export class WorkspaceState {
   async #recount(): Promise<Snapshot | null> {
     try {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
-        const s = await this.api.snapshot();
+        const s = await this.#snapshot();
         if (s.seq < this.#socket.cursor) continue;
         this.channels.recount(s.channels, s.seq);
         this.threads.setMuted(s.muted_threads);
@@ -223,6 +238,7 @@ export class WorkspaceState {
   }
   /** The network may be back, or the person asks. */
   reconnect(): void {
+    if (this.#stopped) return;
     this.connection.look();
     this.#socket.retryNow();
     this.outbox.flush();

@@ -289,3 +289,22 @@ test('Up in an empty composer edits my newest complete text message, not a resul
   t.editLast();
   expect(t.editing).toBe('msg_text');
 });
+test('a snapshot of another user ends the workspace instead of mixing with it', async () => {
+  ws.outbox.add({ channel_id: 'chan_1', thread_id: 'thread_1', direct: false }, 'Hi', false);
+  backend.snapshot = snapshot({ me: { ...backend.snapshot.me, id: 'user_bo', name: 'Bo' } });
+  await ws.resume();
+  expect([scene.ended, ws.myId]).toEqual([1, 'user_me']);
+  ws.reconnect();
+  await new Promise((done) => setTimeout(done));
+  expect(backend.calls.filter((c) => c.startsWith('POST'))).toEqual([]);
+});
+test('while another user is signed in, a window sends nothing of its own', async () => {
+  ws.outbox.add({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi', false);
+  scene.current = false;
+  ws.reconnect();
+  await new Promise((done) => setTimeout(done));
+  expect(backend.calls.filter((c) => c.startsWith('POST'))).toEqual([]);
+  scene.current = true;
+  ws.reconnect();
+  await vi.waitFor(() => expect(backend.calls).toContain('POST /v1/channels/chan_1/threads'));
+});

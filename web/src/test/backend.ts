@@ -86,6 +86,10 @@ export class Scene {
   /** Frames that went out by the socket. */
   sent: Record<string, unknown>[] = [];
   seq = 100;
+  visible = true;
+  /** No other window signed someone else in. */
+  current = true;
+  ended = 0;
   ws: WorkspaceState;
   #wire: { onopen: (() => void) | null; onmessage: ((e: { data: unknown }) => void) | null } | null = null;
 
@@ -122,8 +126,9 @@ export class Scene {
           setTimeout: () => 0,
           clearTimeout: () => undefined,
         },
-        visible: () => true,
-        onEnded: () => undefined,
+        visible: () => this.visible,
+        isCurrentUser: () => this.current,
+        onEnded: () => void this.ended++,
         say: (t) => void this.said.push(t),
         onNews: (n) => void this.news.push(n),
       },

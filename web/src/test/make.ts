@@ -204,7 +204,8 @@ export class Browser {
   #watchers = new Map<(key: string) => void, object>();
   #claims = new Map<string, Claim[]>();
 
-  open(): FakeWindow {
+  /** `shared`: false on plain http, where windows have no locks in common. */
+  open({ shared = true } = {}): FakeWindow {
     const window = {};
     const told = (key: string) => {
       for (const [watcher, of] of this.#watchers)
@@ -214,6 +215,7 @@ export class Browser {
       get: (key) => this.kept.get(key) ?? null,
       set: (key, value) => {
         if (this.full) return false;
+        if (this.kept.get(key) === value) return true; // no event without a change, as in browsers
         this.kept.set(key, value);
         told(key);
         return true;
@@ -228,8 +230,12 @@ export class Browser {
       },
     };
     const locks: WindowLocks = {
-      shared: true,
+      shared,
       hold: (name, onheld, { onlost, steal = false } = {}) => {
+        if (!shared) {
+          onheld();
+          return () => undefined;
+        }
         const claim: Claim = { window, onheld, onlost };
         const queue = this.#claims.get(name) ?? [];
         this.#claims.set(name, queue);

@@ -1,0 +1,68 @@
+import { beforeEach, expect, test, vi } from 'vitest';
+import { Api } from '../api/api';
+import { AT, Browser, shelf } from '../test/make';
+import { Session } from './session.svelte';
+
+/** The cookie of the browser: the user whom the server takes its requests for. */
+let cookie: string | null;
+let browser: Browser;
+/** While set, a sign-out waits for it. */
+let gate: Promise<void> | null;
+const names: Record<string, string> = { 'ada@example.com': 'ada', 'bo@example.com': 'bo' };
+
+const fetch = async (request: Request): Promise<Response> => {
+  const { pathname } = new URL(request.url);
+  const text = await request.text();
+  const { email } = (text ? JSON.parse(text) : {}) as { email?: string };
+  if (pathname === '/v1/auth/logout') {
+    await gate;
+    cookie = null;
+    return new Response(null, { status: 204 });
+  }
+  if (pathname === '/v1/auth/setup') return Response.json({ needs_setup: false, signup: 'invite' });
+  if (email) cookie = names[email] ?? null;
+  if (!cookie) return Response.json({ error: { code: 'unauthorized', message: 'No.' } }, { status: 401 });
+  return Response.json({ user: { id: cookie, name: cookie, email, created_at: AT }, workspaces: [] });
+};
+const open = async (suspended = false) => {
+  const session = new Session(new Api({ fetch, base: 'http://x' }), browser.open().shelf);
+  if (!suspended) session.listen();
+  await session.start();
+  return session;
+};
+
+beforeEach(() => {
+  browser = new Browser();
+  cookie = 'ada';
+  gate = null;
+});
+
+test('signed in as another user in one window, the other windows follow', async () => {
+  const [a, b] = [await open(), await open()];
+  expect(a.isCurrent('ada')).toBe(true);
+  await b.signOut();
+  await vi.waitFor(() => expect([a.status, a.isCurrent('ada')]).toEqual(['signed-out', false]));
+  await b.signIn('bo@example.com', 'x');
+  await vi.waitFor(() => expect(a.user?.id).toBe('bo'));
+  expect([a.isCurrent('ada'), a.isCurrent('bo')]).toEqual([false, true]);
+});
+test('a suspended window knows that its user is signed out before the server does', async () => {
+  let release = () => {};
+  gate = new Promise((done) => (release = done));
+  const [a, b] = [await open(true), await open()];
+  const out = b.signOut();
+  expect(a.isCurrent('ada')).toBe(false);
+  release();
+  await out;
+  expect(a.isCurrent('ada')).toBe(false);
+});
+test('unsent messages are counted over all workspaces, those of other users are not', async () => {
+  const session = await open();
+  const kept = browser.open().shelf;
+  for (const key of ['ada.w1.x', 'ada.w2.y', 'bo.w1.z']) kept.set(`openvibe.out.${key}`, '{}');
+  expect(session.unsent).toBe(2);
+});
+test('without storage, a window takes the user for the current one', () => {
+  const session = new Session(new Api({ fetch, base: 'http://x' }), { ...shelf(), get: () => null });
+  expect(session.isCurrent('ada')).toBe(true);
+});
