@@ -64,6 +64,8 @@ export type DroppableFrame =
   | { type: 'typing'; thread_id?: string | null; fork_id?: string | null; user_id: string }
   | ({ type: 'presence' } & Presence)
   | { type: 'read.updated'; thread_id: string; seq: number }
+  /** A whole channel was marked as read. */
+  | { type: 'read.updated'; channel_id: string; thread_id: null; seq: number }
   | { type: 'follow.updated'; thread_id: string; follow: Follow };
 
 export interface ReadyFrame {

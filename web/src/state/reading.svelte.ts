@@ -37,6 +37,12 @@ export class Reading {
   #readSeq = $state(0);
   /** Everything since the divider has been read. */
   #done = $state(true);
+  /** The thread is on screen. */
+  #open = false;
+  /** How far the server's marker is known to be. */
+  #acknowledged = 0;
+  /** Another window moved the marker back while the thread was open here: holds from the next opening. */
+  #back: number | null = null;
   /** The reader marked messages as unread: they stay so until the thread is left. */
   #paused = false;
   #home: ReadingHome;
@@ -69,6 +75,8 @@ export class Reading {
   /** The thread was opened, with what the server says of it. */
   open(thread: Pick<Thread, 'read_seq' | 'unread_count' | 'mention_count'>, first: Divider | null): void {
     this.#readSeq = thread.read_seq ?? 0;
+    this.#acknowledged = this.#readSeq;
+    this.#back = null;
     const { unread_count = 0, mention_count = 0 } = thread;
     this.#start(first, { unread_count, mention_count });
   }
@@ -81,6 +89,7 @@ export class Reading {
     return true;
   }
   #start(first: Divider | null, since: UnreadCounts): void {
+    this.#open = true;
     this.divider = first;
     this.since = since;
     this.#unread = since.unread_count;
@@ -103,6 +112,9 @@ export class Reading {
     this.#done = true;
     this.#paused = false;
     this.skipping = false;
+    this.#open = false;
+    if (this.#back !== null) this.#readSeq = this.#back;
+    this.#back = null;
   }
 
   /** A message came while the thread was open. */
@@ -128,7 +140,7 @@ export class Reading {
   }
   /** The reader went to the end, over messages that stay unread. */
   skip(): void {
-    this.skipping = true;
+    this.skipping = this.unseen > 0;
   }
   /** Everything up to `seq` counts as read. */
   async markAll(seq: number): Promise<void> {
@@ -140,16 +152,28 @@ export class Reading {
     this.#readSeq = message.seq - 1;
     this.divider = message;
     this.#seen = new Set();
+    this.#back = null;
     const now = await this.#home.readTo(this.thread, message.seq - 1);
-    if (now) this.#start(message, now);
+    if (!now) return;
+    this.#acknowledged = message.seq - 1;
+    if (this.#readSeq === message.seq - 1) this.#start(message, now);
   }
   /** Another window of this person moved the marker. */
   readElsewhere(seq: number): void {
-    if (seq <= this.#readSeq) return;
+    this.#acknowledged = seq;
+    if (seq < this.#readSeq) return this.#movedBack(seq);
+    this.#back = null;
+    if (seq === this.#readSeq) return;
     const read = this.#pending().filter((m) => m.seq <= seq).length;
     this.#readSeq = seq;
     const others = this.#unread >= UNREAD_MAX ? this.#unread : Math.max(0, this.#unread - read);
     this.#left(this.#reaches() ? this.#pending().length : others);
+  }
+
+  /** What is on screen stays read here; read again, it would not stay unread in the other window. */
+  #movedBack(seq: number): void {
+    if (this.#open) this.#back = seq;
+    else this.#readSeq = seq;
   }
 
   /** The oldest message to go on reading with, if it is loaded. */
@@ -179,13 +203,14 @@ export class Reading {
     return mark;
   }
   async #mark(seq: number): Promise<void> {
-    const before = this.#readSeq;
     this.#readSeq = seq;
+    this.#back = null;
     const now = await this.#home.readTo(this.thread, seq);
     if (!now) {
-      if (this.#readSeq === seq) this.#readSeq = before; // the next look tries again
+      if (this.#readSeq === seq) this.#readSeq = this.#acknowledged; // the next look tries again
       return;
     }
+    this.#acknowledged = seq;
     this.#seen = new Set([...this.#seen].filter((s) => s > this.#readSeq));
     this.#left(now.unread_count);
   }

@@ -111,3 +111,38 @@ test('what another window read is read here', () => {
   r.readElsewhere(2);
   expect([r.unseen, r.next?.seq]).toEqual([1, 3]);
 });
+test('marked unread in another window, the thread is read again here at its next opening', async () => {
+  open([1, 2, 3], 0, 1);
+  await r.seen([1, 2, 3]);
+  r.readElsewhere(1);
+  await r.seen([1, 2, 3]);
+  expect(marks()).toEqual([3]); // still open: unread there stays unread
+  r.close();
+  r.reopen();
+  expect(r.divider?.seq).toBe(2);
+  await r.seen([2, 3]);
+  expect(marks()).toEqual([3, 3]);
+  r.close();
+  r.readElsewhere(2);
+  r.reopen();
+  expect(r.divider?.seq).toBe(3);
+});
+test('an older mark that fails late does not move the marker back behind a newer one', async () => {
+  open([1, 2, 3], 0, 1);
+  let fail = (_: null) => {};
+  readTo.mockImplementationOnce(() => new Promise((done) => (fail = done)));
+  const first = r.seen([1]);
+  await r.seen([2]);
+  fail(null);
+  await first;
+  expect(r.readSeq).toBe(2);
+  readTo.mockResolvedValueOnce(null);
+  await r.seen([3]);
+  expect(r.readSeq).toBe(2);
+});
+test('going to the end skips nothing when all messages were on screen', async () => {
+  open([1, 2, 3], 0, 1);
+  r.look(new Set([1, 2, 3]));
+  r.skip();
+  expect(r.skipping).toBe(false);
+});

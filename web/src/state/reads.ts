@@ -2,34 +2,79 @@ import type { Api } from '../api/api';
 import type { Channel, Follow } from '../api/types';
 import { UNREAD_MAX } from '../lib/numbers';
 import type { Channels } from './channels.svelte';
-import type { UnreadCounts } from './reading.svelte';
+import type { Reading, UnreadCounts } from './reading.svelte';
 import type { Threads } from './threads.svelte';
+
+/** Snapshots and threads are read again at most this often. */
+const LEARN_AFTER_MS = 500;
+
+export interface ReadsHome {
+  /** Reads the counts of all channels again. */
+  recount(): void;
+  /** How far a thread in memory has been read. */
+  reading(thread: string): Reading | undefined;
+}
+/** Marks of one thread: one request at a time; meanwhile only the newest mark waits. */
+interface Marking {
+  next: number | null;
+  done: Promise<UnreadCounts | null>;
+}
 
 /** What has been read: told to the server, and kept in the counts of threads and channels. */
 export class Reads {
   #api: Api;
   #threads: Threads;
   #channels: Channels;
-  #recount: () => void;
-  /** The mark that this window set last, by thread. */
-  #mine = new Map<string, number>();
+  #home: ReadsHome;
+  #marking = new Map<string, Marking>();
+  /** The last two marks of this window by thread, until their frames arrive: a frame may be later than the response. */
+  #mine = new Map<string, number[]>();
   /** Counts were taken from a snapshot that may have counted what is on screen but not marked yet. */
   #unsettled = false;
+  #stale = new Set<string>();
+  #timer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(api: Api, threads: Threads, channels: Channels, recount: () => void) {
+  constructor(api: Api, threads: Threads, channels: Channels, home: ReadsHome) {
     this.#api = api;
     this.#threads = threads;
     this.#channels = channels;
-    this.#recount = recount;
+    this.#home = home;
+  }
+  dispose(): void {
+    clearTimeout(this.#timer ?? undefined);
   }
 
-  /** What is unread then; null: the server cannot be reached, or the thread is gone. */
-  async mark(thread: string, seq: number): Promise<UnreadCounts | null> {
-    this.#mine.set(thread, seq);
+  /** What is unread after the newest mark; null: the server cannot be reached, or the thread is gone. */
+  mark(thread: string, seq: number): Promise<UnreadCounts | null> {
+    const running = this.#marking.get(thread);
+    if (running) {
+      running.next = seq;
+      return running.done;
+    }
+    const marking: Marking = { next: seq, done: Promise.resolve(null) };
+    this.#marking.set(thread, marking);
+    marking.done = this.#run(thread, marking);
+    return marking.done;
+  }
+  async #run(thread: string, marking: Marking): Promise<UnreadCounts | null> {
+    let now: UnreadCounts | null = null;
+    while (marking.next !== null) {
+      const seq = marking.next;
+      marking.next = null;
+      now = await this.#send(thread, seq);
+    }
+    this.#marking.delete(thread);
+    return now;
+  }
+  async #send(thread: string, seq: number): Promise<UnreadCounts | null> {
+    this.#mine.set(thread, [...(this.#mine.get(thread) ?? []), seq].slice(-2));
+    const before = this.#threads.map.get(thread)?.last_seq;
     try {
       const now = await this.#api.markRead(thread, seq);
       this.#set(thread, now.unread_count, now.mention_count);
-      if (this.#unsettled) this.#recount();
+      // The response may have been counted before a message that arrived meanwhile.
+      if (this.#threads.map.get(thread)?.last_seq !== before) this.#learnLater(thread);
+      if (this.#unsettled) this.#learnLater();
       this.#unsettled = false;
       return now;
     } catch {
@@ -37,11 +82,19 @@ export class Reads {
     }
   }
   async markChannel(channel: Channel): Promise<void> {
-    await this.#api.markChannelRead(channel.id);
-    const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(channel.id) ?? {};
-    this.#channels.shift(channel.id, -unread_count, -mention_count);
-    for (const t of this.#threads.inChannel(channel.id)) {
-      this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
+    const { read_seq } = await this.#api.markChannelRead(channel.id);
+    this.readChannel(channel.id, read_seq ?? 0);
+  }
+  /** Everything in a channel up to `seq` was marked as read, here or in another window. */
+  readChannel(channel: string, seq: number): void {
+    const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(channel) ?? {};
+    this.#channels.shift(channel, -unread_count, -mention_count);
+    this.#learnLater();
+    for (const t of this.#threads.inChannel(channel)) {
+      const reading = this.#home.reading(t.id);
+      if (reading && reading.readSeq < seq) reading.readElsewhere(seq);
+      if (t.last_seq > seq) this.#learnLater(t.id);
+      else this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
     }
   }
   /** Look once more after the next mark. */
@@ -55,30 +108,39 @@ export class Reads {
     this.#threads.patch(thread, { unread_count: unread, mention_count: mentions });
     const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(t.channel_id) ?? {};
     // Nothing can be taken from a count that stopped at its limit.
-    if (Math.max(unread_count, mention_count) >= UNREAD_MAX) return this.#recount();
+    if (Math.max(unread_count, mention_count) >= UNREAD_MAX) return this.#learnLater();
     this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
-  /** A mark was moved: true when by another window of mine, whose counts are then the server's to say. */
-  elsewhere(thread: string, seq: number): boolean {
-    if (this.#mine.get(thread) === seq) return false;
+  /** A marker was moved. Own marks are known; those of another window change counts that only the server knows. */
+  marked(thread: string, seq: number): void {
+    const mine = this.#mine.get(thread) ?? [];
+    const at = mine.indexOf(seq);
+    if (at >= 0) return void this.#mine.set(thread, mine.slice(at + 1));
+    this.#home.reading(thread)?.readElsewhere(seq);
     this.unsettle();
-    void this.#learn(thread);
-    return true;
+    this.#learnLater(thread);
   }
   /** The person's level in a thread was set, here or in another window: it changes what counts as unread. */
   followed(thread: string, follow: Follow): void {
     this.#threads.setFollow(thread, follow);
     this.unsettle();
-    void this.#learn(thread);
+    this.#learnLater(thread);
   }
-  async #learn(thread: string): Promise<void> {
-    this.#recount();
-    if (!this.#threads.map.has(thread)) return;
+  /** Reads the counts again soon, and the thread, if it is known; many calls become one. */
+  #learnLater(thread?: string): void {
+    if (thread) this.#stale.add(thread);
+    this.#timer ??= setTimeout(() => this.#learn(), LEARN_AFTER_MS);
+  }
+  #learn(): void {
+    this.#timer = null;
+    const stale = [...this.#stale].filter((id) => this.#threads.map.has(id));
+    this.#stale.clear();
+    this.#home.recount();
     const { moment } = this.#threads;
-    try {
-      this.#threads.learn(await this.#api.thread(thread), moment);
-    } catch {
-      // The list says it when it is read again.
-    }
+    for (const id of stale)
+      this.#api.thread(id).then(
+        (t) => this.#threads.learn(t, moment),
+        () => undefined, // the list says it when it is read again
+      );
   }
 }

@@ -71,8 +71,8 @@ export class Threads {
     if (t) this.map.set(id, { ...t, ...change });
   }
 
-  /** `message.created` implies the thread's counters; a notice moves none. `seen`: it appeared before the reader's eyes. */
-  created(m: Message, me: string, seen: boolean): void {
+  /** `message.created` implies the thread's counters; a notice moves none. */
+  created(m: Message, me: string): void {
     const t = this.map.get(m.thread_id);
     if (!t || m.fork_id || m.kind === 'notice') return;
     if (m.id === t.root_message_id || !t.root_message_id) {
@@ -85,7 +85,7 @@ export class Threads {
         participants: withAuthor(t, m),
       });
       if (m.seq <= t.last_seq) return;
-      if (!seen && counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
+      if (counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
       return;
     }
     if (m.seq <= t.last_seq) return;
@@ -97,7 +97,7 @@ export class Threads {
       reply_count: t.reply_count + 1,
       participants: withAuthor(t, m),
     });
-    if (!seen && counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
+    if (counts(m, me)) this.#unread(t.id, mentionsMe(m, me));
   }
   changed(m: Message): void {
     const t = this.map.get(m.thread_id);

@@ -119,7 +119,10 @@ export class WorkspaceState {
       },
       world.socket,
     );
-    this.reads = new Reads(this.api, this.threads, this.channels, () => void this.#recount());
+    this.reads = new Reads(this.api, this.threads, this.channels, {
+      recount: () => void this.#recount(),
+      reading: (thread) => this.#threads.known(thread)?.reading,
+    });
     this.tasks = new Tasks((id) => this.api.task(id));
     this.typing = new Typing((place) => this.dives.isStarting(place) || this.#socket.typing(place));
     this.store = new SafeStore(world.shelf);
@@ -252,6 +255,7 @@ export class WorkspaceState {
     this.#socket.stop();
     this.connection.dispose();
     this.typing.dispose();
+    this.reads.dispose();
     this.outbox.dispose();
     this.uploads?.dispose();
     this.drafts.dispose();
@@ -370,9 +374,8 @@ export class WorkspaceState {
       case 'presence':
         return this.people.seen(f);
       case 'read.updated':
-        if (this.reads.elsewhere(f.thread_id, f.seq))
-          this.#threads.known(f.thread_id)?.reading.readElsewhere(f.seq);
-        return;
+        if (f.thread_id === null) return this.reads.readChannel(f.channel_id, f.seq);
+        return this.reads.marked(f.thread_id, f.seq);
       case 'follow.updated':
         return this.reads.followed(f.thread_id, f.follow);
     }
@@ -382,15 +385,14 @@ export class WorkspaceState {
     const m = e.data.message;
     const mine = m.author.type === 'human' && m.author.id === this.myId;
     const open = this.#window(m);
-    const seen = open?.watching === true && this.#world.visible();
-    this.threads.created(m, this.myId, seen);
+    this.threads.created(m, this.myId);
     if (!m.fork_id) this.#moved(m);
     this.forks.created(m);
     open?.apply(e);
     if (mine && m.client_id) this.outbox.confirm(m.client_id, placeOf(m));
     if (m.author.type === 'human' && m.author.id) this.typing.stopped(placeOf(m), m.author.id);
     if (m.author.type === 'agent' && m.metadata.task_id) this.tasks.writes(m.metadata.task_id, m.id);
-    if (!seen && counts(m, this.myId))
+    if (counts(m, this.myId))
       this.channels.count(m.channel_id, this.threads.isMuted(m.thread_id), mentionsMe(m, this.myId), e.seq);
     this.#tell(addressed(m, this));
     this.#tell(answered(m, this));

@@ -45,11 +45,13 @@ test('in a muted thread only mentions count, also in one that is not loaded', ()
   created({ thread_id: 'thread_2' });
   expect(general().unread_count).toBe(1);
 });
-test('what appears before my eyes is not unread', async () => {
+test('what appears before my eyes counts as unread until it has been on screen', async () => {
   const t = ws.thread('thread_1');
   await t.load();
   t.watching = true;
-  created();
+  const m = created();
+  expect(general().unread_count).toBe(1);
+  await t.reading.seen([m.seq]);
   expect(general().unread_count).toBe(0);
   expect(t.messages).toHaveLength(1);
 });

@@ -70,7 +70,8 @@ export class Backend {
     if (/^GET \/v1\/messages\/\w+$/.test(call)) return this.messages.find((m) => m.id === id);
     if (/^PUT .*\/read$/.test(call))
       return { thread_id: 'thread_1', seq: body.seq, unread_count: 0, mention_count: 0 };
-    if (/^GET \/v1\/channels\/\w+$/.test(call)) return this.snapshot.channels[0];
+    if (/^(GET \/v1\/channels\/\w+|POST \/v1\/channels\/\w+\/read)$/.test(call))
+      return this.snapshot.channels[0];
     if (/^PUT .*reactions/.test(call)) return this.messages[0];
     throw new Error(`unexpected ${call}`);
   }

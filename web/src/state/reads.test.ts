@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Scene, type Backend } from '../test/backend';
+import { message } from '../test/make';
+import type { WorkspaceState } from './workspace.svelte';
+
+let scene: Scene;
+let backend: Backend;
+let ws: WorkspaceState;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  scene = new Scene();
+  ({ backend, ws } = scene);
+  await ws.start();
+  ws.learnThread(backend.threads.get('thread_1')!);
+  await settle();
+  backend.calls = [];
+  backend.bodies = [];
+});
+afterEach(() => {
+  ws.stop();
+  vi.useRealTimers();
+});
+
+const settle = () => vi.advanceTimersByTimeAsync(0);
+const general = () => ws.channels.map.get('chan_1')!;
+const count = (call: string) => backend.calls.filter((c) => c === call).length;
+const marks = () =>
+  backend.bodies.filter((_, i) => backend.calls[i]!.startsWith('PUT')).map((b) => (b as { seq: number }).seq);
+const hear = (seq: number) => ws.hear({ type: 'read.updated', thread_id: 'thread_1', seq });
+/** Holds back answers until called. */
+const hold = () => {
+  let release = () => {};
+  backend.gate = new Promise((done) => (release = done));
+  return () => {
+    backend.gate = null;
+    release();
+  };
+};
+
+test('one mark is under way per thread; of those that wait only the newest is sent', async () => {
+  const release = hold();
+  const all = [10, 11, 12].map((seq) => ws.readTo('thread_1', seq));
+  await settle();
+  expect(marks()).toEqual([10]);
+  release();
+  await Promise.all(all);
+  expect(marks()).toEqual([10, 12]);
+  await ws.readTo('thread_1', 13);
+  expect(marks()).toEqual([10, 12, 13]);
+});
+test('frames of own marks load nothing, though a newer mark is on its way', async () => {
+  const release = hold();
+  const all = [10, 12].map((seq) => ws.readTo('thread_1', seq));
+  release();
+  await Promise.all(all);
+  backend.calls = [];
+  hear(10);
+  hear(12);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(backend.calls).toEqual([]);
+});
+test('marks of another window load one snapshot each half second at most', async () => {
+  for (let seq = 10; seq < 30; seq++) hear(seq);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect([count('GET /v1/snapshot'), count('GET /v1/threads/thread_1')]).toEqual([1, 1]);
+});
+test('another window marks a message as unread at the position of an own older mark', async () => {
+  await ws.readTo('thread_1', 5);
+  hear(5);
+  await ws.readTo('thread_1', 6);
+  hear(6);
+  backend.calls = [];
+  hear(5);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(count('GET /v1/threads/thread_1')).toBe(1);
+});
+test('a message that arrives while a mark is on its way is counted', async () => {
+  const release = hold();
+  const marking = ws.readTo('thread_1', 10);
+  await settle();
+  const m = scene.created();
+  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, last_seq: m.seq, unread_count: 1 });
+  backend.snapshot = {
+    ...backend.snapshot,
+    seq: 1000,
+    channels: [{ ...backend.snapshot.channels[0]!, unread_count: 1 }],
+  };
+  release();
+  await marking;
+  await vi.advanceTimersByTimeAsync(1000);
+  expect([ws.threads.map.get('thread_1')!.unread_count, general().unread_count]).toEqual([1, 1]);
+});
+test('a channel marked as read in another window is read here, and no thread marks less later', async () => {
+  const there = { ...backend.threads.get('thread_1')!, read_seq: 5 };
+  backend.threads.set('thread_1', there);
+  backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
+  const t = ws.thread('thread_1');
+  await t.load();
+  scene.seq = 7;
+  const m = scene.created();
+  expect(general().unread_count).toBe(1);
+  ws.hear({ type: 'read.updated', channel_id: 'chan_1', thread_id: null, seq: m.seq });
+  expect([general().unread_count, ws.threads.map.get('thread_1')!.unread_count]).toEqual([0, 0]);
+  backend.calls = [];
+  await t.reading.seen([6]);
+  expect(backend.calls).toEqual([]);
+});
+test('"Mark all read" moves the markers of threads in memory', async () => {
+  backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
+  backend.threads.set('thread_1', { ...backend.threads.get('thread_1')!, last_seq: 6, unread_count: 2 });
+  const t = ws.thread('thread_1');
+  await t.load();
+  backend.snapshot.channels[0]!.read_seq = 50;
+  await ws.reads.markChannel(general());
+  expect(t.reading.readSeq).toBe(50);
+  expect(ws.threads.map.get('thread_1')!.unread_count).toBe(0);
+});
