@@ -13,6 +13,9 @@ include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 const CSP: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
                    connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
+/// The service worker runs under the policy of its own response: it fetches the client's files.
+const WORKER_CSP: &str = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'";
+
 fn find(path: &str) -> Option<&'static Asset> {
     ASSETS
         .binary_search_by(|asset| asset.path.cmp(path))
@@ -91,10 +94,15 @@ fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
         "no-cache"
     };
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    if content_type(asset.path).starts_with("text/html") {
+    let policy = match asset.path {
+        "sw.js" => Some(WORKER_CSP),
+        path if content_type(path).starts_with("text/html") => Some(CSP),
+        _ => None,
+    };
+    if let Some(policy) = policy {
         out.insert(
             header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(CSP),
+            HeaderValue::from_static(policy),
         );
     }
     response

@@ -50,6 +50,7 @@ after(async () => {
 test('the worker is asked for with every visit, and keeps the client alone', async () => {
   const answer = await fetch(`${server.base}/sw.js`);
   assert.equal(answer.headers.get('cache-control'), 'no-cache');
+  assert.match(answer.headers.get('content-security-policy'), /connect-src 'self'/);
   assert.match(answer.headers.get('content-type'), /^text\/javascript/);
   const paths = await stored();
   assert.ok(paths.includes('/') && paths.some((p) => /^\/assets\/start-.*\.js$/.test(p)), paths.join());
