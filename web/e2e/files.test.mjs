@@ -342,11 +342,65 @@ test('a thread begins with files, and is called by them', async () => {
   await ada.page.getByRole('link', { name: 'Pictures of the place' }).click();
 });
 
+test('text files are read beside the conversation: tables, text, and the beginning of long ones', async () => {
+  const rows = ['City;Guests;Note', 'Oslo;1412;"Two halls; ""A"" and ""B"""', 'Bergen;56;<b>bold?</b>'];
+  const text = (name, content) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+  const lines = Array.from({ length: 20_000 }, (_, i) => `line ${i + 1} of the log`);
+  await attach(ada, [
+    text('guests.csv', rows.join('\n')),
+    text('notes.md', '# Monday\n\n<img src=x onerror=alert(1)> it is.'),
+    text('server.log', lines.join('\n')),
+  ]);
+  for (const name of ['guests.csv', 'notes.md', 'server.log']) await there(ada, name);
+  await reply(ada.page, 'Three texts');
+  const row = ada.page.locator('article[data-seq]').filter({ hasText: 'Three texts' });
+  const open = async (name) => {
+    await row.getByRole('button', { name: `Preview ${name}` }).press('Enter');
+    return ada.page.getByRole('dialog', { name });
+  };
+  const table = await open('guests.csv');
+  await table.getByRole('columnheader', { name: 'Guests' }).waitFor();
+  await table.getByRole('cell', { name: 'Two halls; "A" and "B"' }).waitFor();
+  await table.getByRole('cell', { name: '<b>bold?</b>' }).waitFor();
+  await accessible(ada.page, 'a table');
+  await shot(ada.page, '113-preview-table-dark');
+  await theme(ada, 'light');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'a table at 390 px');
+  await shot(ada.page, '113-preview-table-390-light');
+  await ada.page.setViewportSize(WIDE);
+  await ada.page.keyboard.press('Escape');
+  await table.waitFor({ state: 'detached' });
+  await ada.page.waitForFunction(
+    () => document.activeElement?.getAttribute('aria-label') === 'Preview guests.csv',
+  );
+  const notes = await open('notes.md');
+  await notes.getByText('<img src=x onerror=alert(1)> it is.').waitFor();
+  await shot(ada.page, '114-preview-text-light');
+  await theme(ada, 'dark');
+  await ada.page.setViewportSize(PHONE);
+  await accessible(ada.page, 'a text at 390 px');
+  await shot(ada.page, '114-preview-text-390-dark');
+  await ada.page.setViewportSize(WIDE);
+  await notes.getByRole('button', { name: 'Close' }).click();
+  const part = ada.page.waitForResponse((r) => /\/v1\/files\/file_\w+$/.test(r.url()));
+  const log = await open('server.log');
+  assert.equal((await part).status(), 206);
+  await log.getByText('Only the beginning is shown.').waitFor();
+  const shown = await log.locator('pre').innerText();
+  assert.ok(
+    shown.startsWith('line 1 of the log\n') && shown.length <= 64 * 1024,
+    `${shown.length} characters`,
+  );
+  assert.match(shown, /of the log\n?$/);
+  await log.getByRole('button', { name: 'Close' }).click();
+});
+
 test('in a dive', async () => {
   const row = message(ada.page, 'The view, and the plan');
   await ada.page.getByRole('region', { name: 'Messages', exact: true }).hover();
   await ada.page.mouse.wheel(0, -9000);
-  await row.hover();
+  await row.focus(); // the list may still be scrolling under the mouse
   await row.getByRole('button', { name: 'Deep dive from here' }).click();
   const panel = ada.page.getByRole('region', { name: 'Deep dive', exact: true });
   await attach(ada, [TALL], panel);
