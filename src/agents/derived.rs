@@ -12,8 +12,8 @@ use crate::{
 
 /// Replaces a text whose source was deleted.
 pub const DELETED: &str = "(deleted)";
-/// Replaces a text whose source was edited.
-pub const EDITED: &str = "(edited)";
+/// Replaces a text whose source was rewritten.
+pub const REWRITTEN: &str = "(changed)";
 
 /// Source of a derived text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,8 +42,8 @@ impl SourceId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The old text must not be kept.
-    Edited,
+    /// The server replaced the text, and the old one must not be kept. Edits by people leave records as they were sent.
+    Rewritten,
     Deleted,
 }
 
@@ -51,12 +51,12 @@ pub enum Change {
 /// so the number of tasks that used them does not matter.
 pub async fn changed(c: &mut Conn, source: SourceId, change: Change) -> Result<(), DbError> {
     match change {
-        Change::Edited => {
+        Change::Rewritten => {
             c.q("update context_texts set text = $3, hash = null where hash is not null and id in \
                  (select owner_id from citations where source_type = $1 and source_id = $2 and owner_type = 'context_text')")
                 .bind(source.kind())
                 .bind(source.uuid())
-                .bind(EDITED)
+                .bind(REWRITTEN)
                 .run()
                 .await?;
         }

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
-    derived::{self, Change, DELETED, EDITED, SourceId},
+    derived::{self, Change, DELETED, REWRITTEN, SourceId},
     prompt::{Author, Prompt, Source, estimate_tokens},
     retry::Failure,
 };
@@ -100,8 +100,6 @@ pub struct Manifest {
     pub summarised: Vec<MessageId>,
     /// People besides the requester whom our own lines name.
     pub named: Vec<UserId>,
-    /// When reading of the messages began: what was edited since is not kept.
-    pub read_at: Timestamp,
     /// In tokens.
     pub context_window: u64,
     /// Tokens kept free for the answer.
@@ -291,7 +289,7 @@ pub async fn save(
         &manifest.named,
     );
     put_parts(c, (workspace, task), parts, now()).await?;
-    take_out_changed(c, task, manifest.read_at).await
+    remove_deleted(c, task).await
 }
 
 async fn put_parts(
@@ -350,23 +348,18 @@ async fn put_parts(
     rows::insert_citations(c, citations.into_iter().collect()).await
 }
 
-/// Takes out what was deleted or edited after it had been read and before it was stored.
-async fn take_out_changed(c: &mut Conn, task: TaskId, read_at: Timestamp) -> Result<(), DbError> {
-    let changed: Vec<(MessageId, Option<Timestamp>)> = c
-        .q("select distinct m.id, m.deleted_at from context_parts p \
+/// Removes the texts of messages that were deleted between reading and storing.
+async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
+    let deleted: Vec<(MessageId,)> = c
+        .q("select distinct m.id from context_parts p \
             join citations k on k.owner_type = 'context_text' and k.owner_id = p.text_id and k.source_type = 'message' \
             join messages m on m.id = k.source_id \
-            where p.task_id = $1 and (m.deleted_at is not null or m.edited_at >= $2)")
+            where p.task_id = $1 and m.deleted_at is not null")
         .bind(task)
-        .bind(read_at)
         .all()
         .await?;
-    for (message, deleted_at) in changed {
-        let change = match deleted_at {
-            Some(_) => Change::Deleted,
-            None => Change::Edited,
-        };
-        derived::changed(c, SourceId::Message(message), change).await?;
+    for (message,) in deleted {
+        derived::changed(c, SourceId::Message(message), Change::Deleted).await?;
     }
     Ok(())
 }
@@ -433,7 +426,7 @@ pub struct SentPart {
 pub enum SentText {
     Kept(String),
     Deleted,
-    Edited,
+    Rewritten,
     /// It was not used for `OPENVIBE_CONTEXT_RETENTION`.
     Expired,
 }
@@ -443,7 +436,7 @@ impl SentText {
         match self {
             Self::Kept(text) => text,
             Self::Deleted => DELETED,
-            Self::Edited => EDITED,
+            Self::Rewritten => REWRITTEN,
             Self::Expired => "(no longer kept)",
         }
     }
@@ -468,7 +461,7 @@ impl Row {
         let text = match (self.text, self.hash) {
             (None, _) => SentText::Expired,
             (Some(text), Some(_)) => SentText::Kept(text),
-            (Some(text), None) if text == EDITED => SentText::Edited,
+            (Some(text), None) if text == REWRITTEN => SentText::Rewritten,
             (Some(_), None) => SentText::Deleted,
         };
         let author_id = self.author_id.unwrap_or_default();
@@ -709,5 +702,5 @@ async fn convert(
         .run()
         .await?;
     // Of messages in other threads, deletion did not find the text.
-    take_out_changed(c, task, now()).await
+    remove_deleted(c, task).await
 }

@@ -421,7 +421,6 @@ pub async fn edit(
     }
     let message = get_message(c, id).await?;
     index::renew(c, &message, &text.findable).await?;
-    derived::changed(c, SourceId::Message(id), Change::Edited).await?;
     announce_update(c, &message, access.place.audience()).await?;
     super::forks::note_changed(c, &message, access.place.audience()).await?;
     Ok(message)
@@ -656,7 +655,7 @@ pub async fn rewrite(
     })
     .await?;
     super::search::index::renew_stored(c, message.id).await?;
-    derived::changed(c, SourceId::Message(message.id), Change::Edited).await?;
+    derived::changed(c, SourceId::Message(message.id), Change::Rewritten).await?;
     let message = Message {
         content,
         content_plain,

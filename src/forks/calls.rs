@@ -175,7 +175,6 @@ impl Calls<'_> {
             left_out: Vec::new(),
             summarised: dive.message_ids.clone(),
             named: dive.people.iter().flatten().copied().collect(),
-            read_at: self.read.read_at,
             context_window: self.resolver.provider.context_window(&self.model),
             reserve: u64::from(OUTPUT_TOKENS_MAX),
         };

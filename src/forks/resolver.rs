@@ -38,7 +38,6 @@ use crate::{
         queue::{self, End},
         worker::{Abort, Handler},
     },
-    time::Timestamp,
 };
 
 /// What `generated_by` says of a draft that no model wrote.
@@ -66,8 +65,6 @@ pub(super) struct Drafted {
 
 /// A dive that was read, and what an extractor makes of it.
 pub(super) struct Read {
-    /// When reading began.
-    pub read_at: Timestamp,
     pub dive: Dive,
     pub reading: Reading,
 }
@@ -166,13 +163,11 @@ impl Resolver {
         let Some(fork) = task.fork_id else {
             return Ok(None);
         };
-        let read_at = now();
         let mut c = self.db.snapshot().await?;
         let dive = material::load(&mut c, fork).await?;
         drop(c);
         let Some(dive) = dive else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || Read {
-            read_at,
             reading: Reading::new(&dive.material),
             dive,
         })

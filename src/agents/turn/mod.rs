@@ -87,7 +87,6 @@ impl Turns {
         lease: Lease,
         stop: CancellationToken,
     ) -> Result<(), Abort> {
-        let read_at = now();
         let mut c = self.db.snapshot().await?;
         let agent =
             profiles::get_resolved(&mut c, lease.seat.agent, lease.seat.agent_version).await?;
@@ -132,7 +131,6 @@ impl Turns {
                 left_out,
                 summarised,
                 named: Vec::new(),
-                read_at,
                 context_window: window,
                 reserve: u64::from(agent.profile.output_tokens_max()),
             };
