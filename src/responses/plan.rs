@@ -138,11 +138,11 @@ fn system(
         .instructions
         .as_deref()
         .filter(|text| !text.trim().is_empty());
+    let required = asked.map_or(required, |asked| asked.required.as_str());
     let mut parts = match (own, asked) {
         (None, Some(asked)) => vec![asked.system.as_str()],
-        (Some(own), Some(asked)) => vec![asked.required.as_str(), own],
-        (own, None) if begins_with(own, required) => vec![own.unwrap_or_default()],
-        (own, None) => vec![required, own.unwrap_or_default()],
+        (Some(own), _) if begins_with(own, required) => vec![own],
+        (own, _) => vec![required, own.unwrap_or_default()],
     };
     parts.extend(conversation.system.iter().map(String::as_str));
     parts.retain(|part| !part.trim().is_empty());
@@ -151,8 +151,8 @@ fn system(
 
 /// Whether `required` is already the first paragraph of the instructions, as in a system text from
 /// `POST /v1/agents/preview`.
-fn begins_with(own: Option<&str>, required: &str) -> bool {
-    let rest = own.and_then(|own| own.strip_prefix(required.trim_end()));
+fn begins_with(own: &str, required: &str) -> bool {
+    let rest = own.strip_prefix(required.trim_end());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("\n\n"))
 }
 

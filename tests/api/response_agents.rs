@@ -139,6 +139,26 @@ async fn what_the_workspace_requires_comes_first_whatever_the_request_says() {
 }
 
 #[tokio::test]
+async fn the_system_text_of_a_preview_keeps_one_required_text() {
+    let team = team().await;
+    let saved = id(&poet(&team, json!({})).await);
+    set_policy(&team, json!({"required_text": "Never promise dates.\n"})).await;
+    let draft = json!({"agent_id": saved, "agent": {"instructions": "Rhyme in pairs."}});
+    let preview = team.bo.post("/v1/agents/preview", draft).await.is(200);
+    let system = text(&preview, "/system");
+    assert!(system.starts_with("Never promise dates."), "{system}");
+    // A draft is tried without its agent; a program may name the agent as well.
+    for body in [json!({}), json!({"agent_id": saved})] {
+        let mut body = body;
+        body["input"] = "When?".into();
+        body["instructions"] = system.clone().into();
+        team.bo.post(PATH, body.clone()).await.is(200);
+        let request = team.model().requests().last().unwrap().clone();
+        assert_eq!(text(&request.body, "/messages/0/content"), system, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_is_not_for_someone_does_not_exist_for_them() {
     let team = team().await;
     let access = json!({"allowed_subjects": [team.ada.id], "denied_subjects": []});
