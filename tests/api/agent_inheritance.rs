@@ -1193,3 +1193,38 @@ async fn new_workspaces_begin_with_the_operators_agents() {
     );
     assert_eq!(agents[0]["is_default"], true);
 }
+
+#[tokio::test]
+async fn a_base_has_at_most_1000_children() {
+    let t = team().await;
+    let base = make(&t.ada, "base", None, json!({})).await;
+    make(&t.ada, "child", Some(&base), json!({})).await;
+    let other = make(&t.ada, "other", None, json!({})).await;
+    // Rows are enough to count them, and cheaper than 998 requests.
+    let new_id = match t.app.place.postgres {
+        Some(_) => "gen_random_uuid()",
+        None => "randomblob(16)",
+    };
+    let copies = format!(
+        "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 998) \
+         insert into agents (id, workspace_id, name, status, is_system, mentionable, version, profile, summary, access, base_id, \
+         created_at, updated_at) select {new_id}, a.workspace_id, a.name || n, a.status, a.is_system, a.mentionable, a.version, \
+         a.profile, a.summary, a.access, a.base_id, a.created_at, a.updated_at from numbers, agents a where a.name = 'child'"
+    );
+    t.app.place.run(&[&copies]).await;
+    let last = make(&t.ada, "last", Some(&base), json!({})).await;
+    let mut late = form("late");
+    late["base_profile_id"] = base.as_str().into();
+    let reply = t.ada.post("/v1/agents", late.clone()).await;
+    assert!(reply.text.contains("1000"), "{}", reply.text);
+    assert_eq!(reply.refused(422), "too_many_children");
+    assert_eq!(
+        code_of(&t.ada, &other, json!({"base_profile_id": base})).await,
+        "too_many_children"
+    );
+    // The children that it has can still change.
+    change(&t.ada, &last, json!({"description": "Goes on"})).await;
+    let path = format!("/v1/agents/{last}?permanent=true");
+    t.ada.delete(&path).await.is(200);
+    t.ada.post("/v1/agents", late).await.is(201);
+}
