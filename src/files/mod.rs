@@ -21,7 +21,7 @@ pub use blobs::{Blobs, Bytestream, Published};
 pub use error::FileError;
 pub use kind::{Delivery, Kind};
 pub use name::clean_name;
-pub use receive::{Bounds, Received, receive};
+pub use receive::{Bounds, PACE_WITHIN, Received, receive};
 pub use rows::{
     ATTACHMENTS_MAX, Attachment, File, NewFile, Stored, attach, count_of_person, delete_loose,
     find, forget_loose_of, insert, lend_avatar, remove_of_message,

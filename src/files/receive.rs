@@ -19,7 +19,7 @@ use super::{Blobs, FileError, blobs::Whole, clean_name};
 
 /// Slowest upload: this many bytes in each of these times. Time in which the server stores what it has does not count.
 const PACE_BYTES: u64 = 64 * 1024;
-const PACE_WITHIN: Duration = Duration::from_secs(30);
+pub const PACE_WITHIN: Duration = Duration::from_secs(30);
 /// Of the upload that may be in memory between the network and the disk, headers of its parts included.
 const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// More than any `client_id` has.
@@ -29,16 +29,8 @@ const CLIENT_ID_BYTES_MAX: usize = 1024;
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub bytes_max: u64,
-    pace_within: Duration,
-}
-
-impl Bounds {
-    pub fn of_bytes(bytes_max: u64) -> Self {
-        Self {
-            bytes_max,
-            pace_within: PACE_WITHIN,
-        }
-    }
+    /// Longest time for each 64 KiB.
+    pub pace_within: Duration,
 }
 
 /// An upload that has come in whole.
@@ -293,7 +285,7 @@ mod tests {
         let blobs = Blobs::open(&db, &dir, TaskTracker::new()).unwrap();
         let bounds = Bounds {
             pace_within: Duration::from_millis(10),
-            ..Bounds::of_bytes(1000)
+            bytes_max: 1000,
         };
         for sent in [
             "",

@@ -1,7 +1,7 @@
 //! Files over HTTP.
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Body,
     extract::Request,
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -19,6 +19,7 @@ use crate::{
     failpoint,
     http::{
         ApiError, State,
+        bodies::UploadPace,
         extract::{Path, Query, workspace_of},
     },
     ids::{FileId, WorkspaceId},
@@ -54,6 +55,7 @@ async fn upload(
     axum::extract::State(state): St,
     caller: Caller,
     headers: HeaderMap,
+    Extension(UploadPace(pace_within)): Extension<UploadPace>,
     request: Request,
 ) -> Result<(StatusCode, Json<File>), ApiError> {
     let workspace = workspace_of(&state, &headers, &caller).await?;
@@ -64,7 +66,10 @@ async fn upload(
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
     let body = request.into_body().into_data_stream();
-    let bounds = Bounds::of_bytes(state.config.upload_bytes_max);
+    let bounds = Bounds {
+        bytes_max: state.config.upload_bytes_max,
+        pace_within,
+    };
     let received = super::receive(&state.blobs, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     auth::{AuthError, Caller, net_of},
+    files,
     ids::UserId,
     share::{Exhausted, Permit, Pool, PoolBounds},
 };
@@ -45,6 +46,10 @@ pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
 const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
 const UNLIMITED: u64 = u64::MAX;
 
+/// Longest time for each 64 KiB of an upload, for its handler.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadPace(pub Duration);
+
 /// Bounds of the bodies that are held at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
@@ -53,6 +58,8 @@ pub struct BodyBounds {
     pub member_within: Duration,
     /// Uploads at a time of one member; their bytes go to the disk.
     pub uploads: PoolBounds,
+    /// Longest time for each 64 KiB of an upload.
+    pub upload_pace: UploadPace,
     /// Bytes of all bodies without a session or key.
     pub anonymous_bytes: PoolBounds,
     /// Bodies from one address without a session or key that are read at the same time.
@@ -78,6 +85,7 @@ impl Default for BodyBounds {
                 // As many as the rate limit lets begin at once.
                 share: 64,
             },
+            upload_pace: UploadPace(files::PACE_WITHIN),
             anonymous_bytes: PoolBounds {
                 total: 4 * MIB,
                 share: UNLIMITED,

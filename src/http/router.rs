@@ -101,6 +101,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
         .layer(middleware::from_fn(refuse_nul))
+        .layer(axum::Extension(bounds.bodies.upload_pace))
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn(encoding::compress))
         .layer(middleware::from_fn_with_state(

@@ -4,9 +4,11 @@ use std::{net::IpAddr, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+use openvibe::http::bodies::UploadPace;
 
 use super::{Bystander, connect_from};
 use crate::support::{TestApp, visitor, within};
@@ -33,7 +35,7 @@ async fn half_sent(
 }
 
 /// Status and error code of the response.
-async fn refusal(mut tcp: TcpStream) -> (u16, String) {
+async fn refusal(mut tcp: impl AsyncRead + Unpin) -> (u16, String) {
     let mut text = Vec::new();
     let read = async {
         while !text.ends_with(b"}}") {
@@ -165,4 +167,33 @@ async fn a_body_that_does_not_arrive_in_time_is_given_up() {
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn an_upload_that_drips_is_rejected_as_too_slow() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.bodies.upload_pace = UploadPace(Duration::from_millis(200));
+        // The rest is read for this long before the response.
+        bounds.bodies.member_within = Duration::from_millis(100);
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let headers = format!(
+        "cookie: {}\r\nx-workspace-id: {}\r\ncontent-type: multipart/form-data; boundary=b\r\n",
+        ada.cookie.clone().unwrap(),
+        ada.workspace
+    );
+    let begin = b"--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n";
+    let tcp = half_sent(&app.base, [127, 0, 0, 2], "/v1/files", &headers, MIB, begin).await;
+    let (mut response, mut request) = tcp.into_split();
+    let drip = async {
+        // Ends when the server has closed the connection.
+        while request.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let (refused, ()) = tokio::join!(refusal(&mut response), within("the end", drip));
+    assert_eq!(refused, (400, "upload_too_slow".to_owned()));
+    // The same upload is accepted at full speed.
+    ada.upload("a", &vec![b'x'; 256 * 1024]).await;
 }
