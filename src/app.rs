@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -24,6 +25,7 @@ use crate::{
     chat::search::index,
     config::{Config, Signup},
     db::{Conn, Db, DbError, Notice, Place, Trouble, Unannounced, now},
+    disk::DiskSpace,
     files::{self, Blobs, Tidying},
     forks::{edit, resolver::Resolver},
     http::{
@@ -132,6 +134,16 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
             );
         }
     })
+}
+
+/// Directories of the uploads and of the `SQLite` file.
+fn data_directories(config: &Config) -> Vec<PathBuf> {
+    let Place::Sqlite(file) = &config.database else {
+        return Vec::new();
+    };
+    let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let beside = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
+    vec![config.data_dir.clone(), beside]
 }
 
 async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
@@ -258,6 +270,7 @@ impl App {
             queue,
             provider,
             responses: desk,
+            disk: DiskSpace::new(data_directories(&config)),
             blobs,
             hasher: Hasher::default(),
             limits,
@@ -552,12 +565,16 @@ async fn announce_edits_forever(state: State) {
 /// Lets agents follow changes of their bases, a few per transaction, so that other writes go on in between.
 async fn refresh_agents_forever(state: State) {
     loop {
-        let pause = match profiles::refresh_some(&state.db).await {
-            Ok(true) => REFRESH_PAUSE,
-            Ok(false) => REFRESH_EVERY,
-            Err(e) => {
-                tracing::warn!(error = %e, "agents could not follow their base; trying again");
-                REFRESH_EVERY
+        let pause = if state.disk.check().await.is_err() {
+            REFRESH_EVERY
+        } else {
+            match profiles::refresh_some(&state.db).await {
+                Ok(true) => REFRESH_PAUSE,
+                Ok(false) => REFRESH_EVERY,
+                Err(e) => {
+                    tracing::warn!(error = %e, "agents could not follow their base; trying again");
+                    REFRESH_EVERY
+                }
             }
         };
         tokio::select! {

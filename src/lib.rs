@@ -16,6 +16,7 @@ pub mod cli;
 pub mod config;
 pub mod cursor;
 pub mod db;
+pub mod disk;
 pub mod failpoint;
 pub mod files;
 pub mod forks;

@@ -62,6 +62,7 @@ async fn upload(
     // Before a byte is read.
     let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
     actor.require(Scope::ChatWrite)?;
+    state.disk.check().await?;
     let content_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());

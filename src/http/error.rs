@@ -14,6 +14,7 @@ use crate::{
     auth::AuthError,
     chat::ChatError,
     db::{DbError, Trouble},
+    disk::LowDiskSpace,
     files::FileError,
     forks::ForkError,
     model::ModelError,
@@ -23,6 +24,8 @@ use crate::{
 
 /// When to try again what the server cannot do now.
 const UNAVAILABLE_FOR_S: u64 = 2;
+/// When to try again what a disk with little free space does not take.
+const DISK_AFTER_S: u64 = 60;
 /// When to try again to open a socket where there was no room for it.
 const SOCKET_AFTER_S: u64 = 10;
 
@@ -388,6 +391,18 @@ impl From<DbError> for ApiError {
                     .logged()
             }
         }
+    }
+}
+
+impl From<LowDiskSpace> for ApiError {
+    fn from(e: LowDiskSpace) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "low_disk_space",
+            e.to_string(),
+        )
+        .retry_after(DISK_AFTER_S)
+        .logged()
     }
 }
 

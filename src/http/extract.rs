@@ -324,6 +324,17 @@ fn forwarded_address(entry: &str) -> Option<IpAddr> {
         .map(|address| address.to_canonical())
 }
 
+/// Rejects a request that stores an agent version or an agent's file while the disk has little free space.
+pub struct FreeDiskSpace;
+
+impl FromRequestParts<State> for FreeDiskSpace {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &State) -> Result<Self, ApiError> {
+        Ok(state.disk.check().await.map(|()| Self)?)
+    }
+}
+
 /// The version that `If-Match` names: `"N"` or `N`.
 pub struct IfMatch(pub Option<i64>);
 

@@ -9,6 +9,7 @@ use crate::{
     auth::{Hasher, Limits},
     config::Config,
     db::Db,
+    disk::DiskSpace,
     files::Blobs,
     model::Provider,
     realtime::Hub,
@@ -31,6 +32,7 @@ pub struct Inner {
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
     pub responses: Arc<Desk>,
+    pub disk: DiskSpace,
     /// Where uploads are.
     pub blobs: Blobs,
     pub hasher: Hasher,

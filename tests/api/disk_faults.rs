@@ -1,14 +1,15 @@
 //! Disks that are full, read-only or damaged, databases of a newer version, and a second process on the data.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
+use reqwest::Method;
 use serde_json::json;
 
 use crate::{
     faults::prepared,
     support::{
-        Answer, Disk, Gate, ModelServer, Person, Place, TestProcess, command, id, in_own_mounts,
-        list, number, refusal, sign_up, text,
+        Answer, Disk, Gate, MULTIPART, ModelServer, Person, Place, TestProcess, command, id,
+        in_own_mounts, list, multipart, number, refusal, sign_up, text, within,
     },
 };
 
@@ -28,8 +29,12 @@ struct SmallDisk {
 
 impl SmallDisk {
     async fn start(settings: &[(&str, &str)]) -> Self {
+        Self::of_mib(12, settings).await
+    }
+
+    async fn of_mib(mib: u64, settings: &[(&str, &str)]) -> Self {
         let (place, model) = (Place::new().await, ModelServer::start().await);
-        let disk = Disk::new(&place.dir.join("data"), 12).expect("the right to mount");
+        let disk = Disk::new(&place.dir.join("data"), mib).expect("the right to mount");
         let server = TestProcess::start_within(&place, &model, settings, &disk).await;
         let mut ada = sign_up(&server.base, "Ada", None).await;
         let workspace = ada
@@ -164,6 +169,90 @@ async fn a_reply_that_ends_on_a_full_disk_is_written_once_there_is_space() {
         matches!(replies.as_slice(), [one] if ["Half done", "Whole."].contains(&one.as_str())),
         "{replies:?}"
     );
+}
+
+#[tokio::test]
+async fn with_little_free_space_uploads_and_agents_wait_while_messages_go_on() {
+    if !is_sqlite() {
+        return;
+    }
+    // Free space just above 1 GiB; the disk takes memory only for what is written.
+    let d = SmallDisk::of_mib(1024 + 64, &[("RATE_LIMITS", "off")]).await;
+    let ada = &d.ada;
+    let agent = id(&ada.make_agent("early").await);
+    ada.patch(&format!("/v1/agents/{agent}"), json!({"temperature": 0.5}))
+        .await
+        .is(200);
+    ada.upload("early.txt", b"early").await;
+
+    d.disk.write("filler", 80);
+    let upload = async || {
+        let form = multipart(&[("name=\"file\"; filename=\"a.txt\"", b"a")]);
+        let headers = [("content-type", MULTIPART)];
+        ada.send(Method::POST, "/v1/files", &headers, Some(form))
+            .await
+    };
+    let becomes = async |status: u16| {
+        within("free space to be measured", async {
+            while upload().await.status != status {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+    };
+    becomes(503).await;
+    let one = format!("/v1/agents/{agent}");
+    let form = json!({"name": "late", "instructions": "Help."});
+    let rejected = [
+        upload().await,
+        ada.post("/v1/agents", form.clone()).await,
+        ada.put(&one, form.clone()).await,
+        ada.patch(&one, json!({"temperature": 0.7})).await,
+        ada.post(&format!("{one}/duplicate"), json!({"name": "late"}))
+            .await,
+        ada.post(&format!("{one}/rollback"), json!({"target_version": 1}))
+            .await,
+        ada.post("/v1/agents/import", json!({"agent": form})).await,
+        ada.put(&format!("{one}/files/NOTES.md"), json!({"content": "a"}))
+            .await,
+        ada.put(
+            &format!("/v1/workspaces/{}/files/AGENTS.md", ada.workspace),
+            json!({"content": "a"}),
+        )
+        .await,
+        ada.post("/v1/rpc/agents.create", json!({"id": "late"}))
+            .await,
+        ada.post(
+            "/v1/rpc/agents.update",
+            json!({"agent_id": agent, "soul": "Help."}),
+        )
+        .await,
+        ada.post(
+            "/v1/rpc/agents.files.set",
+            json!({"agent_id": agent, "path": "NOTES.md", "content": "a"}),
+        )
+        .await,
+    ];
+    for reply in rejected {
+        let error = &reply.json()["error"];
+        assert_eq!(
+            (reply.status, &error["code"], &error["type"]),
+            (503, &json!("low_disk_space"), &json!("unavailable")),
+            "{}",
+            reply.text
+        );
+        assert!(text(error, "/message").contains("1 GiB"), "{error}");
+        assert!(reply.header("retry-after").is_some());
+    }
+    // Messages, replies, sign-ins, and whatever frees space go on.
+    let task = ada.ask(&d.thread, "@vibe hi").await;
+    ada.completed(&task).await;
+    ada.log_in().await.get("/v1/snapshot").await.is(200);
+    ada.delete(&one).await.is(200);
+
+    d.disk.free();
+    becomes(201).await;
+    ada.post("/v1/agents", form).await.is(201);
 }
 
 /// Data of a server that was ended in order, and the database's bytes.

@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
         "patch",
         "rate",
         "share",
+        "disk",
         "cursor",
         "failpoint",
         "model",

@@ -10,7 +10,7 @@ use crate::{
     auth::{Caller, Scope, WorkspaceCaller},
     http::{
         ApiError, State,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, FreeDiskSpace, IfMatch, Path, Query},
         page::List,
     },
     ids::WorkspaceId,
@@ -93,6 +93,7 @@ async fn get_file(
 async fn put_file(
     axum::extract::State(state): St,
     named: Named,
+    _: FreeDiskSpace,
     Path((_, path)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     Body(form): Body<FileForm>,
@@ -160,6 +161,7 @@ async fn get_shared_file(
 async fn put_shared_file(
     axum::extract::State(state): St,
     caller: Caller,
+    _: FreeDiskSpace,
     Path((id, path)): Path<(WorkspaceId, String)>,
     IfMatch(expected): IfMatch,
     Body(form): Body<FileForm>,

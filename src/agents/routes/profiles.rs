@@ -25,7 +25,7 @@ use crate::{
     db::{Conn, DbError},
     http::{
         ApiError, State,
-        extract::{Body, IfMatch, Query},
+        extract::{Body, FreeDiskSpace, IfMatch, Query},
         page::{List, PageQuery},
     },
     ids::{AgentId, TaskId},
@@ -150,6 +150,7 @@ async fn list_agents(
 async fn create_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: FreeDiskSpace,
     Body(form): Body<NewAgent>,
 ) -> Result<Response, ApiError> {
     let parts = form.into_parts()?;
@@ -222,6 +223,7 @@ async fn get_agent(
 async fn put_agent(
     axum::extract::State(state): St,
     named: Named,
+    _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(form): Body<NewAgent>,
 ) -> Result<Response, ApiError> {
@@ -240,6 +242,7 @@ async fn put_agent(
 async fn patch_agent(
     axum::extract::State(state): St,
     named: Named,
+    _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(patch): Body<AgentPatch>,
 ) -> Result<Response, ApiError> {
@@ -310,6 +313,7 @@ async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbErro
 async fn duplicate_agent(
     axum::extract::State(state): St,
     named: Named,
+    _: FreeDiskSpace,
     Body(form): Body<CopyForm>,
 ) -> Result<Response, ApiError> {
     let agent = named
@@ -349,6 +353,7 @@ async fn export_agent(
 async fn import_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
+    _: FreeDiskSpace,
     Body(import): Body<Import>,
 ) -> Result<Response, ApiError> {
     let agent = member

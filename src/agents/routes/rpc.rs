@@ -289,6 +289,7 @@ impl Rpc {
             instructions: soul,
             ..NewAgent::default()
         };
+        self.state.disk.check().await?;
         let parts = new.into_parts()?;
         let agent = self
             .write(async move |c, actor| {
@@ -299,6 +300,7 @@ impl Rpc {
     }
 
     async fn patch(&self, reference: String, patch: AgentPatch) -> Result<Value, ApiError> {
+        self.state.disk.check().await?;
         let agent = self
             .write(async move |c, actor| {
                 profiles::patch_agent(c, actor, &reference, &patch, None).await
@@ -357,6 +359,7 @@ impl Rpc {
     async fn set_file(&self, set: SetFile) -> Result<Value, ApiError> {
         let reference = self.reference(&set.agent_id).await?;
         let path = FilePath::parse(&set.path)?;
+        self.state.disk.check().await?;
         let file = self
             .write(async move |c, actor| {
                 files::write(c, actor, &reference, &path, &set.content, None).await

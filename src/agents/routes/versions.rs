@@ -10,7 +10,7 @@ use crate::{
     auth::Scope,
     http::{
         ApiError, State,
-        extract::{Body, IfMatch, Path, Query},
+        extract::{Body, FreeDiskSpace, IfMatch, Path, Query},
         page::{List, parse_limit},
     },
 };
@@ -126,6 +126,7 @@ struct RollbackForm {
 async fn roll_back(
     axum::extract::State(state): St,
     named: Named,
+    _: FreeDiskSpace,
     IfMatch(expected): IfMatch,
     Body(form): Body<RollbackForm>,
 ) -> Result<Response, ApiError> {

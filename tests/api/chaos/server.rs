@@ -35,12 +35,14 @@ pub(super) enum Trouble {
 /// So short that a server which stands still loses some.
 const LEASE_MS: &str = "800";
 
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("RATE_LIMITS", "off"),
     ("SIGNUP", "open"),
     ("LEASE_MS", LEASE_MS),
     ("TASK_TIMEOUT", "1s"),
     ("TASKS_QUEUED_MAX", "50"),
+    // Its disk is smaller than what a real one keeps free.
+    ("DISK_RESERVED_BYTES", "0"),
 ];
 
 /// Where workers stand still until others have taken their tasks.

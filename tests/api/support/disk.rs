@@ -85,6 +85,11 @@ impl Disk {
         }
     }
 
+    /// Writes a file of that size, beside which space remains.
+    pub fn write(&self, name: &str, mib: usize) {
+        std::fs::write(self.path(name), vec![b'x'; mib << 20]).unwrap();
+    }
+
     /// Takes back what filled it.
     pub fn free(&self) {
         std::fs::remove_file(self.path("filler")).unwrap();
