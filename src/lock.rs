@@ -89,7 +89,7 @@ pub struct Guard {
 impl Guard {
     /// Takes the lock; `None` when another session has it.
     async fn take(db: &Db) -> Result<Option<Self>, DbError> {
-        let mut c = db.read().await?;
+        let mut c = db.session().await?;
         let free: bool = c
             .q("select pg_try_advisory_lock(7310579, 1)")
             .value()

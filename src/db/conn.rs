@@ -17,9 +17,11 @@ use uuid::Uuid;
 use super::{
     DbError, Engine,
     lanes::{Place, ReaderPlace, SCAN_DEADLINE},
-    sessions::{self, ANSWER_DEADLINE, Faults, STATEMENT_DEADLINE},
+    sessions::{self, ANSWER_DEADLINE, Faults, READ_DEADLINE, ReaderPool, STATEMENT_DEADLINE},
     writer::Notice,
 };
+
+const BEGIN_SNAPSHOT: &str = "begin transaction isolation level repeatable read read only";
 
 /// What can be bound to `$n` on both engines.
 pub trait Bind:
@@ -53,6 +55,10 @@ struct Session {
     c: Option<PoolConnection<Postgres>>,
     faults: Arc<Faults>,
     in_transaction: bool,
+    /// Other connections for a read that lost this one; writers repeat their commands themselves.
+    readers: Option<ReaderPool>,
+    /// The transaction has returned rows, so that its snapshot cannot be replaced.
+    has_read: bool,
     /// A statement was sent and its answer has not arrived, so nobody else can use the connection.
     is_running: bool,
 }
@@ -70,6 +76,51 @@ impl Drop for Session {
 }
 
 impl Session {
+    /// Whether a read that loses this connection can run on another one.
+    fn can_repeat(&self) -> bool {
+        self.readers.is_some() && !(self.in_transaction && self.has_read)
+    }
+
+    /// Takes another connection in place of one that was lost, and begins its transaction.
+    async fn reconnect(&mut self) -> Result<(), sqlx::Error> {
+        let Some(readers) = &self.readers else {
+            return Err(gone());
+        };
+        self.c = Some(readers.acquire().await?);
+        if !self.in_transaction {
+            return Ok(());
+        }
+        self.is_running = true;
+        let begun = match &mut self.c {
+            Some(c) => {
+                within(
+                    ANSWER_DEADLINE,
+                    sqlx::query(BEGIN_SNAPSHOT).execute(&mut **c),
+                )
+                .await
+            }
+            None => Err(gone()),
+        };
+        self.settle(begun.as_ref().err());
+        begun.map(|_| ())
+    }
+
+    async fn fetch<T: Record>(
+        &mut self,
+        sql: &'static str,
+        args: PgArguments,
+        is_kept: bool,
+    ) -> Result<Vec<T>, sqlx::Error> {
+        let Some(c) = &mut self.c else {
+            return Err(gone());
+        };
+        let run = sqlx::query_with(sql, args)
+            .persistent(is_kept)
+            .fetch_all(&mut **c);
+        let rows = within(STATEMENT_DEADLINE, run).await?;
+        rows.iter().map(T::from_row).collect()
+    }
+
     /// Notes how a statement ended. A connection that is lost is closed.
     fn settle(&mut self, error: Option<&sqlx::Error>) {
         self.is_running = false;
@@ -97,6 +148,14 @@ async fn within<T>(
 
 fn is_timeout(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(e) if e.kind() == std::io::ErrorKind::TimedOut)
+}
+
+/// Not a timeout, so that it makes no further connections suspect.
+fn suspect() -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(
+        std::io::ErrorKind::ConnectionAborted,
+        "connections of that time are dead",
+    ))
 }
 
 fn gone() -> sqlx::Error {
@@ -202,8 +261,26 @@ impl Conn {
             c: Some(c),
             faults,
             in_transaction: false,
+            readers: None,
+            has_read: false,
             is_running: false,
         })))
+    }
+
+    /// A connection that only reads.
+    pub(super) async fn pg_reader(readers: &ReaderPool) -> Result<Self, DbError> {
+        let mut c = Self::pg(readers.acquire().await?, Arc::clone(&readers.faults));
+        if let Link::Pg(session) = &mut c.link {
+            session.readers = Some(readers.clone());
+        }
+        Ok(c)
+    }
+
+    /// Keeps this connection: a read that loses it fails.
+    pub(super) fn pin(&mut self) {
+        if let Link::Pg(session) = &mut self.link {
+            session.readers = None;
+        }
     }
 
     pub(super) fn in_lane(mut self, place: Place) -> Self {
@@ -217,12 +294,60 @@ impl Conn {
 
     /// Every read sees one state of the database from here on. On `PostgreSQL` only.
     pub(super) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
-        self.control("begin transaction isolation level repeatable read read only")
-            .await?;
+        let begun = self.control(BEGIN_SNAPSHOT).await;
         if let Link::Pg(session) = &mut self.link {
             session.in_transaction = true;
+            if let Err(DbError::Sql(e)) = &begun
+                && is_lost(e)
+            {
+                Box::pin(within(READ_DEADLINE, session.reconnect())).await?;
+                return Ok(());
+            }
         }
-        Ok(())
+        begun
+    }
+
+    /// Runs a read on `PostgreSQL`. It is repeated once on another connection if its own is lost and nothing was read in its
+    /// transaction before.
+    async fn fetch_pg<T: Record>(
+        &mut self,
+        sql: &'static str,
+        args: PgArguments,
+        is_kept: bool,
+    ) -> Result<Vec<T>, sqlx::Error> {
+        let Link::Pg(session) = &mut self.link else {
+            return Err(gone());
+        };
+        if !session.can_repeat() {
+            return session.fetch(sql, args, is_kept).await;
+        }
+        let began = Instant::now();
+        let (faults, taken_at) = (Arc::clone(&session.faults), self.taken_at);
+        let first = tokio::select! {
+            biased;
+            rows = session.fetch(sql, args.clone(), is_kept) => rows,
+            // Another connection of that time is dead, so this one probably is, too.
+            () = faults.until_suspect(taken_at) => Err(suspect()),
+        };
+        let Some(e) = first.as_ref().err().filter(|e| is_lost(e)) else {
+            session.has_read = true;
+            return first;
+        };
+        tracing::info!(error = %e, "a read lost its database connection and is repeated");
+        session.settle(Some(e));
+        if let Some(scan) = &mut self.scan {
+            scan.until = Instant::now() + SCAN_DEADLINE;
+        }
+        let again = async {
+            session.reconnect().await?;
+            session.is_running = true;
+            session.fetch(sql, args, is_kept).await
+        };
+        let left = READ_DEADLINE.saturating_sub(began.elapsed());
+        let rows = within(left, again).await;
+        session.has_read = true;
+        self.taken_at = Instant::now();
+        rows
     }
 
     /// Whether the connection is still there, as far as is known without asking the server.
@@ -366,7 +491,7 @@ fn is_interrupted(error: &sqlx::Error) -> bool {
 
 /// The session ended, or must not be used again: broken connections, a server that became a standby, limits on idle sessions and
 /// transactions, too many connections, and a server that is going or coming.
-fn is_lost(error: &sqlx::Error) -> bool {
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(e) => e.code().is_some_and(|code| {
             code.starts_with("08")
@@ -503,15 +628,8 @@ impl Q<'_> {
                     .and_then(|rows| rows.iter().map(T::from_row).collect()),
                 None => Err(sqlx::Error::WorkerCrashed),
             },
-            Args::Pg(args) => match conn.as_pg() {
-                Some(c) => {
-                    let run = sqlx::query_with(sql, args).persistent(is_kept).fetch_all(c);
-                    within(STATEMENT_DEADLINE, run)
-                        .await
-                        .and_then(|rows| rows.iter().map(T::from_row).collect())
-                }
-                None => Err(gone()),
-            },
+            // Boxed, so that the future of every read stays small.
+            Args::Pg(args) => Box::pin(conn.fetch_pg(sql, args, is_kept)).await,
         };
         conn.end_statement(rows)
     }

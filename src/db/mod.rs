@@ -22,7 +22,7 @@ use std::{
 };
 
 use sqlx::{
-    PgPool, SqlitePool,
+    SqlitePool,
     postgres::PgPoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 pub use conn::{Bind, Conn, Proof, Q, Record};
 pub use lanes::Share;
 use lanes::{Lane, SqliteLane};
-use sessions::{Faults, Purpose};
+use sessions::{Faults, Purpose, READ_WAIT, ReaderPool};
 pub use trouble::Trouble;
 use writer::Writers;
 pub use writer::{Notice, Unannounced};
@@ -46,12 +46,6 @@ const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// `PostgreSQL` connections of the fast and of the slow lane, beside those of the writers.
 const POSTGRES_READERS: u32 = 8;
 const POSTGRES_SCANNERS: u32 = 4;
-/// Longest wait for a connection of the fast lane.
-const READ_WAIT: Duration = Duration::from_secs(10);
-/// After this time, which is enough for a ping and a new connection, a read looks again for an idle connection.
-const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
-/// Longest wait of readers for the writers' connections to be open first.
-const WRITERS_FIRST: Duration = Duration::from_secs(2);
 /// Longest time of a probe of the writers, and how long its outcome counts.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 const PROBED_FOR: Duration = Duration::from_secs(2);
@@ -98,10 +92,9 @@ enum Readers {
         slow: SqliteLane,
     },
     Pg {
-        fast: PgPool,
-        slow: PgPool,
+        fast: ReaderPool,
+        slow: ReaderPool,
         lane: Lane,
-        faults: Arc<Faults>,
     },
 }
 
@@ -226,7 +219,7 @@ impl Db {
                 let scanners = (cores + 1).clamp(3, SQLITE_SCANNERS_MAX);
                 let slow = SqliteLane::open(scanners, path, sqlite_options).await?;
                 let writers = Writers::sqlite(write, &listener)?;
-                Ok(Self::new(Readers::Lite { fast, slow }, writers))
+                Ok(Self::new(Readers::Lite { fast, slow }, Arc::new(writers)))
             }
             Place::Postgres(url) => {
                 // A migration may take longer than a session with limits.
@@ -243,24 +236,29 @@ impl Db {
                 unlimited.close().await;
                 let fast = (free * 2 / 3).clamp(1, POSTGRES_READERS);
                 let slow = free.saturating_sub(fast).clamp(1, POSTGRES_SCANNERS);
+                let writers = Arc::new(writers);
                 let connect = async |purpose, max| {
-                    sessions::connect(url, purpose, max, READ_WAIT, &faults).await
+                    let pool = sessions::connect(url, purpose, max, READ_WAIT, &faults).await?;
+                    Ok::<_, DbError>(ReaderPool {
+                        pool,
+                        faults: Arc::clone(&faults),
+                        writers: Arc::clone(&writers),
+                    })
                 };
                 let readers = Readers::Pg {
                     fast: connect(Purpose::Read, fast).await?,
                     slow: connect(Purpose::Scan, slow).await?,
                     lane: Lane::new(usize::try_from(slow).unwrap_or(1)),
-                    faults,
                 };
                 Ok(Self::new(readers, writers))
             }
         }
     }
 
-    fn new(readers: Readers, writers: Writers) -> Self {
+    fn new(readers: Readers, writers: Arc<Writers>) -> Self {
         Self {
             readers: Arc::new(readers),
-            writers: Arc::new(writers),
+            writers,
             probed: Arc::default(),
         }
     }
@@ -276,8 +274,15 @@ impl Db {
     pub async fn read(&self) -> Result<Conn, DbError> {
         Ok(match &*self.readers {
             Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
-            Readers::Pg { fast, faults, .. } => self.session(fast, faults).await?,
+            Readers::Pg { fast, .. } => Conn::pg_reader(fast).await?,
         })
+    }
+
+    /// A connection for what belongs to a session, such as an advisory lock: it is never replaced by another one.
+    pub async fn session(&self) -> Result<Conn, DbError> {
+        let mut c = self.read().await?;
+        c.pin();
+        Ok(c)
     }
 
     /// As `read`, but every read sees one state of the database; it ends when dropped.
@@ -286,8 +291,8 @@ impl Db {
             Readers::Lite { fast, .. } => {
                 Ok(Conn::lite_tx(fast.begin_with("begin deferred").await?))
             }
-            Readers::Pg { fast, faults, .. } => {
-                let mut c = self.session(fast, faults).await?;
+            Readers::Pg { fast, .. } => {
+                let mut c = Conn::pg_reader(fast).await?;
                 c.begin_snapshot().await?;
                 Ok(c)
             }
@@ -306,29 +311,11 @@ impl Db {
                 let (tx, place) = slow.begin(share).await?;
                 Ok(Conn::lite_scan(tx, place))
             }
-            Readers::Pg {
-                slow, lane, faults, ..
-            } => {
+            Readers::Pg { slow, lane, .. } => {
                 let place = lane.enter(share).await?;
-                let mut c = self.session(slow, faults).await?.in_lane(place);
+                let mut c = Conn::pg_reader(slow).await?.in_lane(place);
                 c.begin_snapshot().await?;
                 Ok(c)
-            }
-        }
-    }
-
-    async fn session(&self, pool: &PgPool, faults: &Arc<Faults>) -> Result<Conn, DbError> {
-        if pool.num_idle() == 0 && pool.size() < pool.options().get_max_connections() {
-            // A new connection may be the last one that the server has; after this time it is not the writers who need it.
-            drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
-        }
-        // A server without a free connection would keep this read waiting for a new one while others return theirs.
-        let began = Instant::now();
-        loop {
-            match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
-                Ok(c) => return Ok(Conn::pg(c?, Arc::clone(faults))),
-                Err(_) if began.elapsed() < READ_WAIT => {}
-                Err(_) => return Err(sqlx::Error::PoolTimedOut.into()),
             }
         }
     }
@@ -393,8 +380,8 @@ impl Db {
                 slow.close().await;
             }
             Readers::Pg { fast, slow, .. } => {
-                fast.close().await;
-                slow.close().await;
+                fast.pool.close().await;
+                slow.pool.close().await;
             }
         }
         self.writers.close_connection().await;

@@ -5,7 +5,7 @@
 //! so marks all connections opened before, because what happened to one probably happened to all.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,10 +14,22 @@ use sqlx::{
     postgres::PgPoolOptions,
 };
 
-use super::DbError;
+use tokio::sync::watch;
+
+use super::{DbError, conn::is_lost, writer::Writers};
 
 /// Longest time of one statement, commits included; above the server's own limit.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
+/// Longest time of a read that is repeated because its connection was lost, counted from its beginning.
+pub(super) const READ_DEADLINE: Duration = Duration::from_secs(15);
+/// Longest wait for a connection of the fast lane.
+pub(super) const READ_WAIT: Duration = Duration::from_secs(10);
+/// After this time, which is enough for a ping and a new connection, a read looks again for an idle connection.
+const ACQUIRE_AGAIN: Duration = Duration::from_secs(4);
+/// Pause between two attempts to reach a server that is away.
+const CONNECT_AGAIN: Duration = Duration::from_millis(200);
+/// Longest wait of readers for the writers' connections to be open first.
+const WRITERS_FIRST: Duration = Duration::from_secs(2);
 /// Longest time of what never waits for a lock at the server: `begin`, `rollback`, and a ping.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
@@ -49,17 +61,54 @@ impl Purpose {
 
 /// When a connection last turned out to be dead.
 #[derive(Default)]
-pub(super) struct Faults(Mutex<Option<Instant>>);
+pub(super) struct Faults(watch::Sender<Option<Instant>>);
 
 impl Faults {
     pub(super) fn mark(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.0.send_replace(Some(Instant::now()));
     }
 
     /// Whether a connection that was opened then is suspect.
     pub(super) fn is_suspect(&self, opened: Instant) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| opened <= last)
+        self.0.borrow().is_some_and(|last| opened <= last)
+    }
+
+    /// Returns once a connection that was opened then is suspect.
+    pub(super) async fn until_suspect(&self, opened: Instant) {
+        let mut marked = self.0.subscribe();
+        let is_suspect = |last: &Option<Instant>| last.is_some_and(|last| opened <= last);
+        // The sender lives as long as this does.
+        drop(marked.wait_for(is_suspect).await);
+    }
+}
+
+/// The connections of readers.
+#[derive(Clone)]
+pub(super) struct ReaderPool {
+    pub(super) pool: PgPool,
+    pub(super) faults: Arc<Faults>,
+    pub(super) writers: Arc<Writers>,
+}
+
+impl ReaderPool {
+    pub(super) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        let pool = &self.pool;
+        if pool.num_idle() == 0 && pool.size() < pool.options().get_max_connections() {
+            // A new connection may be the last one that the server has; after this time it is not the writers who need it.
+            drop(tokio::time::timeout(WRITERS_FIRST, self.writers.connected()).await);
+        }
+        // A server without a free connection would keep this read waiting for a new one while others return theirs.
+        let began = Instant::now();
+        loop {
+            match tokio::time::timeout(ACQUIRE_AGAIN, pool.acquire()).await {
+                Ok(Err(e)) if is_lost(&e) => tokio::time::sleep(CONNECT_AGAIN).await,
+                Ok(c) => return c,
+                Err(_) => {}
+            }
+            if began.elapsed() >= READ_WAIT {
+                return Err(sqlx::Error::PoolTimedOut);
+            }
+        }
     }
 }
 

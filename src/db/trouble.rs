@@ -2,7 +2,7 @@
 
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
-use super::DbError;
+use super::{DbError, conn::is_lost};
 
 /// Nothing was stored, unless it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,11 @@ fn of_migration(error: &MigrateError) -> Option<Trouble> {
 }
 
 impl DbError {
+    /// Whether the connection was lost, so that a read can succeed on another one.
+    pub fn is_lost_connection(&self) -> bool {
+        matches!(self, Self::Sql(e) if is_lost(e))
+    }
+
     /// `None` for errors of statements.
     pub fn trouble(&self) -> Option<Trouble> {
         match self {

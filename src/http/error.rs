@@ -2,18 +2,20 @@
 
 use axum::{
     Json,
+    body::Body,
     extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 
+use super::State;
 use crate::{
     agents::AgentError,
     auth::AuthError,
     chat::ChatError,
-    db::{DbError, Trouble},
+    db::{DbError, Engine, Trouble},
     disk::LowDiskSpace,
     files::FileError,
     forks::ForkError,
@@ -42,6 +44,8 @@ pub struct ApiError {
     current: Option<Box<Value>>,
     /// The cause has its line in the log already, or needs none.
     is_logged: bool,
+    /// The request lost its database connection.
+    has_lost_connection: bool,
 }
 
 /// The shape of every error.
@@ -98,6 +102,7 @@ impl ApiError {
             retry_after_s: None,
             current: None,
             is_logged: false,
+            has_lost_connection: false,
         }
     }
 
@@ -370,6 +375,30 @@ pub async fn speak_openai(request: Request, next: Next) -> Response {
     response
 }
 
+/// Repeats a request once that only reads and lost its database connection between two statements of one snapshot. Single
+/// statements are repeated by the connection.
+pub async fn repeat_lost_read(
+    axum::extract::State(state): axum::extract::State<State>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_read =
+        request.method() == Method::GET && !request.headers().contains_key(header::UPGRADE);
+    // `SQLite` has no connections that can be lost.
+    if !is_read || state.db.engine() == Engine::Sqlite {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let again = Request::from_parts(parts.clone(), Body::empty());
+    let response = next.clone().run(Request::from_parts(parts, body)).await;
+    let error = response.extensions().get::<ApiError>();
+    if error.is_some_and(|error| error.has_lost_connection) {
+        next.run(again).await
+    } else {
+        response
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = json!({"error": self.body()});
@@ -386,9 +415,13 @@ impl From<DbError> for ApiError {
             DbError::Busy | DbError::TooSlow => Self::overloaded(),
             e => {
                 tracing::error!(error = %e, "a request failed");
-                e.trouble()
-                    .map_or_else(Self::internal, |trouble| Self::unavailable(advice(trouble)))
-                    .logged()
+                let refusal = e
+                    .trouble()
+                    .map_or_else(Self::internal, |trouble| Self::unavailable(advice(trouble)));
+                Self {
+                    has_lost_connection: e.is_lost_connection(),
+                    ..refusal.logged()
+                }
             }
         }
     }

@@ -100,6 +100,10 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .route("/openapi.json", get(openapi::serve))
         .fallback(assets::serve)
         .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            error::repeat_lost_read,
+        ))
         .layer(middleware::from_fn(refuse_nul))
         .layer(axum::Extension(bounds.bodies.upload_pace))
         .layer(DefaultBodyLimit::disable())

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, UnixStream},
@@ -164,6 +164,75 @@ async fn dead_connections_are_replaced() {
         ada.contents(&p.thread).await,
         ["Root", "before", "after 0", "after 1"]
     );
+}
+
+/// Requests of which each waits at the server for a table: `sessions` in a single read, `channels` in the middle of a snapshot.
+const WAITING: [(&str, &str); 2] = [("sessions", "/v1/channels"), ("channels", "/v1/snapshot")];
+
+/// A read that waits for `table` at the server, and the session with the lock.
+async fn waiting_read(
+    cluster: &Cluster,
+    ada: &Person,
+    (table, path): (&str, &'static str),
+) -> (JoinSet<u16>, PgConnection) {
+    let mut other = PgConnection::connect(&cluster.url).await.unwrap();
+    let lock = format!("begin; lock table {table} in access exclusive mode");
+    sqlx::raw_sql(AssertSqlSafe(lock))
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let (mut reading, ada) = (JoinSet::new(), ada.clone());
+    reading.spawn(async move { ada.get(path).await.status });
+    within("a read that waits", async {
+        let sql =
+            "select exists (select 1 from pg_locks where not granted and mode = 'AccessShareLock')";
+        while !sqlx::query_scalar::<_, bool>(sql)
+            .fetch_one(&mut other)
+            .await
+            .unwrap()
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    (reading, other)
+}
+
+#[tokio::test]
+async fn a_read_whose_connection_dies_is_repeated() {
+    if !is_postgres() {
+        return;
+    }
+    let (cluster, proxy, p) = behind_proxy().await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    for waiting in WAITING {
+        let (mut reading, mut other) = waiting_read(&cluster, &ada, waiting).await;
+        // Its answer is lost.
+        proxy.lose_open();
+        other.execute("rollback").await.unwrap();
+        ada.get("/v1/workspaces").await.is(200);
+        let status = within("the read", reading.join_next()).await;
+        assert_eq!(status.unwrap().unwrap(), 200, "{waiting:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_outlives_a_crash_of_postgres() {
+    if !is_postgres() {
+        return;
+    }
+    let cluster = start_cluster(None).await;
+    let p = prepared_at(Place::on(&cluster.url).await).await;
+    let (_server, ada) = p.start(&[("RATE_LIMITS", "off")]).await;
+    for waiting in WAITING {
+        let (mut reading, _other) = waiting_read(&cluster, &ada, waiting).await;
+        let again = Arc::clone(&cluster);
+        tokio::task::spawn_blocking(move || again.crash_and_restart())
+            .await
+            .unwrap();
+        let status = within("the read", reading.join_next()).await;
+        assert_eq!(status.unwrap().unwrap(), 200, "{waiting:?}");
+    }
 }
 
 #[tokio::test]
