@@ -33,7 +33,6 @@ export class ThreadState extends MessageWindow {
     if (this.status !== 'loading') return;
     this.messages = insert(this.messages, message);
     this.status = 'ready';
-    this.#mine = true;
   }
 
   protected override async open(at: OpenAt): Promise<Opened> {

@@ -310,3 +310,24 @@ test('while another user is signed in, a window sends nothing of its own', async
   ws.reconnect();
   await vi.waitFor(() => expect(backend.calls).toContain('POST /v1/channels/chan_1/threads'));
 });
+test('a thread started with "Stay here" opens at the first reply', async () => {
+  ws.send({ channel_id: 'chan_1', thread_id: null, direct: false }, 'Hi');
+  ws.reconnect();
+  await vi.waitFor(() => expect(ws.thread('thread_new').status).toBe('ready'));
+  scene.seq = 5000;
+  const reply = created({ thread_id: 'thread_new' });
+  const t = ws.thread('thread_new');
+  t.enter();
+  expect(t.reading.divider?.id).toBe(reply.id);
+  await t.reading.seen([reply.seq]);
+  expect(backend.calls).toContain('PUT /v1/threads/thread_new/read');
+});
+test('the cache keeps the threads that the filter Results shows', async () => {
+  const list = ws.channel('chan_1');
+  list.results.ids = new Set(['thread_1']);
+  ws.learnThread(backend.threads.get('thread_1')!);
+  for (let n = 2; n < 600; n++)
+    ws.learnThread({ ...backend.threads.get('thread_1')!, id: `thread_${n}`, channel_id: 'chan_2' });
+  expect(ws.threads.map.has('thread_1')).toBe(true);
+  expect(ws.threads.map.has('thread_2')).toBe(false);
+});
