@@ -33,8 +33,8 @@ export class ChannelResults {
         cursor = found.next_cursor ?? undefined;
         if (!found.has_more || !cursor) break;
       }
+      this.ids = ids; // first: the cache keeps what is shown
       await this.#learn([...ids].filter((id) => !this.#home.threads.map.has(id)));
-      this.ids = ids;
     } catch (e) {
       this.problem = say(e);
     }
@@ -43,8 +43,12 @@ export class ChannelResults {
     const { moment } = this.#home.threads;
     const next = async (): Promise<void> => {
       for (let id = missing.pop(); id; id = missing.pop())
-        this.#home.learnThread(await this.#home.api.thread(id), moment);
+        await this.#home.api.thread(id).then(
+          (t) => this.#home.learnThread(t, moment),
+          () => undefined,
+        );
     };
+    // One that cannot be loaded is left out; the others are shown.
     await Promise.all(Array.from({ length: THREADS_AT_ONCE }, next));
   }
 }

@@ -1,6 +1,7 @@
 import type { Api } from '../api/api';
 import { isMissing, say } from '../api/problem';
 import type { Task, Thread } from '../api/types';
+import { ChannelResults } from './channel-results.svelte';
 import type { Loading } from './window.svelte';
 
 export interface ChannelHome {
@@ -18,6 +19,7 @@ export class ChannelState {
   ids = $state.raw<readonly string[]>([]);
   more = $state(false);
   busy = $state(false);
+  readonly results: ChannelResults;
   #known = new Set<string>();
   #cursor: string | undefined;
   /** The `last_seq` down to which the list is complete. Older threads would leave holes. */
@@ -31,6 +33,7 @@ export class ChannelState {
   constructor(id: string, home: ChannelHome) {
     this.id = id;
     this.#home = home;
+    this.results = new ChannelResults(id, home);
   }
 
   async load(): Promise<void> {

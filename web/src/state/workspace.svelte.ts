@@ -419,7 +419,7 @@ export class WorkspaceState {
   }
   #shownThreads(): Set<string> {
     const shown = new Set(this.#threads.keys());
-    for (const list of this.#lists.all()) for (const id of list.ids) shown.add(id);
+    for (const list of this.#lists.all()) for (const id of [...list.ids, ...list.results.ids]) shown.add(id);
     for (const dive of this.#dives.all()) if (dive.fork) shown.add(dive.fork.thread_id);
     return shown;
   }
