@@ -83,6 +83,8 @@ export class Drafting extends DraftText {
   /** Came while a save was under way: it may be that very save. */
   #held: Resolution | null = null;
   #stopped = false;
+  /** Fields as another window of this person has them: shown here, but kept and saved only there. */
+  #mirrored = $state.raw<Partial<FullEdit>>({});
 
   #unwatch: () => void;
 
@@ -239,7 +241,7 @@ export class Drafting extends DraftText {
     this.forgetIds();
     const now = this.edit;
     const long = tooLong(now);
-    const names = changedFields(this.base, now).filter((n) => !long.includes(n));
+    const names = this.#own().filter((n) => !long.includes(n));
     if (!names.length) {
       this.saving = long.length ? 'long' : 'saved';
       if (!this.dirty) this.#home.kept.clear();
@@ -284,18 +286,29 @@ export class Drafting extends DraftText {
     return false;
   }
   #keep(): void {
-    if (this.dirty) this.#home.kept.set({ base: this.base, mine: this.edit });
+    if (this.dirty)
+      this.#home.kept.set({ base: this.base, mine: { ...this.base, ...pick(this.edit, this.#own()) } });
     else this.#home.kept.clear();
   }
   /** Fields typed in another window of this person; those that were typed here stay. */
   #typedElsewhere(text: KeptText): void {
     if (this.phase !== 'editing') return;
-    const mine = changedFields(this.base, this.edit);
-    const theirs = changedFields(text.base, text.mine).filter((n) => !mine.includes(n));
-    const merged = { ...this.edit, ...pick(text.mine, theirs) };
-    if (!changedFields(this.edit, merged).length) return;
-    this.fields = fieldsOf(merged, this.fields);
-    this.touched();
+    const own = this.#own();
+    const theirs = pick(
+      text.mine,
+      changedFields(text.base, text.mine).filter((n) => !own.includes(n)),
+    );
+    const merged = { ...this.edit, ...theirs };
+    this.#mirrored = { ...this.#mirrored, ...theirs };
+    if (changedFields(this.edit, merged).length) this.fields = fieldsOf(merged, this.fields);
+  }
+  /** Fields changed in this window. */
+  #own(): ReturnType<typeof changedFields> {
+    const typed = changedFields({ ...this.edit, ...this.#mirrored }, this.edit);
+    return changedFields(this.base, this.edit).filter((n) => !(n in this.#mirrored) || typed.includes(n));
+  }
+  override get dirty(): boolean {
+    return this.#own().length > 0;
   }
   #schedule(ms: number): void {
     this.#clearTimer();
@@ -343,7 +356,8 @@ export class Drafting extends DraftText {
       this.#take(theirs, this.edit);
       return this.touched();
     }
-    const { merged, clashes } = merge(this.base, this.edit, base);
+    const own = { ...this.base, ...pick(this.edit, this.#own()) };
+    const { merged, clashes } = merge(this.base, own, base);
     const who = this.#whoOf(theirs);
     if (clashes.length) {
       this.#clearTimer();
@@ -409,6 +423,7 @@ export class Drafting extends DraftText {
     if (this.posting || this.problems.length || this.clash || this.phase !== 'editing') return null;
     this.posting = true;
     this.postProblem = '';
+    this.#mirrored = {}; // what is on screen is posted
     try {
       if (this.resolution && this.dirty && !(await this.save())) return this.#notPosted();
       const whole = this.resolution ? null : this.edit;

@@ -420,6 +420,35 @@ test('unsaved text of two windows: each shows what the other typed, and one savi
   a.dispose();
   b.dispose();
 });
+test('text typed on in one window replaces what the other mirrors, and only the first saves it', async () => {
+  const browser = new Browser();
+  const editor = () =>
+    new Drafting('fork_1', {
+      api: new Api({ fetch: backend.fetch, base: 'http://x' }),
+      myId: 'user_me',
+      kept: keptOn(browser.open().shelf, 'k'),
+      learnTasks: (tasks: Task[]) => void tasks,
+      drafter: () => 'Vibe',
+    });
+  backend.draft = result();
+  const [a, b] = [editor(), editor()];
+  await a.open(fork({ draft_id: backend.draft.id }), null, false);
+  await b.open(fork({ draft_id: backend.draft.id }), null, false);
+  for (const headline of ['t', 'ty', 'typed']) {
+    a.fields.headline = headline;
+    a.touched();
+    await vi.advanceTimersByTimeAsync(500);
+    expect([b.fields.headline, b.dirty]).toEqual([headline, false]);
+  }
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(backend.bodies.filter((x) => 'headline' in x)).toEqual([{ headline: 'typed' }]);
+  expect([a.clash, b.clash]).toEqual([null, null]);
+  b.fields.headline = 'typed in b';
+  b.touched();
+  expect(b.dirty).toBe(true);
+  a.dispose();
+  b.dispose();
+});
 test('a window removes only the unsaved text that it knows', () => {
   const browser = new Browser();
   const [a, b] = [keptOn(browser.open().shelf, 'k'), keptOn(browser.open().shelf, 'k')];
