@@ -19,6 +19,13 @@ export type Command =
   | 'mark-unread'
   | 'dive';
 
+/** On Apple platforms Ctrl-B, Ctrl-E, and Ctrl-F move the caret. */
+const APPLE = /mac|iphone|ipad/i.test(
+  (globalThis.navigator as Partial<Navigator> | undefined)?.platform ?? '',
+);
+export const isCommandKey = (s: Pick<Stroke, 'metaKey' | 'ctrlKey'>, apple = APPLE): boolean =>
+  apple ? s.metaKey && !s.ctrlKey : s.metaKey || s.ctrlKey;
+
 export interface Stroke {
   key: string;
   metaKey: boolean;
@@ -43,9 +50,9 @@ const PLAIN: Record<string, Command> = {
 };
 
 /** UI.md §4: none fire while typing, save those with a modifier. */
-export function commandFor(s: Stroke, typing: boolean): Command | null {
+export function commandFor(s: Stroke, typing: boolean, apple = APPLE): Command | null {
   if (s.isComposing) return null;
-  const mod = s.metaKey || s.ctrlKey;
+  const mod = isCommandKey(s, apple);
   if (mod && !s.altKey && s.key.toLowerCase() === 'k') return 'switcher';
   if (mod && s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'search';
   if (mod && !s.shiftKey && !s.altKey && s.key.toLowerCase() === 'f') return 'find';
@@ -54,6 +61,6 @@ export function commandFor(s: Stroke, typing: boolean): Command | null {
     return s.shiftKey ? `${way}-unread` : `${way}-channel`;
   }
   if (s.key === 'Escape') return 'escape';
-  if (mod || s.altKey || typing) return null;
+  if (s.metaKey || s.ctrlKey || s.altKey || typing) return null;
   return PLAIN[s.key.toLowerCase()] ?? null;
 }

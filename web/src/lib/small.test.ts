@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { AT, message, task, thread } from '../test/make';
 import { chipText, waitWords } from './chip';
 import { searchEmoji } from './emoji';
-import { commandFor } from './keys';
+import { commandFor, isCommandKey } from './keys';
 import { bestMatches } from './match';
 import { StickToEnd } from './stick.svelte';
 import { initials, listed, plain, threadTitle, hueOf } from './text';
@@ -17,6 +17,15 @@ const key = (k: string, m: object = {}) => ({
   ...m,
 });
 
+test('on Apple platforms Ctrl keeps its meaning in text, and Cmd is the modifier', () => {
+  expect(commandFor(key('f', { ctrlKey: true }), true, true)).toBeNull();
+  expect(commandFor(key('f', { metaKey: true }), true, true)).toBe('find');
+  expect(commandFor(key('f', { ctrlKey: true }), true, false)).toBe('find');
+  expect([
+    isCommandKey(key('b', { ctrlKey: true }), true),
+    isCommandKey(key('b', { metaKey: true }), true),
+  ]).toEqual([false, true]);
+});
 test('plain keys do nothing while one types, those with a modifier do', () => {
   expect(commandFor(key('j'), false)).toBe('next-message');
   expect(commandFor(key('j'), true)).toBeNull();

@@ -105,10 +105,14 @@ export class Commands {
     if (!target.matches('a[data-thread]') || e.altKey || e.ctrlKey || e.metaKey) return null;
     return e.key === 'ArrowDown' ? 'next-message' : e.key === 'ArrowUp' ? 'previous-message' : null;
   }
+  #hasThread(): boolean {
+    const { channel } = this;
+    return this.#router.route.name === 'thread' || (!!channel && this.#ws.channel(channel.id).ids.length > 0);
+  }
   /** The second time, the browser's own find opens. */
   #find(): boolean {
     const place = this.#router.route.name === 'thread' || this.channel?.kind === 'direct';
-    if (!place || this.#ui.find || this.#router.place.focus) return false;
+    if (!place || !this.#hasThread() || this.#ui.find || this.#router.place.focus) return false;
     this.#ui.find = true;
     return true;
   }
