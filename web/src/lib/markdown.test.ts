@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import emojiNames from '../../../tests/corpus/markdown/emoji-names.md?raw';
 import emojiShown from '../../../tests/corpus/markdown/emoji-names.expected?raw';
-import { clean, lex, NO_NAMES, toHtml, type Names } from './markdown';
+import { clean, lex, NO_NAMES, toHtml, versionOf, type Names } from './markdown';
 
 /** The first wall. DOMPurify, the second, needs a DOM: both together are tested in Chromium (e2e/stream.test.mjs). */
 const html = (s: string, names: Names = NO_NAMES) => toHtml(lex(s, names), names);
@@ -91,4 +91,10 @@ describe('blocks', () => {
     expect(toHtml(lex('a\nb', NO_NAMES, { breaks: false }), NO_NAMES)).not.toContain('<br');
     expect(html('a\nb')).toContain('<br');
   });
+});
+
+test('two addresses of a channel are two versions of its links; an equal map is the same', () => {
+  const links = (address: string) => new Map([['general', address]]);
+  expect(versionOf(links('/a/c/general'))).not.toBe(versionOf(links('/b/c/general')));
+  expect(versionOf(links('/b/c/general'))).toBe(versionOf(links('/b/c/general')));
 });

@@ -211,8 +211,19 @@ export const renderTokens = (tokens: Token[], as: Names, options: RenderOptions 
 /** Finished messages: parsed once, kept by text. A virtual list mounts the same row many times. */
 const CACHE_MAX = 800;
 const cache = new Map<string, string>();
+/** Versions of the channel links: renaming a channel makes a new one, an equal map does not. */
+const versions = new WeakMap<Names['channels'], number>();
+let newest = { text: '', version: 0 };
+export const versionOf = (links: Names['channels']): number => {
+  const known = versions.get(links);
+  if (known !== undefined) return known;
+  const text = [...links].join();
+  if (text !== newest.text) newest = { text, version: newest.version + 1 };
+  versions.set(links, newest.version);
+  return newest.version;
+};
 export function render(body: string, as: Names): string {
-  const key = `${as.me ?? ''}\0${[...as.handles].join()}\0${as.channels.size}\0${body}`;
+  const key = `${as.me ?? ''}\0${[...as.handles].join()}\0${versionOf(as.channels)}\0${body}`;
   let html = cache.get(key);
   if (html === undefined) {
     html = renderTokens(lex(body, as), as);
