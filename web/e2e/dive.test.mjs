@@ -114,7 +114,7 @@ test('what the partner knows is chosen before the first message; who it is, at a
   await button(ada.page, 'Partner: Vibe').click();
   await ada.page.getByRole('menuitemradio', { name: 'Nobody (only when mentioned)' }).click();
   await box(ada.page, 'Explore together').waitFor();
-  await button(ada.page, 'Partner: Nobody, unless mentioned').click();
+  await button(ada.page, 'Partner: Agents: when mentioned').click();
   await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
   await explore(ada).waitFor();
 });

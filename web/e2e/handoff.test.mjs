@@ -197,7 +197,7 @@ test('without a connection a hand-off says so and keeps what was typed', async (
   await ada.page.getByText('Who answers here can be changed when you are back').first().waitFor();
   assert.equal(await composer(ada).inputValue(), '/agent coder');
   await ada.context.setOffline(false);
-  await ada.page.getByText('What you write is kept here').waitFor({ state: 'detached' });
+  await ada.page.getByText('Your messages are saved').waitFor({ state: 'detached' });
   await composer(ada).focus();
   await press(ada, 'Enter');
   await here(bo, 'Coder').waitFor();

@@ -131,7 +131,7 @@ test('with 200 messages waiting, sending is off, the text stays, and all of them
     await page.keyboard.press('Enter');
   }
   await page.keyboard.insertText('one too many');
-  await page.getByText("200 messages are waiting. You can send more when you're back online.").waitFor();
+  await page.getByText('200 messages are not sent. Try again or delete some.').waitFor();
   assert.equal(await button(page, 'Send').isDisabled(), true);
   await page.keyboard.press('Enter');
   assert.equal(await box(page, BOX).inputValue(), 'one too many');

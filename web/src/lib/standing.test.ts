@@ -15,7 +15,7 @@ const look = (place = bound, list = [vibe, coder]) => standing(place, people(...
 
 test('nobody answers in a place without an agent', () => {
   expect(look(UNBOUND as typeof bound)).toMatchObject({ state: 'nobody', next: null, newest: null });
-  expect(standingWords(look(UNBOUND as typeof bound))).toBe('Nobody, unless mentioned');
+  expect(standingWords(look(UNBOUND as typeof bound))).toBe('Agents: when mentioned');
 });
 test('the bound agent answers', () => {
   expect(look()).toMatchObject({ state: 'here', name: 'Coder', next: coder, version: null });

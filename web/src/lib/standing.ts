@@ -65,7 +65,7 @@ export function standing(place: Binding, people: Agents, fallback: string | null
 
 /** In one line, for who looks and for who listens. */
 export function standingWords(s: Standing): string {
-  if (s.state === 'nobody') return 'Nobody, unless mentioned';
+  if (s.state === 'nobody') return 'Agents: when mentioned';
   if (s.state === 'off') return `${s.name}, turned off`;
   if (s.state === 'gone') return `${s.name}, no longer available`;
   if (s.state === 'barred') return `${s.name}, which does not answer you`;

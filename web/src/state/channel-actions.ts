@@ -40,5 +40,5 @@ export async function archiveChannel(channel: Channel, context: ChannelContext):
 
 export async function unarchiveChannel(channel: Channel, { ws, ui }: ChannelContext): Promise<void> {
   ws.channels.put(await ws.api.unarchiveChannel(channel.id));
-  ui.show(`#${channel.name} is back`);
+  ui.show(`#${channel.name} is unarchived`);
 }
