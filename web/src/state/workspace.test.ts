@@ -331,3 +331,10 @@ test('the cache keeps the threads that the filter Results shows', async () => {
   expect(ws.threads.map.has('thread_1')).toBe(true);
   expect(ws.threads.map.has('thread_2')).toBe(false);
 });
+test('a result whose thread cannot be loaded does not hide the others', async () => {
+  backend.decisions = ['thread_1', 'thread_gone'].map((thread_id) => ({ thread_id }));
+  const { results } = ws.channel('chan_1');
+  await results.load();
+  expect([[...results.ids], results.problem]).toEqual([['thread_1', 'thread_gone'], '']);
+  expect(ws.threads.map.has('thread_1')).toBe(true);
+});

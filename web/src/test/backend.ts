@@ -13,6 +13,8 @@ export class Backend {
   forks = new Map<string, Fork>();
   messages: Message[] = [];
   tasks: Task[] = [];
+  /** Threads of published results. */
+  decisions: { thread_id: string }[] = [];
   calls: string[] = [];
   bodies: unknown[] = [];
   snapshot = snapshot();
@@ -38,6 +40,7 @@ export class Backend {
     if (call === 'GET /v1/snapshot') return this.snapshot;
     if (call === 'GET /v1/tasks') return list(this.tasks);
     if (call === 'GET /v1/action-items') return list([]);
+    if (call === 'GET /v1/decisions') return list(this.decisions);
     if (/^GET \/v1\/threads\/\w+\/messages$/.test(call))
       return list(this.messages.filter((m) => !m.fork_id && m.thread_id === id));
     if (/^GET \/v1\/forks\/\w+\/messages$/.test(call))
