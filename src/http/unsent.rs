@@ -44,6 +44,10 @@ pub type Reservation = Arc<Permit<Holder>>;
 #[derive(Clone, Copy, Debug)]
 pub struct InProgram;
 
+/// Extension of a response to a POST request that changed nothing, so it can be refused.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOnly;
+
 pub type Unsent = Arc<Pool<Holder>>;
 
 pub const BOUNDS: PoolBounds = PoolBounds {
@@ -83,8 +87,9 @@ pub async fn reserve(
     next: Next,
 ) -> Response {
     let address = intake.client(&request);
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = next.run(request).await;
+    let reads = is_get || response.extensions().get::<ReadOnly>().is_some();
     let holder = response.extensions().get::<Holder>().copied();
     let holder = holder.unwrap_or(Holder::address(address));
     let bytes = bytes_of(&response);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    Json,
+    Extension, Json,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -27,6 +27,7 @@ use crate::{
         ApiError, State,
         extract::{Body, FreeDiskSpace, IfMatch, Query},
         page::{List, PageQuery},
+        unsent::ReadOnly,
     },
     ids::{AgentId, TaskId},
     realtime::Hub,
@@ -341,7 +342,7 @@ async fn export_agent(
     axum::extract::State(state): St,
     named: Named,
 ) -> Result<Json<Export>, ApiError> {
-    let mut c = state.db.snapshot().await?;
+    let mut c = state.db.scan(named.member.share()).await?;
     let actor = named.enter(&mut c).await?;
     Ok(Json(
         transfer::export_agent(&mut c, &actor, &named.reference).await?,
@@ -370,13 +371,13 @@ async fn preview_agent(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
     Body(form): Body<PreviewForm>,
-) -> Result<Json<Preview>, ApiError> {
+) -> Result<(Extension<ReadOnly>, Json<Preview>), ApiError> {
     let mut c = state.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     let mut preview = preview::preview(&mut c, &actor, form).await?;
     drop(c);
     preview.set_effective_model(state.provider.as_ref()).await;
-    Ok(Json(preview))
+    Ok((Extension(ReadOnly), Json(preview)))
 }
 
 /// Agents to begin with: post one's fields to make it

@@ -3,7 +3,7 @@
 //! An agent is named by `agent_id`: its id, its name, or `main`. Methods of `agent.identity` act on the agent of the thread
 //! that is named, else on the default one.
 
-use axum::Json;
+use axum::{Extension, Json};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -21,11 +21,20 @@ use crate::{
     http::{
         ApiError, State,
         extract::{Body, Path},
+        unsent::ReadOnly,
     },
     ids::{AgentId, ThreadId},
     realtime::hub::Spot,
 };
 
+/// Methods that change nothing.
+const READ_METHODS: [&str; 5] = [
+    "agents.list",
+    "agents.get",
+    "agents.files.list",
+    "agents.files.get",
+    "agent.identity.get",
+];
 /// Agents in one answer of `agents.list`.
 const AGENTS_MAX: i64 = 1000;
 
@@ -121,7 +130,10 @@ async fn call(
     member: WorkspaceCaller,
     Path(method): Path<String>,
     Body(params): Body<Map<String, Value>>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<(Option<Extension<ReadOnly>>, Json<Value>), ApiError> {
+    let read_only = READ_METHODS
+        .contains(&method.as_str())
+        .then_some(Extension(ReadOnly));
     let rpc = Rpc { state, member };
     let answer = match method.as_str() {
         "agents.list" => rpc.list(take::<AgentsAfter>(params)?.after).await,
@@ -176,7 +188,7 @@ async fn call(
             Err(ApiError::not_found("method_not_found", text))
         }
     };
-    answer.map(Json)
+    answer.map(|answer| (read_only, Json(answer)))
 }
 
 struct Rpc {
@@ -234,7 +246,7 @@ impl Rpc {
     }
 
     async fn list(&self, after: Option<AgentId>) -> Result<Value, ApiError> {
-        let mut c = self.state.db.read().await?;
+        let mut c = self.state.db.scan(self.member.share()).await?;
         let actor = self.member.enter(&mut c).await?;
         actor.require(Scope::AgentsRead)?;
         let all = profiles::list_agents(
@@ -342,7 +354,7 @@ impl Rpc {
 
     async fn list_files(&self, reference: &str) -> Result<Value, ApiError> {
         let reference = self.reference(reference).await?;
-        let mut c = self.state.db.read().await?;
+        let mut c = self.state.db.scan(self.member.share()).await?;
         let actor = self.member.enter(&mut c).await?;
         let files = files::list(&mut c, &actor, &reference).await?;
         Ok(json!({"files": files}))

@@ -180,6 +180,28 @@ async fn a_used_up_share_refuses_reads_of_that_person_until_the_responses_are_go
 }
 
 #[tokio::test]
+async fn a_large_response_to_a_post_that_only_reads_is_refused_and_one_to_a_change_is_not() {
+    let app = TestApp::bounded(&[], |bounds| {
+        bounds.unsent.share = 128 * 1024;
+    })
+    .await;
+    let ada = app.founder("Ada").await;
+    let large = "x".repeat(200 * 1024);
+    let file = json!({"agent_id": "main", "path": "notes.md", "content": large});
+    ada.post("/v1/rpc/agents.files.set", file).await.is(200);
+    let file = json!({"agent_id": "main", "path": "notes.md"});
+    let refused = ada.post("/v1/rpc/agents.files.get", file).await;
+    assert_eq!(refused.refused(503), "overloaded");
+    let draft = json!({"agent": {"name": "draft", "instructions": large}});
+    let refused = ada.post("/v1/agents/preview", draft).await;
+    assert_eq!(refused.refused(503), "overloaded");
+    let soul = json!({"soul": large});
+    ada.post("/v1/rpc/agent.identity.update_soul", soul)
+        .await
+        .is(200);
+}
+
+#[tokio::test]
 async fn a_pipelined_request_waits_until_the_previous_response_was_sent() {
     // More than any buffer of the two sockets.
     const BODY_BYTES: usize = 64 * 1024 * 1024;
