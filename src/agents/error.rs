@@ -79,6 +79,10 @@ pub enum AgentError {
     FileRefused(String, &'static str),
     #[error("the file is {0} bytes; the limit is 262144: shorten it")]
     FileTooLarge(usize),
+    #[error(
+        "the agent's files are {0} bytes; the limit of an export is 8388608: read them one by one"
+    )]
+    ExportTooLarge(i64),
     #[error("the file was changed meanwhile: load it and apply your change to that version")]
     FileStale(Box<File>),
     #[error(transparent)]

@@ -587,6 +587,7 @@ impl From<AgentError> for ApiError {
             E::FileTooLarge(_) => {
                 make(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large").param("content")
             }
+            E::ExportTooLarge(_) => make(StatusCode::PAYLOAD_TOO_LARGE, "export_too_large"),
             E::FileStale(file) => {
                 let mut error = make(StatusCode::CONFLICT, "version_conflict").param("If-Match");
                 error.current = serde_json::to_value(file).ok().map(Box::new);

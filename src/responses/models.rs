@@ -59,7 +59,7 @@ pub async fn list_models(
     desk: &Desk,
     member: &WorkspaceCaller,
 ) -> Result<Vec<Model>, ResponseError> {
-    let mut c = desk.db.read().await?;
+    let mut c = desk.db.scan(member.share()).await?;
     let actor = member.enter(&mut c).await?;
     actor.require(Scope::AgentsUse)?;
     let mut models = Vec::new();

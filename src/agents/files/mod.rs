@@ -31,6 +31,8 @@ pub use write::{delete, write};
 
 /// Rows of one agent.
 const FILES_MAX: i64 = 1000;
+/// Maximum size of all files in one export; JSON may need a multiple of it.
+const EXPORT_BYTES_MAX: i64 = 8 * 1024 * 1024;
 
 pub const SOUL: &str = "SOUL.md";
 pub const IDENTITY: &str = "IDENTITY.md";
@@ -139,6 +141,16 @@ async fn find_row(c: &mut Conn, owner: Uuid, path: &str) -> Result<Option<Row>, 
         .await
 }
 
+/// A row without its content, which may be large.
+#[derive(sqlx::FromRow)]
+struct SizeRow {
+    path: String,
+    size_bytes: i64,
+    version: i64,
+    updated_by: UserId,
+    updated_at: Timestamp,
+}
+
 /// Every file of an agent, by path: its views, its own, and the workspace's where it has none.
 ///
 /// # Errors
@@ -150,31 +162,41 @@ pub async fn list(
 ) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
     let agent = profiles::get_by_reference(c, actor, reference).await?;
-    let own = read_all(c, agent.summary.id.0, "agent").await?;
-    let shared = read_all(c, actor.workspace.0, "workspace").await?;
+    let own = list_rows(c, agent.summary.id.0, "agent").await?;
+    let shared = list_rows(c, actor.workspace.0, "workspace").await?;
     let mut files: BTreeMap<String, FileSummary> = BTreeMap::new();
-    let blank = [blank_memory(), soul(&agent), identity(&agent)];
+    let blank = [blank_memory(), soul(&agent), identity(&agent)].map(|file| file.summary);
     for file in shared.into_iter().chain(blank).chain(own) {
-        files.insert(file.summary.path.clone(), file.summary);
+        files.insert(file.path.clone(), file);
     }
     Ok(files.into_values().collect())
 }
 
-/// Files of an owner that have content, by path.
-async fn read_all(c: &mut Conn, owner: Uuid, source: &'static str) -> Result<Vec<File>, DbError> {
-    let rows: Vec<Row> = c
+/// Files of an owner that have content, by path; their contents are not read.
+async fn list_rows(
+    c: &mut Conn,
+    owner: Uuid,
+    source: &'static str,
+) -> Result<Vec<FileSummary>, DbError> {
+    let rows: Vec<SizeRow> = c
         .q(
-            "select owner_id, path, content, version, updated_by, updated_at from agent_files \
+            "select path, cast(octet_length(content) as bigint) as size_bytes, version, updated_by, updated_at from agent_files \
             where owner_id = $1 and content is not null order by path limit $2",
         )
         .bind(owner)
         .bind(FILES_MAX)
         .all()
         .await?;
-    Ok(rows
-        .into_iter()
-        .filter_map(|row| shown(row, source))
-        .collect())
+    let summary = |row: SizeRow| FileSummary {
+        object: "agent_file",
+        path: row.path,
+        source,
+        size_bytes: usize::try_from(row.size_bytes).unwrap_or(0),
+        version: row.version,
+        updated_at: Some(row.updated_at),
+        updated_by: Some(row.updated_by),
+    };
+    Ok(rows.into_iter().map(summary).collect())
 }
 
 /// # Errors
@@ -255,14 +277,28 @@ pub async fn read_version(
     })
 }
 
-/// The rows of an agent, for an export.
+/// Contents of an agent's own files by path, for an export.
+///
+/// # Errors
+/// `ExportTooLarge`, before any content is read.
 pub(in crate::agents) async fn own(
     c: &mut Conn,
     agent: &Agent,
-) -> Result<BTreeMap<String, String>, DbError> {
-    let files = read_all(c, agent.summary.id.0, "agent").await?;
-    Ok(files
-        .into_iter()
-        .map(|file| (file.summary.path, file.content))
-        .collect())
+) -> Result<BTreeMap<String, String>, AgentError> {
+    let owner = agent.summary.id;
+    let size_bytes: i64 = c
+        .q("select cast(coalesce(sum(octet_length(content)), 0) as bigint) from agent_files where owner_id = $1")
+        .bind(owner)
+        .value()
+        .await?;
+    if size_bytes > EXPORT_BYTES_MAX {
+        return Err(AgentError::ExportTooLarge(size_bytes));
+    }
+    let files: Vec<(String, String)> = c
+        .q("select path, content from agent_files where owner_id = $1 and content is not null order by path limit $2")
+        .bind(owner)
+        .bind(FILES_MAX)
+        .all()
+        .await?;
+    Ok(files.into_iter().collect())
 }

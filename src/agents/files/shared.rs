@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{
-    File, FilePath, FileSummary, Row, SHARED, find_row, read_all, shown,
+    File, FilePath, FileSummary, Row, SHARED, find_row, list_rows, shown,
     write::{delete_row, write_row},
 };
 use crate::agents::AgentError;
@@ -47,8 +47,7 @@ pub(in crate::agents) async fn standing_orders(
 /// What `Actor::require` says.
 pub async fn list_shared(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
-    let files = read_all(c, actor.workspace.0, "workspace").await?;
-    Ok(files.into_iter().map(|file| file.summary).collect())
+    Ok(list_rows(c, actor.workspace.0, "workspace").await?)
 }
 
 /// # Errors

@@ -52,7 +52,7 @@ async fn list_files(
     axum::extract::State(state): St,
     named: Named,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
-    let mut c = state.db.read().await?;
+    let mut c = state.db.scan(named.member.share()).await?;
     let actor = named.enter(&mut c).await?;
     Ok(whole(files::list(&mut c, &actor, &named.reference).await?))
 }
@@ -132,8 +132,12 @@ async fn list_shared_files(
     caller: Caller,
     Path(id): Path<WorkspaceId>,
 ) -> Result<Json<List<FileSummary>>, ApiError> {
-    let mut c = state.db.read().await?;
-    let actor = caller.enter(&mut c, id).await?;
+    let member = WorkspaceCaller {
+        caller,
+        workspace: id,
+    };
+    let mut c = state.db.scan(member.share()).await?;
+    let actor = member.enter(&mut c).await?;
     Ok(whole(files::list_shared(&mut c, &actor).await?))
 }
 
