@@ -6,12 +6,12 @@ use crate::time::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Actor, AuthError, Scope, Scopes,
+    Actor, AuthError, Caller, Scope, Scopes,
     events::{self, AuthEventKind, Device},
     hash_token, new_token,
 };
 use crate::{
-    db::{Conn, Json, now},
+    db::{Conn, Json, dialect, now},
     ids::{ApiKeyId, UserId},
 };
 
@@ -34,15 +34,21 @@ pub struct ApiKey {
 /// The key's row and its secret, which is shown this once.
 ///
 /// # Errors
-/// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have.
+/// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have; `NotAuthenticated` if the session has
+/// ended.
 pub(super) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
+    caller: &Caller,
     name: &str,
     scopes: Scopes,
     expires_in_s: Option<i64>,
     device: &Device,
 ) -> Result<(ApiKey, String), AuthError> {
+    // A change of the password that revokes keys has another writer. It either waits until this key is there to be deleted, or has
+    // ended this session by now.
+    dialect::lock_account(c, actor.user.0).await?;
+    caller.check_credential(c).await?;
     if actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
     }

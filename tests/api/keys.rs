@@ -1,8 +1,9 @@
 //! API keys: a member's access for programs.
 
 use serde_json::{Value, json};
+use sqlx::{Connection, Executor};
 
-use crate::support::{Socket, id, list, sign_up, team, text};
+use crate::support::{Socket, id, list, sign_up, team, text, within};
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_acts_as_who_made_it() {
@@ -451,4 +452,44 @@ async fn without_agents_use_a_key_has_no_agent_think() {
             .await;
     let task = user.resolve(&fork).await;
     t.bo.completed(&task).await;
+}
+
+#[tokio::test]
+async fn a_key_is_not_made_after_a_password_change_that_ends_the_session() {
+    let t = team().await;
+    let Some(url) = t.app.place.postgres.clone() else {
+        // SQLite has one writer.
+        return;
+    };
+    let mut change = sqlx::PgConnection::connect(&url).await.unwrap();
+    let mut observer = sqlx::PgConnection::connect(&url).await.unwrap();
+    // A password change that has not committed yet.
+    change
+        .execute("begin; update users set password_hash = password_hash; delete from api_keys; delete from sessions")
+        .await
+        .unwrap();
+    let bo = t.bo.clone();
+    let form = json!({"name": "Robot", "scopes": ["chat:read"]});
+    let making = tokio::spawn(async move { bo.post("/v1/api-keys", form).await });
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    within("the key to wait for the change", async {
+        while !making.is_finished() {
+            let waiting: i64 = sqlx::query_scalar(waits)
+                .fetch_one(&mut observer)
+                .await
+                .unwrap();
+            if waiting > 0 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    change.execute("commit").await.unwrap();
+    making.await.unwrap().refused(401);
+    let keys: i64 = sqlx::query_scalar("select count(*) from api_keys")
+        .fetch_one(&mut observer)
+        .await
+        .unwrap();
+    assert_eq!(keys, 0);
 }

@@ -106,11 +106,12 @@ async fn create_key(
     Body(form): Body<KeyForm>,
 ) -> Result<(StatusCode, Json<NewKey>), ApiError> {
     let scopes = Scopes(form.scopes.into_iter().collect());
-    let device = device_of(&headers, &address);
+    let (caller, device) = (member.caller.clone(), device_of(&headers, &address));
     let (api_key, key) = member
         .write(&state.db, async move |c, actor| {
             let expires_in_s = form.expires_in_s;
-            keys::create(c, actor, &form.name, scopes.clone(), expires_in_s, &device).await
+            let scopes = scopes.clone();
+            keys::create(c, actor, &caller, &form.name, scopes, expires_in_s, &device).await
         })
         .await?;
     Ok((StatusCode::CREATED, Json(NewKey { api_key, key })))

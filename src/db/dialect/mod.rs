@@ -44,6 +44,19 @@ pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError
     Ok(())
 }
 
+/// Makes changes of this account's row in other transactions wait until this one ends.
+///
+/// On `SQLite` there is one writer anyway.
+pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
+    if c.engine() == Engine::Postgres {
+        c.q("select cast(1 as bigint) from users where id = $1 for share")
+            .bind(user)
+            .opt::<(i64,)>()
+            .await?;
+    }
+    Ok(())
+}
+
 /// What the database takes on disk: of `SQLite` the file and its write-ahead log.
 pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
     let bytes = match c.engine() {
