@@ -61,7 +61,7 @@ async fn export_member(
     if user != actor.user || actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
     }
-    let workspace = actor.workspace;
+    let (workspace, requester) = (actor.workspace, actor.user);
     let reader = if user == actor.user && actor.key.is_none() {
         ExportReader::Subject
     } else {
@@ -81,6 +81,7 @@ async fn export_member(
         workspace,
         user,
         reader,
+        requester,
     };
     let document = export(
         state.db.clone(),

@@ -475,3 +475,22 @@ async fn a_reply_that_is_being_written_ends_with_who_asked() {
     assert_eq!(number(&done, "/messages"), 1);
     assert_eq!(t.ada.task(&task).await["status"], "cancelled");
 }
+
+#[tokio::test]
+async fn an_export_reaches_over_long_stretches_of_other_peoples_messages() {
+    let t = team().await;
+    let thread = t.bo.thread(&t.general, "First").await;
+    let far = "update workspaces set seq = seq + 40000";
+    t.app.place.run(&[far]).await;
+    let last = t.bo.tell(&thread, "Last").await;
+    let thumb = format!("/v1/messages/{last}/reactions/%F0%9F%91%8D");
+    t.bo.put(&thumb, json!({})).await.is(200);
+    let path = format!("/v1/members/{}/export", t.bo.id);
+    let export = t.ada.get(&path).await.ok();
+    let contents: Vec<String> = list(&export, "/messages")
+        .iter()
+        .map(|message| text(message, "/content"))
+        .collect();
+    assert_eq!(contents, ["First", "Last"]);
+    assert_eq!(export["reactions"][0]["message_id"], last.as_str());
+}
