@@ -168,7 +168,7 @@ impl Desk {
         form: &CreateResponse,
     ) -> Result<Plan, ResponseError> {
         if let Some((name, _)) = named_agent(form)? {
-            profiles::refresh_named(&self.db, member.workspace, name).await?;
+            profiles::refresh_named(&self.db, member, name).await?;
         }
         let mut c = self.db.snapshot().await?;
         let actor = &member.enter(&mut c).await?;

@@ -1041,6 +1041,44 @@ async fn refreshing_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_workspace_whose_refresh_fails_does_not_stop_the_others() {
+    let t = team().await;
+    make(&t.ada, "broken", None, json!({})).await;
+    let second = t
+        .ada
+        .post("/v1/workspaces", json!({"name": "Second"}))
+        .await
+        .is(201);
+    let second = t.ada.in_workspace(&id(&second));
+    let base = make(&second, "base", None, json!({})).await;
+    let mut children = Vec::new();
+    for n in 0..25 {
+        children.push(make(&second, &format!("child-{n}"), Some(&base), json!({})).await);
+    }
+    let nil = if t.app.place.postgres.is_some() {
+        "'00000000-0000-0000-0000-000000000000'"
+    } else {
+        "zeroblob(16)"
+    };
+    let broken = "(select id from agents where name = 'broken')";
+    let lose = format!("delete from agent_versions where agent_id = {broken}");
+    let pend = format!(
+        "insert into agent_refreshes (base_id, workspace_id, requested_by, after_id, created_at) \
+         select id, workspace_id, created_by, {nil}, created_at from agents where id = {broken}"
+    );
+    t.app.place.run(&[&lose, &pend]).await;
+    change(&second, &base, json!({"instructions": "Mind the tide."})).await;
+    let follow = async {
+        for child in &children {
+            while resolved(&second, child).await["version"] != 2 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    crate::support::within("the other workspace's agents to follow", follow).await;
+}
+
+#[tokio::test]
 async fn two_tools_of_one_name_are_refused_and_a_childs_replaces_its_bases() {
     let t = team().await;
     let function = |text: &str| json!({"type": "function", "name": "look_up", "description": text});

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::agents::AgentError;
 use crate::{
+    auth::{Actor, AuthError, Scope, WorkspaceCaller},
     db::{Conn, Db, DbError, Json, dialect::lock_workspace, now},
     ids::{AgentId, UserId, WorkspaceId},
 };
@@ -137,21 +138,29 @@ async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Refreshes a few agents of each workspace in which some are behind; whether there was any.
+/// Refreshes a few agents of each workspace in which some are behind; whether there was any. A workspace that fails does not keep
+/// the others waiting.
 ///
 /// # Errors
-/// `DbError` if the database fails; another run continues where it stopped.
+/// `DbError` if all of them failed; another run continues where this one stopped.
 pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
     let workspaces = pending(&mut db.read().await?).await?;
-    for workspace in &workspaces {
-        let workspace = *workspace;
-        db.write(workspace.0, async move |c: &mut Conn| {
+    let (mut advanced, mut failure) = (false, None);
+    for workspace in workspaces {
+        let advance = async move |c: &mut Conn| {
             lock_workspace(c, workspace.0).await?;
             advance_with(c, workspace, &mut None).await
-        })
-        .await?;
+        };
+        match db.write(workspace.0, advance).await {
+            Ok(()) => advanced = true,
+            Err(e) => {
+                tracing::warn!(workspace.id = %workspace, error = %e, "agents of a workspace could not follow their base");
+                failure = Some(e);
+            }
+        }
     }
-    Ok(!workspaces.is_empty())
+    // With nothing but failures the caller pauses before it tries again.
+    failure.filter(|_| !advanced).map_or(Ok(advanced), Err)
 }
 
 /// Refreshes the next few agents of a workspace.
@@ -349,9 +358,12 @@ async fn refresh_child(
 /// As `refresh_first`, for whatever a program names: an ID, a name, or `main`. Does nothing for an unknown one.
 ///
 /// # Errors
-/// When the database fails.
-pub async fn refresh_named(db: &Db, workspace: WorkspaceId, name: &str) -> Result<(), DbError> {
+/// What `Actor::require` says.
+pub async fn refresh_named(db: &Db, member: &WorkspaceCaller, name: &str) -> Result<(), AuthError> {
     let mut c = db.read().await?;
+    let actor = member.enter(&mut c).await?;
+    actor.require(Scope::AgentsUse)?;
+    let workspace = actor.workspace;
     if !is_pending(&mut c, workspace).await? {
         return Ok(());
     }
@@ -375,9 +387,10 @@ pub async fn refresh_named(db: &Db, workspace: WorkspaceId, name: &str) -> Resul
     let Some((id,)) = id else {
         return Ok(());
     };
-    db.write(workspace.0, async move |c: &mut Conn| {
+    let refresh = async move |c: &mut Conn, actor: &Actor<'_>| {
+        actor.require(Scope::AgentsUse)?;
         lock_workspace(c, workspace.0).await?;
-        refresh_first(c, workspace, id).await
-    })
-    .await
+        Ok(refresh_first(c, workspace, id).await?)
+    };
+    member.clone().write(db, refresh).await
 }
