@@ -41,7 +41,8 @@ pub struct Deadlines {
     pub next_within: Duration,
     /// Time without a byte that the client takes while there are bytes to send.
     pub stalled_within: Duration,
-    /// Time for a response that is not an event stream: this long, and a second more for each `bytes_per_second`.
+    /// Time that a client has to read a response that is not an event stream, without the time in which the server makes it: this
+    /// long, and a second more for each `bytes_per_second`.
     pub sent_within: Duration,
     /// Slowest rate at which a client may read a long response.
     pub bytes_per_second: u64,
@@ -84,7 +85,8 @@ pub(super) enum ResponseKind {
 
 #[derive(Debug)]
 struct Sending {
-    began: Instant,
+    /// Time so far in which bytes were there and the client took none.
+    waited: Duration,
     /// Size of the body, or what there was of it so far.
     bytes: u64,
     kind: ResponseKind,
@@ -149,7 +151,7 @@ impl Exchange {
         unsent: Option<Reservation>,
     ) -> Outgoing {
         self.inner().phase = Phase::Sending(Sending {
-            began: Instant::now(),
+            waited: Duration::ZERO,
             bytes: body.size_hint().exact().unwrap_or(0),
             kind,
             is_complete: false,
@@ -188,14 +190,22 @@ impl Exchange {
         }
     }
 
-    /// Until when the response has to be sent, with what there is of it now.
-    fn sent_until(&self) -> Option<Instant> {
+    /// How much longer the client may take to read the response, with what there is of it now. The time that the server takes to
+    /// make it does not count.
+    fn patience(&self) -> Option<Duration> {
         match &self.inner().phase {
             Phase::Sending(sending) if sending.kind == ResponseKind::Document => {
                 let more = Duration::from_secs(sending.bytes / self.deadlines.bytes_per_second);
-                Some(sending.began + self.deadlines.sent_within + more)
+                Some((self.deadlines.sent_within + more).saturating_sub(sending.waited))
             }
             _ => None,
+        }
+    }
+
+    /// Counts time in which the client took nothing.
+    fn count_wait(&self, wait: Duration) {
+        if let Phase::Sending(sending) = &mut self.inner().phase {
+            sending.waited += wait;
         }
     }
 
@@ -357,7 +367,9 @@ impl Stream {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.stalled = None;
+            if let Some((since, _)) = self.stalled.take() {
+                self.exchange.count_wait(since.elapsed());
+            }
             return written;
         }
         let now = Instant::now();
@@ -365,8 +377,8 @@ impl Stream {
         let stalled_until = since + self.exchange.deadlines.stalled_within;
         let until = self
             .exchange
-            .sent_until()
-            .map_or(stalled_until, |sent| sent.min(stalled_until));
+            .patience()
+            .map_or(stalled_until, |left| (since + left).min(stalled_until));
         let (_, sleep) = self
             .stalled
             .get_or_insert_with(|| (since, Box::pin(tokio::time::sleep_until(until))));
@@ -468,11 +480,7 @@ mod tests {
     }
 
     fn seconds_to_send(exchange: &Exchange) -> Option<u64> {
-        let began = match &exchange.inner().phase {
-            Phase::Sending(sending) => sending.began,
-            phase => panic!("{phase:?}"),
-        };
-        Some((exchange.sent_until()? - began).as_secs())
+        Some(exchange.patience()?.as_secs())
     }
 
     #[tokio::test]
@@ -492,10 +500,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn only_time_in_which_the_client_takes_nothing_counts() {
+        let (exchange, _body) = sending(ResponseKind::Document, Body::from("x"));
+        exchange.count_wait(Duration::from_secs(10));
+        assert_eq!(seconds_to_send(&exchange), Some(20));
+        exchange.count_wait(Duration::from_secs(30));
+        assert_eq!(seconds_to_send(&exchange), Some(0));
+    }
+
+    #[tokio::test]
     async fn a_response_is_sent_once_it_is_complete_and_written() {
         let (exchange, body) = sending(ResponseKind::Document, Body::from("x"));
         exchange.flushed();
-        assert!(exchange.sent_until().is_some(), "not all of it was there");
+        assert!(exchange.patience().is_some(), "not all of it was there");
         let next = exchange.begin();
         let mut next = std::pin::pin!(next);
         assert!(futures::poll!(next.as_mut()).is_pending());

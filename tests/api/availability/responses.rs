@@ -202,6 +202,33 @@ async fn a_large_response_to_a_post_that_only_reads_is_refused_and_one_to_a_chan
 }
 
 #[tokio::test]
+async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
+    const PIECE_BYTES: usize = 16 * 1024 * 1024;
+    let mut bounds = Bounds::new(8);
+    bounds.deadlines.sent_within = Duration::from_millis(500);
+    bounds.deadlines.bytes_per_second = u64::MAX;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let handler = async || {
+        let late = futures::stream::once(async {
+            // More than a client may take to read.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, std::io::Error>(vec![b'x'; PIECE_BYTES])
+        });
+        axum::body::Body::from_stream(late)
+    };
+    let router = Router::new().route("/", get(handler));
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        serve(listener, router, &bounds, CancellationToken::new()).await;
+    });
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let read = within("the response", client.get(base).send()).await;
+    let body = within("the body", read.unwrap().bytes()).await;
+    assert_eq!(body.unwrap().len(), PIECE_BYTES);
+}
+
+#[tokio::test]
 async fn a_pipelined_request_waits_until_the_previous_response_was_sent() {
     // More than any buffer of the two sockets.
     const BODY_BYTES: usize = 64 * 1024 * 1024;
