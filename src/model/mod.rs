@@ -225,7 +225,8 @@ pub trait Provider: Send + Sync {
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
     /// The model that replies for an agent that wants `wanted`; `None` without a language model. Uses a list of the server's
-    /// models of any age, so that a server that does not respond delays only the first caller.
+    /// models of any age; while there is none, the server is asked at most every five minutes, and callers during that attempt
+    /// wait for it to end.
     fn effective_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
 
     /// The model that every agent uses, whatever its profile asks for: `OPENVIBE_MODEL`.

@@ -19,7 +19,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -44,7 +44,7 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For `GET /models` as a whole, and for the body of a refusal.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the list of a server's models holds, also the fact that it has none.
+/// How long the list of a server's models holds, and the time between two attempts to get one that fail.
 const MODELS_FRESH: Duration = Duration::from_mins(5);
 const MODELS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What to ask a server for that lists no models when no agent wants one: those that serve one model
@@ -69,7 +69,30 @@ pub struct OpenAi {
     name: String,
     /// What was learned about models that refused a field.
     quirks: Mutex<HashMap<String, Quirks>>,
-    listed: Mutex<Option<(Instant, Arc<[Listed]>)>>,
+    listed: Mutex<ModelCache>,
+}
+
+/// The last known list of the server's models.
+#[derive(Default)]
+struct ModelCache {
+    listed: Option<Arc<[Listed]>>,
+    /// Since when the list is known.
+    listed_at: Option<Instant>,
+    /// When the server last failed to list any.
+    failed_at: Option<Instant>,
+}
+
+impl ModelCache {
+    /// The list that can be used instead of asking: one that is not older than `fresh`, or none soon after a failure.
+    fn usable(&self, fresh: Duration, now: Instant) -> Option<Arc<[Listed]>> {
+        let within = |at: Option<Instant>, limit: Duration| {
+            at.is_some_and(|at| now.saturating_duration_since(at) < limit)
+        };
+        if within(self.listed_at, fresh) || within(self.failed_at, MODELS_FRESH) {
+            return Some(self.listed.clone().unwrap_or_default());
+        }
+        None
+    }
 }
 
 /// A model in the answer to `GET /models`.
@@ -171,25 +194,27 @@ impl OpenAi {
                 .any(|word| lower.contains(word))
     }
 
-    /// The server's models, asked for if the known list is older than `fresh`; none if it does not say.
+    fn model_cache(&self) -> MutexGuard<'_, ModelCache> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's models, asked for if the known list is older than `fresh`; the known ones, if any, if it does not list them.
     async fn listed(&self, fresh: Duration) -> Arc<[Listed]> {
-        if let Some((at, listed)) = self.cached_list()
-            && at.elapsed() < fresh
-        {
+        let usable = self.model_cache().usable(fresh, Instant::now());
+        if let Some(listed) = usable {
             return listed;
         }
         let asked = tokio::time::timeout(SHORT_TIMEOUT, self.ask_for_models()).await;
-        let listed: Arc<[Listed]> = asked.ok().flatten().unwrap_or_default().into();
-        let mut cache = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        *cache = Some((Instant::now(), Arc::clone(&listed)));
-        listed
-    }
-
-    fn cached_list(&self) -> Option<(Instant, Arc<[Listed]>)> {
-        self.listed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let mut cache = self.model_cache();
+        match asked.ok().flatten() {
+            Some(listed) => {
+                cache.listed = Some(listed.into());
+                cache.listed_at = Some(Instant::now());
+                cache.failed_at = None;
+            }
+            None => cache.failed_at = Some(Instant::now()),
+        }
+        cache.listed.clone().unwrap_or_default()
     }
 
     async fn ask_for_models(&self) -> Option<Vec<Listed>> {
@@ -311,12 +336,11 @@ impl Provider for OpenAi {
     }
 
     fn context_window(&self, model: &str) -> u64 {
-        let served = self.cached_list().and_then(|(_, listed)| {
-            listed
-                .iter()
-                .find(|entry| entry.id == model)
-                .and_then(|entry| entry.context_window)
-        });
+        let listed = self.model_cache().listed.clone().unwrap_or_default();
+        let served = listed
+            .iter()
+            .find(|entry| entry.id == model)
+            .and_then(|entry| entry.context_window);
         served
             .or(self.entry(model).map(|entry| entry.context_window))
             .unwrap_or(CONTEXT_WINDOW_DEFAULT)

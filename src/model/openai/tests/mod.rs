@@ -698,6 +698,28 @@ async fn a_server_that_lists_no_models_gets_the_wanted_one() {
     assert_eq!(set.choose_model(Some("wanted")).await, "always");
 }
 
+#[test]
+fn a_failure_to_list_models_is_forgotten_and_a_known_list_is_kept() {
+    let now = Instant::now();
+    let mut cache = ModelCache {
+        failed_at: Some(now),
+        ..ModelCache::default()
+    };
+    assert_eq!(cache.usable(Duration::MAX, now).unwrap().len(), 0);
+    assert!(cache.usable(Duration::MAX, now + MODELS_FRESH).is_none());
+    let phi = Listed {
+        id: "phi".to_owned(),
+        context_window: None,
+    };
+    cache.listed = Some([phi].into());
+    cache.listed_at = Some(now);
+    let later = now + MODELS_FRESH;
+    assert_eq!(cache.usable(Duration::MAX, later).unwrap().len(), 1);
+    assert!(cache.usable(MODELS_FRESH, later).is_none());
+    cache.failed_at = Some(later);
+    assert_eq!(cache.usable(MODELS_FRESH, later).unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_maker_is_asked_only_for_models_that_the_table_does_not_know() {
     let maker = client("https://api.anthropic.com/v1/", None);
