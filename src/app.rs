@@ -36,6 +36,7 @@ use crate::{
     ids::WorkspaceId,
     lock::{self, Guard},
     model::{self, Provider},
+    permissions,
     personal::{self, Eraser},
     realtime::{Close, Envelope, Hub, PRESENCE_EVERY, log},
     responses::{self, Desk, Places},
@@ -82,6 +83,7 @@ struct FileLocks(
 
 fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     let directory = lock::lock_directory(&config.data_dir)?;
+    permissions::restrict_data(&config.data_dir, &config.database);
     let Place::Sqlite(path) = &config.database else {
         return Ok(FileLocks(directory, None));
     };

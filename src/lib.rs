@@ -25,6 +25,7 @@ pub mod ids;
 pub mod lock;
 pub mod model;
 pub mod patch;
+pub mod permissions;
 pub mod personal;
 pub mod rate;
 pub mod realtime;

@@ -399,6 +399,19 @@ async fn files_of_the_server_are_for_its_own_user() {
     }
     assert!(files > 0, "nothing was looked at");
     server.kill().await;
+    // As an earlier version left them.
+    let data = place.dir.join("data");
+    let older = ["", "blobs", "openvibe.db", "openvibe.db-wal"].map(|name| data.join(name));
+    let older: Vec<_> = older.iter().filter(|path| path.exists()).collect();
+    for path in &older {
+        let open = if path.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(open)).unwrap();
+    }
+    let server = TestProcess::start(&place, &model, &[]).await;
+    for path in older.iter().filter(|path| path.exists()) {
+        assert_eq!(mode(path) & 0o077, 0, "{}", path.display());
+    }
+    server.kill().await;
 }
 
 #[tokio::test]
@@ -431,4 +444,23 @@ async fn an_agents_picture_is_in_its_messages() {
         messages.last().unwrap()["author"]["avatar_url"],
         url.as_str()
     );
+}
+
+#[tokio::test]
+async fn an_access_list_that_comes_from_the_base_cannot_lock_its_editor_out() {
+    let t = team().await;
+    let only = |who: &Person| json!({"allowed_subjects": [who.id], "denied_subjects": []});
+    let base = json!({"name": "base", "instructions": "x", "access_control": only(&t.ada)});
+    let base = id(&t.ada.post("/v1/agents", base).await.is(201));
+    let child = json!({"name": "child", "instructions": "x", "base_profile_id": base, "access_control": only(&t.bo)});
+    let child = id(&t.ada.post("/v1/agents", child).await.is(201));
+    let path = format!("/v1/agents/{child}");
+    let inherited = json!({"access_control": null});
+    let refused = t.bo.patch(&path, inherited.clone()).await;
+    assert_eq!(refused.refused(422), "locks_you_out");
+    t.bo.patch(&path, json!({"description": "Still his"}))
+        .await
+        .is(200);
+    t.ada.patch(&path, inherited).await.is(200);
+    t.bo.get(&path).await.refused(404);
 }

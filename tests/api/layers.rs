@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "config",
         "lock",
+        "permissions",
         "realtime/catch_up",
         "realtime/log",
         "realtime/hub",

@@ -58,8 +58,8 @@ async fn insert_new(
     identity::settle(None, &mut profile);
     // The name may have come from the identity.
     check(&profile)?;
-    check_own_access(actor, &profile, None)?;
     see_base(c, actor, &profile, None).await?;
+    check_own_access(c, actor, &profile, None).await?;
     lend_avatar(c, actor, &profile, None).await?;
     let first = FirstVersion {
         name: parts.name,
@@ -226,16 +226,23 @@ async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError>
 }
 
 /// Nobody except those who manage agents saves an access list that excludes themselves: they could not undo it.
-fn check_own_access(
+/// Without a list of its own an agent has its base's.
+async fn check_own_access(
+    c: &mut Conn,
     actor: &Actor<'_>,
     profile: &Profile,
-    before: Option<&Profile>,
+    before: Option<&Row>,
 ) -> Result<(), AgentError> {
-    let access = profile.access_control.as_ref();
-    if before.and_then(|before| before.access_control.as_ref()) == access
-        || actor.scopes.has(Scope::AgentsAdmin)
-        || permits(access, actor.user, actor.role)
-    {
+    if actor.scopes.has(Scope::AgentsAdmin) {
+        return Ok(());
+    }
+    let base = match (&profile.access_control, profile.base_profile_id) {
+        (None, Some(base)) => super::find::find_row(c, actor.workspace, base).await?,
+        _ => None,
+    };
+    let inherited = base.as_ref().and_then(Row::access);
+    let access = profile.access_control.as_ref().or(inherited);
+    if before.and_then(Row::access) == access || permits(access, actor.user, actor.role) {
         return Ok(());
     }
     Err(AgentError::LocksYouOut)
@@ -302,7 +309,7 @@ async fn apply(
         expected,
     };
     check_default(c, actor, row, &wanted).await?;
-    check_own_access(actor, &wanted.profile, Some(before))?;
+    check_own_access(c, actor, &wanted.profile, Some(row)).await?;
     let agent = Box::pin(store(c, actor.user, row, wanted)).await?;
     if agent.summary.version != row.version {
         let data =
@@ -482,6 +489,6 @@ pub async fn rollback_agent(
         expected,
     };
     check_default(c, actor, &row, &wanted).await?;
-    check_own_access(actor, &wanted.profile, Some(&row.profile.0))?;
+    check_own_access(c, actor, &wanted.profile, Some(&row)).await?;
     Box::pin(store(c, actor.user, &row, wanted)).await
 }
