@@ -90,6 +90,7 @@ pub struct Permit<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> Permit<K> {
+    #[cfg(test)]
     pub fn amount(&self) -> u64 {
         self.amount
     }

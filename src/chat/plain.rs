@@ -12,8 +12,8 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_TASKLISTS);
 
 /// The text that a reader sees, blocks on lines of their own, without tags and control characters, emoji in place of
-/// their names outside of code. Never longer than
-/// `markdown`, except by what character references stand for. A text that would come out blank (a lone link definition,
+/// their names outside of code. Longer than
+/// `markdown` only by what character references and short names of emoji stand for. A text that would come out blank (a lone link definition,
 /// a rule) is given back as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());

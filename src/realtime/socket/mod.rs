@@ -51,8 +51,8 @@ const TICKS_PER_HEARTBEAT: u32 = 2;
 const SILENCE_MAX: Duration = Duration::from_secs(50);
 /// A frame from a client, in bytes.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// How long a close frame is waited for. A slow reader gets to see why it was closed when it reads on; nothing but
-/// the connection itself is held for it.
+/// Maximum wait for a close frame to be written. A slow reader gets to see why it was closed when it reads on, unless it takes
+/// no byte for 15 s, which ends the connection; nothing but the connection itself is held for it.
 const CLOSE_WITHIN: Duration = Duration::from_mins(1);
 /// The same while the server stops.
 const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
