@@ -13,6 +13,9 @@ const AGENTS_MAX: &str = "agents_max";
 /// Size of a row beside its texts, roughly.
 pub const ROW_BYTES: usize = 1024;
 
+/// Part of the limit that only changes without more text may use beyond it.
+const RESERVE_FRACTION: i64 = 10;
+
 /// What a workspace stores, and what it can.
 #[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
 pub struct Storage {
@@ -77,7 +80,31 @@ pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage
 /// `QuotaExceeded`.
 pub async fn check_bytes(c: &mut Conn, workspace: WorkspaceId, more: i64) -> Result<(), AuthError> {
     let max = limit(c, BYTES_MAX).await?;
-    if stored_bytes(c, workspace).await?.saturating_add(more) > max {
+    check_against(c, workspace, more, (max, max)).await
+}
+
+/// As `check_bytes`, for changes that add no text of their own: they may use a tenth more, so that a full workspace can still turn
+/// its agents off and close them to people.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub async fn check_reserve(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+) -> Result<(), AuthError> {
+    let max = limit(c, BYTES_MAX).await?;
+    let with_reserve = max.saturating_add(max / RESERVE_FRACTION);
+    check_against(c, workspace, more, (max, with_reserve)).await
+}
+
+async fn check_against(
+    c: &mut Conn,
+    workspace: WorkspaceId,
+    more: i64,
+    (max, allowed): (i64, i64),
+) -> Result<(), AuthError> {
+    if stored_bytes(c, workspace).await?.saturating_add(more) > allowed {
         return Err(AuthError::QuotaExceeded(format!(
             "this workspace can store {max} bytes, and they are used up: delete uploads or agents, or ask the operator for more"
         )));

@@ -1266,3 +1266,41 @@ async fn a_base_has_at_most_1000_children() {
     t.ada.delete(&path).await.is(200);
     t.ada.post("/v1/agents", late).await.is(201);
 }
+
+#[tokio::test]
+async fn a_full_workspace_counts_tools_and_gives_back_what_a_deleted_agent_took() {
+    let t = crate::support::team_with(&[("WORKSPACE_BYTES_MAX", "400KiB")]).await;
+    let stored = async || {
+        let usage = t.ada.get("/v1/usage").await.ok();
+        usage["storage"]["bytes"].as_i64().unwrap()
+    };
+    let before = stored().await;
+    let tool = |text: &str| {
+        json!({"type": "function", "name": "look_up", "description": "Looks up.",
+        "parameters": {"type": "object", "description": text.repeat(10_000)}})
+    };
+    let large = make(&t.ada, "large", None, json!({"tools": [tool("x")]})).await;
+    assert!(stored().await >= before + 20_000, "both texts count");
+    let file = format!("{}/files/notes.md", path(&large));
+    let notes = json!({"content": "x".repeat(200_000)});
+    t.ada.put(&file, notes).await.is(200);
+    let mut refused = None;
+    for n in 0..20 {
+        let fields = json!({"description": "x".repeat(n + 1)});
+        let reply = t.ada.patch(&path(&large), fields).await;
+        if reply.status != 200 {
+            refused = Some(reply.refused(422));
+            break;
+        }
+    }
+    assert_eq!(refused.as_deref(), Some("quota_exceeded"));
+    // To turn the agent off, to delete a file, and to delete the agent are still possible.
+    t.ada
+        .patch(&path(&large), json!({"status": "inactive"}))
+        .await
+        .is(200);
+    assert_eq!(t.ada.delete(&file).await.status, 204);
+    let gone = format!("{}?permanent=true", path(&large));
+    t.ada.delete(&gone).await.is(200);
+    assert_eq!(stored().await, before);
+}

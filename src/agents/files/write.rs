@@ -140,7 +140,9 @@ pub(super) async fn write_row(
     let text = content.map(str::to_owned);
     let bytes = quota::ROW_BYTES + text.as_deref().map_or(0, str::len);
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    quota::check_bytes(c, actor.workspace, bytes).await?;
+    if text.is_some() {
+        quota::check_bytes(c, actor.workspace, bytes).await?;
+    }
     quota::count_agent_bytes(c, actor.workspace, bytes).await?;
     c.q("insert into agent_files (workspace_id, owner_id, path, content, version, updated_by, updated_at) \
          values ($1, $2, $3, $4, $5, $6, $7) on conflict (owner_id, path) do update set content = excluded.content, \

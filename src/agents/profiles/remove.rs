@@ -89,16 +89,22 @@ pub async fn delete_agent(
     }
     let gone = Agent::from(row.clone());
     handles::release(c, actor.workspace, row.id.0).await?;
-    c.q("delete from agent_files where owner_id = $1")
-        .bind(row.id)
-        .run()
-        .await?;
     let bytes: i64 = c
         .q("select cast(coalesce(sum(bytes), 0) as bigint) from agent_versions where agent_id = $1")
         .bind(row.id)
         .value()
         .await?;
-    quota::count_agent_bytes(c, actor.workspace, -bytes).await?;
+    let file_bytes: i64 = c
+        .q("select cast(coalesce(sum(octet_length(content)), 0) + $2 * count(*) as bigint) from agent_file_versions where owner_id = $1")
+        .bind(row.id)
+        .bind(i64::try_from(quota::ROW_BYTES).unwrap_or(i64::MAX))
+        .value()
+        .await?;
+    quota::count_agent_bytes(c, actor.workspace, -(bytes + file_bytes)).await?;
+    c.q("delete from agent_files where owner_id = $1")
+        .bind(row.id)
+        .run()
+        .await?;
     // Its messages keep its name.
     c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
         .bind(row.id)

@@ -117,7 +117,13 @@ pub(super) async fn store(
     )
     .await?;
     check_size(wanted.name, &merged)?;
-    quota::check_bytes(c, row.workspace_id, size_of(&wanted.profile, &merged)).await?;
+    let bytes = size_of(&wanted.profile, &merged);
+    if stored_bytes(&wanted.profile) > stored_bytes(&row.profile.0) {
+        quota::check_bytes(c, row.workspace_id, bytes).await?;
+    } else {
+        // Such as turning an agent off, or closing it to people.
+        quota::check_reserve(c, row.workspace_id, bytes).await?;
+    }
     refresh::check_sizes(c, row.id, merged.profile.instructions.len()).await?;
     if wanted.name != row.name {
         handles::release(c, row.workspace_id, row.id.0).await?;
@@ -257,10 +263,14 @@ async fn index_metadata(
     Ok(())
 }
 
-/// Size of a version: its own texts, and those with its bases.
+/// Size of a version as it is stored: the profile as it was written, and as it is with its bases.
 fn size_of(profile: &Profile, merged: &Merged) -> i64 {
-    let bytes = quota::ROW_BYTES + profile.instructions.len() + merged.profile.instructions.len();
+    let bytes = quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile);
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn stored_bytes(profile: &Profile) -> usize {
+    serde_json::to_string(profile).map_or(0, |text| text.len())
 }
 
 fn instructions_bytes(profile: &Profile) -> i64 {
