@@ -468,25 +468,26 @@ async fn a_key_is_not_made_after_a_password_change_that_ends_the_session() {
         .execute("begin; update users set password_hash = password_hash; delete from api_keys; delete from sessions")
         .await
         .unwrap();
-    let bo = t.bo.clone();
     let form = json!({"name": "Robot", "scopes": ["chat:read"]});
-    let making = tokio::spawn(async move { bo.post("/v1/api-keys", form).await });
     let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    within("the key to wait for the change", async {
-        while !making.is_finished() {
-            let waiting: i64 = sqlx::query_scalar(waits)
-                .fetch_one(&mut observer)
-                .await
-                .unwrap();
-            if waiting > 0 {
-                break;
+    let commit = async {
+        let blocked = async {
+            loop {
+                let waiting: i64 = sqlx::query_scalar(waits)
+                    .fetch_one(&mut observer)
+                    .await
+                    .unwrap();
+                if waiting > 0 {
+                    break;
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    change.execute("commit").await.unwrap();
-    making.await.unwrap().refused(401);
+        };
+        within("the key to wait for the change", blocked).await;
+        change.execute("commit").await.unwrap();
+    };
+    let (made, ()) = tokio::join!(t.bo.post("/v1/api-keys", form), commit);
+    made.refused(401);
     let keys: i64 = sqlx::query_scalar("select count(*) from api_keys")
         .fetch_one(&mut observer)
         .await
