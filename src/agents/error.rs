@@ -3,30 +3,30 @@ use crate::{auth::AuthError, db::DbError, ids::IdError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("the agent does not exist in this workspace, or you may not see it")]
+    #[error("the agent does not exist in this workspace, or you don't have access to it")]
     NotFound,
-    #[error("the name `{0}` is taken by an agent or a person of this workspace: choose another")]
+    #[error("the name `{0}` is taken by an agent or a member of this workspace: choose another")]
     NameTaken(String),
-    /// A value that breaks a rule, and its field.
+    /// A value that violates a rule, and its field.
     #[error("{0}")]
     Invalid(String, &'static str),
-    /// A value of another shape than the field's, and its path.
+    /// A value of the wrong type for its field, and its path.
     #[error("{0}")]
     Malformed(String, String),
     #[error("the instructions are {0} bytes; the limit is 262144: shorten them")]
     InstructionsTooLarge(usize),
     #[error(
-        "with its bases the instructions of `{0}` are {1} bytes; the limit is 262144: shorten one of them"
+        "the instructions of `{0}` including its bases are {1} bytes; the limit is 262144: shorten one of them"
     )]
     ResolvedTooLarge(String, usize),
     #[error(
-        "the agent was changed meanwhile: load it, apply your change to that version, and send it again"
+        "the agent has changed since you loaded it: reload it, reapply your change, and send it again"
     )]
     Stale(Box<Agent>),
-    #[error("the default agent must stay active: make another one the default first")]
+    #[error("the default agent must stay active: make another agent the default first")]
     DefaultMustStay,
     #[error(
-        "changing {0} of the default agent needs `agents:admin`: ask an admin of the workspace"
+        "changing {0} of the default agent requires the scope `agents:admin`: ask a workspace admin"
     )]
     DefaultAgent(&'static str),
     #[error("this access list excludes you: add yourself or your role to `allowed_subjects`")]
@@ -36,32 +36,30 @@ pub enum AgentError {
     #[error("the base does not exist in this workspace")]
     NoSuchBase,
     #[error(
-        "there is no agent named `{0}` here to be the base: import it first, or leave `base` out"
+        "the base agent `{0}` does not exist in this workspace: import it first, or omit `base`"
     )]
     NoBaseNamed(String),
-    #[error("the base is archived: bring it back, or choose another")]
+    #[error("the base is archived: restore it, or choose another base")]
     BaseArchived,
-    #[error("an agent cannot be its own base, also not through others")]
+    #[error("an agent cannot inherit from itself, directly or indirectly")]
     Cycle,
-    #[error(
-        "that would make more than 3 levels of inheritance: choose a base that has fewer above it"
-    )]
+    #[error("the limit is 3 levels of inheritance: choose a base with fewer levels above it")]
     TooDeep,
     #[error("a base can have at most {0} children: choose another base")]
     TooManyChildren(i64),
     #[error(
-        "other agents have this one as their base: give them another base first, or archive it instead"
+        "other agents inherit from this agent: change their base first, or archive this agent instead"
     )]
     HasChildren,
     #[error("there is no sandbox policy `{0}` in this workspace")]
     NoSuchSandboxPolicy(String),
     #[error("there is no sandbox policy with this id in this workspace")]
     SandboxPolicyNotFound,
-    #[error("agents or the workspace's policy still name this sandbox policy: change them first")]
+    #[error("this sandbox policy is used by agents or by the workspace policy: change them first")]
     SandboxPolicyInUse,
     #[error("{0} is not a member of this workspace")]
     NoSuchMember(String, &'static str),
-    #[error("the tool `{0}` is listed twice: rename one of them, or leave it out")]
+    #[error("the tool `{0}` is listed twice: rename or remove one of them")]
     DuplicateTool(String),
     #[error("there is no tool `{0}` in this workspace")]
     NoSuchTool(String),
@@ -70,10 +68,10 @@ pub enum AgentError {
     #[error("the agent has no version {0}")]
     VersionNotFound(i64),
     #[error(
-        "`{0}` is no path of an agent's file: use parts of letters, digits, `.`, `_` and `-`, joined by `/`, such as memory/2026-11-20.md"
+        "`{0}` is not a valid agent file path: use segments of letters, digits, `.`, `_`, and `-`, separated by `/`, such as memory/2026-11-20.md"
     )]
     InvalidPath(String),
-    #[error("there is no file `{0}`")]
+    #[error("the file `{0}` does not exist")]
     FileNotFound(String),
     #[error("`{0}`: {1}")]
     FileRefused(String, &'static str),
@@ -83,7 +81,7 @@ pub enum AgentError {
         "the agent's files are {0} bytes; the limit of an export is 8388608: read them one by one"
     )]
     ExportTooLarge(i64),
-    #[error("the file was changed meanwhile: load it and apply your change to that version")]
+    #[error("the file has changed since you loaded it: reload it, and reapply your change")]
     FileStale(Box<File>),
     #[error(transparent)]
     BadId(#[from] IdError),

@@ -1,5 +1,4 @@
-//! Agents: their profiles and files, what holds for all of them, what one is sent, how a reply comes about, and what happens
-//! when a call fails.
+//! Agents: profiles and files, workspace policies, prompts, replies, and retries after failed calls.
 
 pub mod context;
 pub mod derived;

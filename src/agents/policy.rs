@@ -1,4 +1,4 @@
-//! What holds for every agent of a workspace. It only tightens: no profile and no request can take any of it back.
+//! Workspace policy for all agents. It only restricts: profiles and requests cannot override it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,18 @@ use crate::{
     patch::{nullable, present},
 };
 
-/// UTF-8 bytes.
+/// In UTF-8 bytes.
 const REQUIRED_TEXT_BYTES_MAX: usize = 32 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Policy {
-    /// Comes before everything else that a model is told.
+    /// Text placed before everything else in the system prompt.
     pub required_text: Option<String>,
-    /// Kinds of tools that agents may have; null is all.
+    /// Kinds of tools that agents can have; null allows all.
     pub allowed_tools: Option<Vec<ToolKind>>,
-    /// Limits that no agent's own sandbox exceeds.
+    /// Limits that the sandbox of an agent cannot exceed.
     pub sandbox_policy_id: Option<SandboxPolicyId>,
-    /// Whether members make and change agents; admins always do.
+    /// Whether members can create and change agents; admins always can.
     pub members_write_agents: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Policy {
     }
 }
 
-/// The fields of `PATCH /v1/workspaces/{id}/policy`: what is left out stays, `null` empties.
+/// Fields of `PATCH /v1/workspaces/{id}/policy`: omitted fields are unchanged, `null` clears a field.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPatch {
@@ -84,7 +84,7 @@ pub async fn find(c: &mut Conn, workspace: WorkspaceId) -> Result<Policy, DbErro
 }
 
 /// # Errors
-/// `Invalid`, `NoSuchSandboxPolicy`, or what `Actor::require` says.
+/// `Invalid`, `NoSuchSandboxPolicy`, or an error from `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     actor: &Actor<'_>,

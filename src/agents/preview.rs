@@ -1,4 +1,4 @@
-//! What a profile that is stored nowhere would be told: for the editor, and for trying it before it is saved.
+//! System text for a profile that is not stored, used by the editor and to try out an agent before it is saved.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,29 +15,29 @@ use crate::{
     model::Provider,
 };
 
-/// Stands for the name of a draft that has none yet.
+/// Placeholder name for a draft without a name.
 const UNNAMED: &str = "draft";
 
-/// The fields of `POST /v1/agents/preview`.
+/// Fields of `POST /v1/agents/preview`.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewForm {
-    /// The agent that the draft would change; its files count.
+    /// The agent that the draft would change; its files are included.
     #[serde(default)]
     pub agent_id: Option<AgentId>,
-    /// As for `POST /v1/agents`; the name may be left out.
+    /// As for `POST /v1/agents`; the name is optional.
     #[schema(value_type = NewAgent)]
     pub agent: Map<String, Value>,
 }
 
-/// What a draft comes to.
+/// The resulting system text and model settings of a draft.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Preview {
-    /// The whole system text.
+    /// The full system text.
     pub system: String,
-    /// Estimated.
+    /// Estimated number of tokens.
     pub tokens: u64,
-    /// Where the system text comes from, in its order.
+    /// Sources of the system text, in order.
     pub segments: Vec<SystemPart>,
     /// The model that the draft or its base asks for; null for the server's default.
     pub model: Option<String>,
@@ -46,7 +46,7 @@ pub struct Preview {
     pub max_output_tokens: u32,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    /// Whose profiles are merged in before the draft's own, the farthest first.
+    /// Bases whose profiles are merged in before the draft's own, most distant first.
     pub resolved_from: Vec<Base>,
 }
 
@@ -60,7 +60,7 @@ impl Preview {
 /// The model that would reply is not looked up here.
 ///
 /// # Errors
-/// Those of making such an agent but for its name, or what `Actor::require` says.
+/// The errors of creating such an agent, except those about its name, or an error from `Actor::require`.
 pub async fn preview(
     c: &mut Conn,
     actor: &Actor<'_>,

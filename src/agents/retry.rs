@@ -1,7 +1,7 @@
-//! What happens to a task after a failed call: wait, ask for less, or give up (PROTOCOL §5, "Failures").
+//! Decides what to do after a failed model call: wait, shorten the prompt, or fail the task.
 //!
-//! Pure. The counts are stored with the task, so that a restart does not begin anew; the worker does
-//! what the step says. Also words the notice that people read when a task failed.
+//! Pure. The counts are stored with the task, so a restart does not reset them; the worker executes the step. Also
+//! contains the notices that people read when a task fails.
 
 use std::time::Duration;
 
@@ -9,45 +9,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::{model::ModelError, time::Timestamp};
 
-/// A task that waits this long or less keeps its place before later tasks (PROTOCOL §5).
+/// A task that waits this long or less keeps its place ahead of later tasks.
 const KEEPS_PLACE_MAX: Duration = Duration::from_secs(15);
-/// Longest wait that a notice names; a provider that asks for more means something else.
+/// Longest wait that a notice mentions; longer values from a provider are treated as an ordinary rate limit.
 const NAMED_WAIT_MAX: Duration = Duration::from_hours(7 * 24);
-/// An empty answer to a prompt of this size is taken for an overflow: some servers answer nothing
-/// then, and the smallest windows in use have twice as many tokens.
+/// An empty reply to a prompt of this size is treated as an overflow: some servers return nothing in this case, and
+/// the smallest windows in use are twice as large.
 const LONG_PROMPT_TOKENS: u64 = 2_000;
 
-/// What ended an attempt.
+/// Cause of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     Model(ModelError),
-    /// No piece of an answer in time, or the attempt as a whole took too long.
+    /// No chunk arrived in time, or the attempt as a whole took too long.
     Timeout,
 }
 
-/// What a task has been through; stored with it.
+/// Retry history of a task; stored with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetryCounts {
     pub unavailable: u32,
     pub rate_limited: u32,
-    /// Milliseconds waited for rate limits in all.
+    /// Total time waited for rate limits, in milliseconds.
     pub waited_ms: u64,
-    /// Empty answers that were taken for an overflow.
+    /// Number of empty replies treated as an overflow.
     pub empty: u32,
     pub shrunk: bool,
     pub summarised: bool,
-    /// Workers lost; counted by the queue, carried here so that it is not forgotten.
+    /// Number of lost workers; counted by the queue and carried along here so that it is preserved.
     pub lost: u32,
 }
 
-/// How long and how often is waited.
+/// Limits for retries and waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Waits before each retry of an unavailable model (`OPENVIBE_RETRY_DELAYS`); as many retries as waits.
+    /// Delays before each retry of an unavailable model (`OPENVIBE_RETRY_DELAYS`); their number is the number of
+    /// retries.
     pub delays: Vec<Duration>,
     pub rate_limit_retries_max: u32,
-    /// Limit of all waits for rate limits of one task together.
+    /// Limit for the total time that one task waits for rate limits.
     pub rate_limit_wait_max: Duration,
 }
 
@@ -61,18 +62,18 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The prompt of the attempt that failed.
+/// Prompt of the failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Estimated.
+    /// Estimated number of tokens.
     pub prompt_tokens: u64,
-    /// `prompt::shrunk` would change something.
+    /// True if `prompt::shrunk` would change the prompt.
     pub can_shrink: bool,
-    /// `prompt::plan_summary` would change something.
+    /// True if `prompt::plan_summary` would change the prompt.
     pub can_summarise: bool,
 }
 
-/// Why a task waits; the task's `wait_reason`.
+/// Reason why a task waits; the task's `wait_reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
@@ -80,7 +81,7 @@ pub enum WaitReason {
     Unavailable,
 }
 
-/// Why a task failed; the `code` of the task's error.
+/// Reason why a task failed; the `code` of the task's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailCode {
@@ -96,7 +97,7 @@ pub enum FailCode {
 }
 
 impl FailCode {
-    /// As clients see it.
+    /// The value in the API.
     pub fn text(self) -> String {
         serde_json::to_value(self)
             .ok()
@@ -106,7 +107,7 @@ impl FailCode {
 }
 
 impl Failure {
-    /// What a task that ends with it says.
+    /// Error code of a task that ends with this failure.
     pub fn code(&self) -> FailCode {
         match self {
             Self::Model(e) => match e {
@@ -123,7 +124,7 @@ impl Failure {
 }
 
 impl WaitReason {
-    /// As clients see it.
+    /// The value in the API.
     pub fn text(self) -> &'static str {
         match self {
             Self::RateLimited => "rate_limited",
@@ -132,26 +133,26 @@ impl WaitReason {
     }
 }
 
-/// What to do next.
+/// Next step of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The same again after `delay`.
+    /// Repeats the call after `delay`.
     Wait {
         delay: Duration,
         reason: WaitReason,
         keeps_place: bool,
     },
 
-    /// Again with `prompt::shrunk`.
+    /// Repeats the call with `prompt::shrunk`.
     Shrink,
-    /// Again with `prompt::plan_summary`.
+    /// Repeats the call with `prompt::plan_summary`.
     Summarise,
     Fail {
         code: FailCode,
     },
 }
 
-/// The step after `failure`, and the counts to store with it.
+/// Returns the step after `failure` and the counts to store with it.
 pub fn next_step(
     failure: &Failure,
     counts: RetryCounts,
@@ -220,7 +221,7 @@ fn unavailable(counts: RetryCounts, policy: &RetryPolicy) -> (Step, RetryCounts)
     }
 }
 
-/// Without `Retry-After` the delays are those of an unavailable model, the last one repeated.
+/// Without `Retry-After`, uses the delays for an unavailable model and repeats the last one.
 fn rate_limited(
     counts: RetryCounts,
     policy: &RetryPolicy,
@@ -249,7 +250,7 @@ fn rate_limited(
     (wait(delay, WaitReason::RateLimited), counts)
 }
 
-/// The next smaller prompt; `None` when every one was tried or would be the same.
+/// Returns the next smaller prompt; `None` if all have been tried or would be identical.
 fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)> {
     if attempt.can_shrink && !counts.shrunk && !counts.summarised {
         Some((
@@ -272,7 +273,7 @@ fn smaller(counts: RetryCounts, attempt: Attempt) -> Option<(Step, RetryCounts)>
     }
 }
 
-/// The notice that people read where the question was asked: who did not answer, and what to do.
+/// Notice posted in the conversation of the trigger message: which agent failed to reply, and what to do.
 pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
     let name = agent_display_name;
     match code {
@@ -283,7 +284,7 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} could not answer: the AI service is taking too many requests at the moment. Please try again in a few minutes."
         ),
         FailCode::Timeout => format!(
-            "{name} timed out before the answer was done. The question may be too much for one answer: please try again, or ask for less at once."
+            "{name} timed out before the answer was complete. The question may be too large for one answer: please try again, or split the question."
         ),
         FailCode::BadResponse => format!(
             "{name} gave an unexpected answer that cannot be shown. Please rephrase the question and ask again."
@@ -298,15 +299,15 @@ pub fn notice_text(agent_display_name: &str, code: FailCode) -> String {
             "{name} could not answer: the AI service did not accept this server's credentials. Please ask an admin to check the model settings."
         ),
         FailCode::WorkerLost => format!(
-            "{name} was interrupted several times and gave up. Please try again, and tell an admin if it happens again."
+            "{name} was interrupted several times and gave up. Please try again, and contact an admin if it happens again."
         ),
         FailCode::QueueFull => format!(
-            "{name} cannot take this on: too many questions are waiting in this workspace. Please ask again in a few minutes."
+            "{name} cannot start: too many requests are waiting in this workspace. Please ask again in a few minutes."
         ),
     }
 }
 
-/// The notice if the provider asked to wait longer than a task can: for how long, and until when.
+/// Notice if the provider asked for a wait longer than a task allows: the duration, and the time until then.
 pub fn wait_notice(agent_display_name: &str, wait: Duration, at: Timestamp) -> String {
     if wait > NAMED_WAIT_MAX {
         return notice_text(agent_display_name, FailCode::RateLimited);
@@ -340,7 +341,7 @@ mod tests {
         can_summarise: true,
     };
 
-    /// The steps that a failure repeated again and again leads to, in words.
+    /// Descriptions of the steps that a repeated failure leads to.
     fn steps(failure: &Failure, attempt: Attempt) -> Vec<String> {
         let policy = RetryPolicy::default();
         let mut counts = RetryCounts::default();

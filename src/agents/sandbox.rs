@@ -1,5 +1,5 @@
-//! Sandbox policies: limits for code that agents run. Nothing here runs code yet; what an agent would be held to is shown with
-//! the agent.
+//! Sandbox policies: limits for code that agents run. The server does not run code yet; the limits that would apply
+//! are returned with the agent.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -15,10 +15,10 @@ use crate::{
 const NAME_UNITS_MAX: usize = 64;
 const IMAGE_UNITS_MAX: usize = 256;
 const HOSTS_MAX: usize = 100;
-/// In a workspace.
+/// Maximum number per workspace.
 const POLICIES_MAX: i64 = 200;
 
-/// From the strictest to the freest.
+/// From strictest to most permissive.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -30,7 +30,7 @@ pub enum Network {
     Full,
 }
 
-/// From the strictest to the freest.
+/// From strictest to most permissive.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -58,7 +58,7 @@ pub struct SandboxLimits {
 }
 
 impl SandboxLimits {
-    /// The stricter of both in each respect; the image is the other's.
+    /// The stricter value of both in each field; the image is the other's.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let network = self.network.min(other.network);
@@ -110,7 +110,7 @@ pub struct SandboxForm {
     /// MiB; 16 to 1048576.
     pub memory_mb_max: u32,
     pub network: Network,
-    /// Of `allowlist`; at most 100.
+    /// Only for `allowlist`; at most 100.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Seconds; 1 to 86400.
@@ -123,19 +123,25 @@ impl SandboxForm {
         let refuse = |param, text: &str| Err(AgentError::Invalid(text.to_owned(), param));
         let units = |text: &str| text.trim().encode_utf16().count();
         if !(1..=NAME_UNITS_MAX).contains(&units(&self.name)) {
-            return refuse("name", "a name has 1 to 64 characters");
+            return refuse("name", "the name must have 1 to 64 characters");
         }
         if !(1..=IMAGE_UNITS_MAX).contains(&units(&self.image)) {
-            return refuse("image", "an image has 1 to 256 characters");
+            return refuse("image", "the image must have 1 to 256 characters");
         }
         if !(0.1..=64.0).contains(&self.cpu_max) {
-            return refuse("cpu_max", "cpu_max is from 0.1 to 64 cores");
+            return refuse("cpu_max", "cpu_max must be from 0.1 to 64 cores");
         }
         if !(16..=1_048_576).contains(&self.memory_mb_max) {
-            return refuse("memory_mb_max", "memory_mb_max is from 16 to 1048576 MiB");
+            return refuse(
+                "memory_mb_max",
+                "memory_mb_max must be from 16 to 1048576 MiB",
+            );
         }
         if !(1..=86_400).contains(&self.timeout_s_max) {
-            return refuse("timeout_s_max", "timeout_s_max is from 1 to 86400 seconds");
+            return refuse(
+                "timeout_s_max",
+                "timeout_s_max must be from 1 to 86400 seconds",
+            );
         }
         let hosts_fit = self.allowed_hosts.len() <= HOSTS_MAX
             && self
@@ -145,7 +151,7 @@ impl SandboxForm {
         if !hosts_fit || (self.network != Network::Allowlist && !self.allowed_hosts.is_empty()) {
             return refuse(
                 "allowed_hosts",
-                "at most 100 names of hosts, and only with the network `allowlist`",
+                "at most 100 host names are allowed, and only with the network `allowlist`",
             );
         }
         let limits = SandboxLimits {
@@ -197,7 +203,8 @@ pub async fn find_limits(
     Ok(row.map(|row| row.0.0))
 }
 
-/// What code of an agent would be held to: its own policy within the workspace's. `None` where neither has one.
+/// Limits that apply to code run by an agent: the stricter of its own policy and the workspace's. `None` if neither
+/// has one.
 pub async fn effective(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -218,7 +225,7 @@ pub async fn effective(
     })
 }
 
-/// At most 200, oldest first.
+/// Lists at most 200 policies, oldest first.
 pub async fn list(c: &mut Conn, workspace: WorkspaceId) -> Result<Vec<SandboxPolicy>, DbError> {
     let rows: Vec<Row> = c
         .q("select id, name, limits, created_at, updated_at from sandbox_policies where workspace_id = $1 order by id limit $2")
@@ -266,7 +273,7 @@ async fn name_is_free(
 }
 
 /// # Errors
-/// `Invalid`, `NameTaken`, or what `Actor::require` says.
+/// `Invalid`, `NameTaken`, or an error from `Actor::require`.
 pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -283,7 +290,7 @@ pub async fn create(
         .value()
         .await?;
     if n >= POLICIES_MAX {
-        let text = format!("a workspace has at most {POLICIES_MAX} sandbox policies");
+        let text = format!("a workspace can have at most {POLICIES_MAX} sandbox policies");
         return Err(AgentError::Invalid(text, "name"));
     }
     c.q("insert into sandbox_policies (id, workspace_id, name, limits, created_by, created_at, updated_at) values ($1, $2, $3, $4, $5, $6, $6)")
@@ -298,7 +305,7 @@ pub async fn create(
     audited(c, actor, "sandbox_policy.created", id).await
 }
 
-/// Notes what was done to a policy; the policy as it is.
+/// Records a change of a policy in the audit log and returns the current policy.
 async fn audited(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -312,7 +319,7 @@ async fn audited(
 }
 
 /// # Errors
-/// `SandboxPolicyNotFound`, `Invalid`, `NameTaken`, or what `Actor::require` says.
+/// `SandboxPolicyNotFound`, `Invalid`, `NameTaken`, or an error from `Actor::require`.
 pub async fn replace(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -335,7 +342,7 @@ pub async fn replace(
 }
 
 /// # Errors
-/// `SandboxPolicyNotFound`, `SandboxPolicyInUse`, or what `Actor::require` says.
+/// `SandboxPolicyNotFound`, `SandboxPolicyInUse`, or an error from `Actor::require`.
 pub async fn delete(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,5 +1,5 @@
-//! The agents that a new workspace begins with: `seeds/agents.yaml`, or the operator's file (`OPENVIBE_SEEDS_FILE`), whose text is
-//! kept in `meta` at startup. Afterwards the rows are the truth.
+//! Initial agents of a new workspace: `seeds/agents.yaml`, or the operator's file (`OPENVIBE_SEEDS_FILE`), which is
+//! stored in `meta` at startup. Once a workspace exists, only its rows count.
 
 use std::{collections::HashSet, path::Path, sync::LazyLock};
 
@@ -30,7 +30,7 @@ struct Seed {
     agent: serde_json::Value,
 }
 
-/// Whether each is active, and what it is; the first is the default.
+/// Whether each agent is active, and its parts; the first one is the default.
 static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agents.yaml")).unwrap_or_else(|e| {
         tracing::error!(
@@ -41,7 +41,7 @@ static SEEDS: LazyLock<Vec<(bool, Parts)>> = LazyLock::new(|| {
     })
 });
 
-/// The agents of a file, or what is wrong with it and in which line.
+/// Parses a seed file; the error describes the problem and its line.
 fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
     let file: File = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
     let mut names = HashSet::new();
@@ -69,17 +69,21 @@ fn parse(text: &str) -> Result<Vec<(bool, Parts)>, String> {
             return Err(at_line(format!("the name `{}` is used twice", parts.name)));
         }
         if parts.profile.base_profile_id.is_some() || parts.profile.access_control.is_some() {
-            return Err(at_line("a seed has no base and no access list".to_owned()));
+            return Err(at_line(
+                "a seed cannot have a base or an access list".to_owned(),
+            ));
         }
         seeds.push((is_active, parts));
     }
     if seeds.is_empty() || seeds.len() > SEEDS_MAX {
-        return Err(format!("line 1: list 1 to {SEEDS_MAX} agents"));
+        return Err(format!(
+            "line 1: the file must list 1 to {SEEDS_MAX} agents"
+        ));
     }
     Ok(seeds)
 }
 
-/// Line of the nth entry of the list, from 1.
+/// Line of the nth entry of the list, starting from 1.
 fn line_of_agent(text: &str, n: usize) -> usize {
     let is_entry = |line: &str| line.trim_start().starts_with("- ");
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -94,20 +98,22 @@ fn line_of_agent(text: &str, n: usize) -> usize {
     }
 }
 
-/// Reads the operator's file of seeds.
+/// Reads the operator's seed file.
 ///
 /// # Errors
-/// A message with the fault and its line.
+/// A message with the problem and its line.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     if text.len() > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+        return Err(format!(
+            "the file is larger than the limit of {FILE_BYTES_MAX} bytes"
+        ));
     }
     parse(&text)?;
     Ok(text)
 }
 
-/// Sets what new workspaces begin with; `None` is the built-in list.
+/// Sets the initial agents of new workspaces; `None` restores the built-in list.
 pub async fn set_seeds(c: &mut Conn, text: Option<&str>) -> Result<(), DbError> {
     let Some(text) = text else {
         c.q("delete from meta where key = $1")
@@ -143,7 +149,7 @@ async fn seeds(c: &mut Conn) -> Result<Vec<(bool, Parts)>, DbError> {
     Ok(own.unwrap_or_else(|| SEEDS.clone()))
 }
 
-/// Adds the seed agents to a new workspace; the default among them.
+/// Adds the seed agents to a new workspace and returns the default one.
 pub async fn plant(c: &mut Conn, workspace: WorkspaceId) -> Result<Option<AgentId>, AgentError> {
     let mut default = None;
     for (active, parts) in &seeds(c).await? {

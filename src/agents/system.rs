@@ -1,4 +1,4 @@
-//! What the workspace configured, as the system text of a call (AGENT-PLATFORM §4, "Prompt order").
+//! System text of a call, assembled from the configuration of the workspace and the agent.
 
 use serde::Serialize;
 
@@ -12,21 +12,21 @@ use crate::{
     ids::{AgentId, WorkspaceId},
 };
 
-/// The name of the part that the workspace requires.
+/// Name of the part that the workspace requires.
 const REQUIRED: &str = "required";
 
-/// One source of the system text.
+/// One part of the system text and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SystemPart {
-    /// `required`, `base`, `instructions`, `identity`, `files` or `agency`.
+    /// `required`, `base`, `instructions`, `identity`, `files`, or `agency`.
     pub name: &'static str,
     #[serde(skip)]
     pub text: String,
-    /// Estimated.
+    /// Estimated number of tokens.
     pub tokens: u64,
 }
 
-/// The parts in the order in which they are told; none of them is blank.
+/// The parts in prompt order; none is blank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct System {
     pub parts: Vec<SystemPart>,
@@ -43,7 +43,7 @@ impl System {
         }
     }
 
-    /// The parts, with a blank line between two; a single one as it stands.
+    /// The parts, separated by blank lines; a single part is returned unchanged.
     pub fn text(&self) -> String {
         let Some((last, before)) = self.parts.split_last() else {
             return String::new();
@@ -57,7 +57,7 @@ impl System {
         text
     }
 
-    /// What the workspace requires; empty where it requires nothing.
+    /// Text that the workspace requires; may be empty.
     pub fn required(&self) -> &str {
         let first = self.parts.first().filter(|part| part.name == REQUIRED);
         first.map_or("", |part| part.text.as_str())
@@ -68,7 +68,8 @@ impl System {
     }
 }
 
-/// What a version of an agent is told. The workspace's text and files are those of now: a policy holds at once.
+/// Renders the system text of an agent's version. The workspace's text and files are always current, so policy
+/// changes apply immediately.
 pub async fn render(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -77,7 +78,7 @@ pub async fn render(
     build(c, workspace, Some(agent.agent), None, &agent.profile).await
 }
 
-/// What comes first in every call for an agent of the workspace; also where a request brings instructions of its own.
+/// The part that precedes every call for an agent of the workspace, even if a request has its own instructions.
 pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, DbError> {
     let mut system = System::default();
     let policy = policy::find(c, workspace).await?;
@@ -85,7 +86,8 @@ pub async fn required(c: &mut Conn, workspace: WorkspaceId) -> Result<System, Db
     Ok(system)
 }
 
-/// The parts of a merged profile. With `own`, the part of the instructions that is the agent's own, its bases' stand apart.
+/// Builds the parts of a merged profile. With `own`, the agent's own instructions, those of its bases form a separate
+/// part.
 pub(super) async fn build(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -115,7 +117,7 @@ pub(super) async fn build(
     Ok(system)
 }
 
-/// An agency as Markdown.
+/// Renders an agency as Markdown.
 fn agency_text(agency: &Agency) -> String {
     let mut text = String::from("## Your role\n");
     if let Some(role) = &agency.role_description {

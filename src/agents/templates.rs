@@ -1,4 +1,4 @@
-//! Agents to begin with: `seeds/agent-templates.yaml`. A template is no agent; its fields make one.
+//! Agent templates: `seeds/agent-templates.yaml`. A template is not an agent; its fields can be posted to create one.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ struct File {
     templates: Vec<serde_json::Value>,
 }
 
-/// The fields of `POST /v1/agents`, filled in.
+/// Fields of `POST /v1/agents`, filled in.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Template {
     /// Always `agent_template`.
@@ -24,7 +24,7 @@ static TEMPLATES: LazyLock<Vec<Template>> = LazyLock::new(|| {
     parse(include_str!("../../seeds/agent-templates.yaml")).unwrap_or_else(|e| {
         tracing::error!(
             error = e,
-            "seeds/agent-templates.yaml cannot be used; there are no templates"
+            "seeds/agent-templates.yaml is invalid; no templates are available"
         );
         Vec::new()
     })
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Vec<Template>, String> {
         .collect()
 }
 
-/// In the order of the file.
+/// All templates in file order.
 pub fn all() -> &'static [Template] {
     &TEMPLATES
 }

@@ -1,4 +1,4 @@
-//! An agent on its way to another workspace: everything but what only its own workspace knows.
+//! Export and import of agents: everything except data that only makes sense in their workspace.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use crate::{
     ids::AgentId,
 };
 
-/// The form of an export that is written and read.
+/// Version of the export format that is written and read.
 const FORMAT: u32 = 1;
-/// Ids of people, policies and personas mean nothing elsewhere.
+/// IDs of users, policies, and personas are not valid in another workspace.
 const LEFT_OUT: &[&str] = &[
     "access_control",
     "sandbox_policy_id",
@@ -30,52 +30,53 @@ const LEFT_OUT: &[&str] = &[
     "trust",
 ];
 
-/// What `GET /v1/agents/{id}/export` answers.
+/// Response of `GET /v1/agents/{id}/export`.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Export {
     /// Always `agent_export`.
     pub object: &'static str,
     /// Always 1.
     pub format: u32,
-    /// The fields of `POST /v1/agents`, without those that name people, policies or other agents; `base` is the base's name.
+    /// Fields of `POST /v1/agents`, without those that refer to users, policies, or other agents; `base` is the
+    /// base's name.
     #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
-    /// By path; SOUL.md and IDENTITY.md are in `agent`.
+    /// File contents by path; SOUL.md and IDENTITY.md are part of `agent`.
     pub files: BTreeMap<String, String>,
 }
 
-/// The fields of `POST /v1/agents/import`: an export, or files of that kind.
+/// Fields of `POST /v1/agents/import`: an export, or files in the same form.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Import {
     #[serde(default)]
     pub object: Option<String>,
-    /// 1.
+    /// Always 1.
     #[serde(default)]
     pub format: Option<u32>,
-    /// As for `POST /v1/agents`, and `base`: a base's name, `main` for the default agent.
+    /// As for `POST /v1/agents`, plus `base`: the name of a base, or `main` for the default agent.
     #[schema(value_type = PortableAgent)]
     pub agent: Map<String, Value>,
-    /// By path; SOUL.md is `agent.instructions` and IDENTITY.md `agent.identity`.
+    /// File contents by path; SOUL.md replaces `agent.instructions` and IDENTITY.md `agent.identity`.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
-/// The shape of an agent that goes from one workspace to another, for the API document.
+/// Schema of an agent that is transferred between workspaces, for the API document.
 struct PortableAgent;
 
 impl utoipa::PartialSchema for PortableAgent {
-    /// Those of `NewAgent`, and the base. SOUL.md may stand for the instructions.
+    /// The fields of `NewAgent`, and the base. SOUL.md can replace the instructions.
     fn schema() -> RefOr<Schema> {
         let mut schema = NewAgent::schema_with_required(&["name"]);
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {
             let base = ObjectBuilder::new()
                 .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
-                .description(Some("The name of its base; `main` for the default agent."));
+                .description(Some("Name of the base; `main` for the default agent."));
             all.items
                 .push(ObjectBuilder::new().property("base", base).into());
             all.description =
-                Some("The fields of `POST /v1/agents`, and its base by name.".to_owned());
+                Some("Fields of `POST /v1/agents`, with the base by name.".to_owned());
         }
         schema
     }
@@ -88,7 +89,7 @@ impl utoipa::ToSchema for PortableAgent {
 }
 
 /// # Errors
-/// `NotFound`, or what `Actor::require` says.
+/// `NotFound`, or an error from `Actor::require`.
 pub async fn export_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -128,10 +129,10 @@ pub async fn export_agent(
     })
 }
 
-/// Makes an agent of an export or of files; all of it or nothing.
+/// Creates an agent from an export or from files, in one transaction.
 ///
 /// # Errors
-/// `Malformed`, `NoBaseNamed`, those of making an agent and of its files, or what `Actor::require` says.
+/// `Malformed`, `NoBaseNamed`, an error from creating the agent or its files, or an error from `Actor::require`.
 pub async fn import_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -141,7 +142,7 @@ pub async fn import_agent(
     let is_export = import.object.as_deref().is_none_or(|o| o == "agent_export");
     if !is_export || import.format.is_some_and(|format| format != FORMAT) {
         let text = format!(
-            "this is no agent export of format {FORMAT}: export it again with this version"
+            "this is not an agent export of format {FORMAT}: export the agent again with this version of OpenVibe"
         );
         return Err(AgentError::Invalid(text, "format"));
     }
@@ -152,14 +153,14 @@ pub async fn import_agent(
             continue;
         };
         if fields.get(field).is_some_and(|value| !value.is_null()) {
-            let text = format!("{path} and agent.{field} are the same text: send one of them");
+            let text = format!("{path} and agent.{field} are the same text: send only one of them");
             return Err(AgentError::Invalid(text, "files"));
         }
         fields.insert(field.to_owned(), text.into());
     }
     if let Some(base) = fields.remove("base").filter(|base| !base.is_null()) {
         let Value::String(name) = base else {
-            let text = "base is the name of an agent".to_owned();
+            let text = "base must be the name of an agent".to_owned();
             return Err(AgentError::Malformed(text, "agent.base".to_owned()));
         };
         let id = find_base(c, actor, &name).await?;

@@ -1,4 +1,4 @@
-//! What a call of a model cost.
+//! Token usage of a model call.
 
 use super::prompt::estimate_tokens;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     tasks::TokenUsage,
 };
 
-/// What the provider counted, or an estimate from the texts when it did not count.
+/// Usage reported by the provider, or an estimate from the texts if it does not report any.
 pub fn usage_of(
     provider: &dyn Provider,
     model: &str,
@@ -29,7 +29,7 @@ pub fn usage_of(
     }
 }
 
-/// Two calls of one model together.
+/// Total usage of two calls of the same model.
 #[must_use]
 pub fn sum(one: TokenUsage, other: &TokenUsage) -> TokenUsage {
     TokenUsage {

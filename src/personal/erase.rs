@@ -83,7 +83,7 @@ async fn get(c: &mut Conn, id: Uuid) -> Result<Erasure, DbError> {
 /// cut short or another admin's.
 ///
 /// # Errors
-/// `MemberNotFound`, `HandleMismatch`, `LastAdmin`, or what `Actor::require` says.
+/// `MemberNotFound`, `HandleMismatch`, `LastAdmin`, or an error from `Actor::require`.
 pub async fn begin(
     c: &mut Conn,
     actor: &Actor<'_>,

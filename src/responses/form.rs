@@ -166,10 +166,10 @@ impl CreateResponse {
         let invalid = |param: &str, text: String| Err(ResponseError::invalid(param, text));
         let within = |value: Option<f64>, max: f64| value.is_none_or(|v| (0.0..=max).contains(&v));
         if !within(self.temperature, 2.0) {
-            return invalid("temperature", "temperature is from 0 to 2".to_owned());
+            return invalid("temperature", "temperature must be from 0 to 2".to_owned());
         }
         if !within(self.top_p, 1.0) {
-            return invalid("top_p", "top_p is from 0 to 1".to_owned());
+            return invalid("top_p", "top_p must be from 0 to 1".to_owned());
         }
         if self
             .max_output_tokens

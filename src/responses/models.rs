@@ -54,7 +54,7 @@ impl Desk {
 /// The agents that the actor may use and that can be mentioned, oldest first, then the model that runs by default.
 ///
 /// # Errors
-/// What `Actor::require` says.
+/// An error from `Actor::require`.
 pub async fn list_models(
     desk: &Desk,
     member: &WorkspaceCaller,
@@ -90,7 +90,7 @@ pub async fn list_models(
 /// One of the list.
 ///
 /// # Errors
-/// `ModelNotFound`, or what `Actor::require` says.
+/// `ModelNotFound`, or an error from `Actor::require`.
 pub async fn find_model(
     desk: &Desk,
     member: &WorkspaceCaller,

@@ -161,7 +161,7 @@ impl Desk {
     ///
     /// # Errors
     /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`, `ContextTooLarge`, or
-    /// what `Actor::require` says.
+    /// what an error from `Actor::require`.
     pub async fn plan(
         &self,
         member: &WorkspaceCaller,

@@ -1,7 +1,8 @@
-//! Files of an agent: rows, and views of its profile that cannot differ from it.
+//! Agent files: stored rows, and views of the profile that are always consistent with it.
 //!
-//! SOUL.md is the agent's instructions and IDENTITY.md its identity: writing one is a change of the profile. The others are
-//! rows with versions of their own. AGENTS.md and TOOLS.md fall back to the workspace's (`shared`).
+//! SOUL.md is a view of the agent's instructions and IDENTITY.md of its identity: writing either one changes the
+//! profile. The other files are rows with their own versions. AGENTS.md and TOOLS.md fall back to the workspace's
+//! (`shared`).
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub use shared::{delete_shared, list_shared, read_shared, write_shared};
 pub(in crate::agents) use write::plant;
 pub use write::{delete, write};
 
-/// Rows of one agent.
+/// Maximum number of file rows per agent.
 const FILES_MAX: i64 = 1000;
 /// Maximum size of all files in one export; JSON may need a multiple of it.
 const EXPORT_BYTES_MAX: i64 = 8 * 1024 * 1024;
@@ -37,19 +38,19 @@ const EXPORT_BYTES_MAX: i64 = 8 * 1024 * 1024;
 pub const SOUL: &str = "SOUL.md";
 pub const IDENTITY: &str = "IDENTITY.md";
 pub const MEMORY: &str = "MEMORY.md";
-/// A workspace can have these for all its agents.
+/// Files that a workspace can define for all of its agents.
 pub const SHARED: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
 
-/// A file in a list.
+/// A file as an entry in a list.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct FileSummary {
     /// Always `agent_file`.
     pub object: &'static str,
     pub path: String,
-    /// `profile` (a view of the agent's profile), `agent`, or `workspace` (the agent has none of its own).
+    /// `profile` (a view of the agent's profile), `agent`, or `workspace` (used if the agent does not have its own).
     pub source: &'static str,
     pub size_bytes: usize,
-    /// Of `profile` the agent's version. 0: it was never written.
+    /// For `profile`, the agent's version. 0 if the file was never written.
     pub version: i64,
     pub updated_at: Option<Timestamp>,
     pub updated_by: Option<UserId>,
@@ -88,7 +89,7 @@ fn shown(row: Row, source: &'static str) -> Option<File> {
     })
 }
 
-/// A view of the profile.
+/// Builds a file that is a view of the profile.
 fn view(agent: &Agent, path: &str, content: String) -> File {
     File {
         summary: FileSummary {
@@ -112,12 +113,12 @@ fn identity(agent: &Agent) -> File {
     view(agent, IDENTITY, agent.identity_text())
 }
 
-/// MEMORY.md of an agent that has kept nothing yet.
+/// MEMORY.md of an agent that has not stored any memory yet.
 fn blank_memory() -> File {
     empty(MEMORY, "agent", 0)
 }
 
-/// A file that is not there, or no longer.
+/// A file without content: never written, or deleted.
 fn empty(path: &str, source: &'static str, version: i64) -> File {
     File {
         summary: FileSummary {
@@ -151,10 +152,11 @@ struct SizeRow {
     updated_at: Timestamp,
 }
 
-/// Every file of an agent, by path: its views, its own, and the workspace's where it has none.
+/// Lists all files of an agent by path: its views, its own files, and the workspace's files that it does not
+/// override.
 ///
 /// # Errors
-/// `NotFound`, or what `Actor::require` says.
+/// `NotFound`, or an error from `Actor::require`.
 pub async fn list(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -172,7 +174,7 @@ pub async fn list(
     Ok(files.into_values().collect())
 }
 
-/// Files of an owner that have content, by path; their contents are not read.
+/// Files of an owner that have content, ordered by path; their contents are not read.
 async fn list_rows(
     c: &mut Conn,
     owner: Uuid,
@@ -200,7 +202,7 @@ async fn list_rows(
 }
 
 /// # Errors
-/// `NotFound`, `FileNotFound`, or what `Actor::require` says.
+/// `NotFound`, `FileNotFound`, or an error from `Actor::require`.
 pub async fn read(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -227,10 +229,10 @@ pub async fn read(
     Err(AgentError::FileNotFound(path.as_str().to_owned()))
 }
 
-/// An earlier version of a file; of a view that of the agent's version.
+/// Returns an earlier version of a file. For a view, the version is that of the agent.
 ///
 /// # Errors
-/// `NotFound`, `VersionNotFound`, or what `Actor::require` says.
+/// `NotFound`, `VersionNotFound`, or an error from `Actor::require`.
 pub async fn read_version(
     c: &mut Conn,
     actor: &Actor<'_>,

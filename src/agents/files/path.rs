@@ -1,4 +1,4 @@
-//! Paths that a file can have.
+//! Valid paths of agent files.
 
 use super::{IDENTITY, MEMORY, SHARED, SOUL};
 use crate::agents::AgentError;
@@ -6,7 +6,7 @@ use crate::agents::AgentError;
 const PATH_BYTES_MAX: usize = 200;
 const PARTS_MAX: usize = 8;
 
-/// A path that a file can have: relative, of parts of `[A-Za-z0-9._-]`.
+/// A valid file path: relative, with segments of `[A-Za-z0-9._-]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePath(String);
 
@@ -33,10 +33,10 @@ impl FilePath {
         if text.eq_ignore_ascii_case("USER.md") {
             return Err(AgentError::FileRefused(
                 text.to_owned(),
-                "it belongs to a person, not to an agent",
+                "this file belongs to a user, not to an agent",
             ));
         }
-        // A file system that does not tell cases apart would lose one of the two.
+        // On a case-insensitive file system, one of two names that differ only in case would be lost.
         let known = [SOUL, IDENTITY, MEMORY, SHARED[0], SHARED[1]];
         if known
             .iter()
@@ -44,7 +44,7 @@ impl FilePath {
         {
             return Err(AgentError::FileRefused(
                 text.to_owned(),
-                "files of this name are written SOUL.md, IDENTITY.md, MEMORY.md, AGENTS.md and TOOLS.md",
+                "the standard files must be written exactly as SOUL.md, IDENTITY.md, MEMORY.md, AGENTS.md, and TOOLS.md",
             ));
         }
         Ok(Self(text.to_owned()))

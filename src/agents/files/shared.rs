@@ -1,4 +1,4 @@
-//! A workspace's own AGENTS.md and TOOLS.md, for all its agents that have none of their own.
+//! The workspace's AGENTS.md and TOOLS.md, used by agents that do not have their own.
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::{
     ids::WorkspaceId,
 };
 
-/// AGENTS.md and TOOLS.md as they count for an agent, in that order.
+/// The AGENTS.md and TOOLS.md that apply to an agent, in this order.
 pub(in crate::agents) async fn standing_orders(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -41,10 +41,10 @@ pub(in crate::agents) async fn standing_orders(
         .collect())
 }
 
-/// The workspace's own files for all its agents.
+/// Lists the files that the workspace defines for all of its agents.
 ///
 /// # Errors
-/// What `Actor::require` says.
+/// An error from `Actor::require`.
 pub async fn list_shared(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<FileSummary>, AgentError> {
     actor.require(Scope::AgentsRead)?;
     Ok(list_rows(c, actor.workspace.0, "workspace").await?)
@@ -69,12 +69,12 @@ fn require_shared(path: &FilePath) -> Result<(), AgentError> {
     }
     Err(AgentError::FileRefused(
         path.as_str().to_owned(),
-        "a workspace has AGENTS.md and TOOLS.md only",
+        "a workspace can only have AGENTS.md and TOOLS.md",
     ))
 }
 
 /// # Errors
-/// `FileRefused` for another path, `FileTooLarge`, `FileStale`, or what `Actor::require` says.
+/// `FileRefused` for another path, `FileTooLarge`, `FileStale`, or an error from `Actor::require`.
 pub async fn write_shared(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -92,7 +92,7 @@ pub async fn write_shared(
 }
 
 /// # Errors
-/// `FileNotFound`, `FileStale`, or what `Actor::require` says.
+/// `FileNotFound`, `FileStale`, or an error from `Actor::require`.
 pub async fn delete_shared(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -14,14 +14,14 @@ use crate::{
     db::{Conn, now},
 };
 
-/// UTF-8 bytes.
+/// In UTF-8 bytes.
 const FILE_BYTES_MAX: usize = 256 * 1024;
 
-/// Writes a file; of a view it changes the profile. `expected` is the version of `If-Match`.
+/// Writes a file; writing a view changes the profile. `expected` is the version from `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `FileTooLarge`, `FileStale`, `FileRefused` for one file too many, those of a change of the profile, or what
-/// `Actor::require` says.
+/// `NotFound`, `FileTooLarge`, `FileStale`, `FileRefused` if the agent already has the maximum number of files, an
+/// error from changing the profile, or an error from `Actor::require`.
 pub async fn write(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -52,10 +52,10 @@ pub async fn write(
     })
 }
 
-/// Deletes a file; IDENTITY.md is then made of the profile's fields again.
+/// Deletes a file. After IDENTITY.md is deleted, it is again generated from the profile's fields.
 ///
 /// # Errors
-/// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or what `Actor::require` says.
+/// `NotFound`, `FileNotFound`, `FileStale`, `FileRefused` for SOUL.md, or an error from `Actor::require`.
 pub async fn delete(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -68,7 +68,7 @@ pub async fn delete(
     match path.as_str() {
         SOUL => Err(AgentError::FileRefused(
             SOUL.to_owned(),
-            "it is the agent's instructions, which it cannot be without",
+            "an agent cannot exist without its instructions",
         )),
         IDENTITY => {
             let patch = AgentPatch::of("identity", serde_json::Value::Null);
@@ -97,7 +97,7 @@ pub(super) async fn delete_row(
     Ok(())
 }
 
-/// Stores a state of a file and its version; `None` takes the content away, and then there is no file to answer.
+/// Stores a new state of a file and its version. With `None`, removes the content and returns `None`.
 pub(super) async fn write_row(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -127,7 +127,7 @@ pub(super) async fn write_row(
         if n >= FILES_MAX {
             return Err(AgentError::FileRefused(
                 path.as_str().to_owned(),
-                "there are 1000 files already: delete some first",
+                "the agent has reached the limit of 1000 files: delete some first",
             ));
         }
     }
@@ -169,7 +169,7 @@ pub(super) async fn write_row(
     Ok(stored.and_then(|row| shown(row, source)))
 }
 
-/// Rows that a new agent begins with.
+/// Inserts the files that a new agent starts with.
 pub(in crate::agents) async fn plant(
     c: &mut Conn,
     actor: &Actor<'_>,

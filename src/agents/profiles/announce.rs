@@ -1,4 +1,4 @@
-//! Telling a workspace of an agent: only those who may see it.
+//! Agent events, sent only to members who can see the agent.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ struct AgentEvent<'a> {
     agent: &'a Agent,
 }
 
-/// The members of a workspace, read once for all agents that one act announces.
+/// Members of a workspace, read once for all agents that one change announces.
 pub(super) struct People(Vec<(UserId, Role)>);
 
 impl People {
@@ -34,7 +34,7 @@ impl People {
         Ok(Self(known.collect()))
     }
 
-    /// Who sees an agent with these lists; `None` is everyone.
+    /// Members who can see an agent with these lists; `None` means everyone.
     fn seeing(&self, access: Option<&AccessControl>) -> Option<Only> {
         let access = access?;
         let sees = |(user, role): &&(UserId, Role)| access.permits(*user, *role);
@@ -44,7 +44,7 @@ impl People {
         })
     }
 
-    /// Who saw an agent with the first lists and does not with the second; admins see it still.
+    /// Members who could see an agent with the `before` lists but no longer can. Admins can always see it.
     fn losing(
         &self,
         before: Option<&AccessControl>,
@@ -63,14 +63,14 @@ impl People {
     }
 }
 
-/// An agent as it was: for those who may not see what became of it.
+/// The previous state of an agent, for members who can no longer see it.
 pub(super) struct Before<'a> {
     pub(super) agent: &'a Agent,
     pub(super) access: Option<&'a AccessControl>,
 }
 
-/// Appends an event with the whole agent for those who may see it. Those who could before and no longer can are told that it
-/// was archived, with the agent as they knew it.
+/// Appends an event with the full agent for members who can see it. Members who can no longer see it receive an event
+/// that it was archived, with its previous state.
 pub(super) async fn announce(
     c: &mut Conn,
     kind: &'static str,

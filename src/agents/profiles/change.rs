@@ -1,4 +1,4 @@
-//! Making and changing agents: each change is a version.
+//! Creating and changing agents: each change creates a version.
 
 use serde::Deserialize;
 
@@ -21,11 +21,11 @@ use crate::{
     ids::AgentId,
 };
 
-/// Levels of bases above an agent, as the form allows; more only bounds the search.
+/// Maximum levels of bases above an agent that are searched. The form allows fewer; this only bounds the search.
 const BASES_MAX: usize = 8;
 
 /// # Errors
-/// `NameTaken`, those of what the profile names, or what `Actor::require` says.
+/// `NameTaken`, an error about an object that the profile refers to, or an error from `Actor::require`.
 pub async fn create_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -39,14 +39,14 @@ pub async fn create_agent(
     }
     let status = parts.status.unwrap_or(SettableStatus::Active);
     if status == SettableStatus::Archived {
-        let text = "an agent cannot begin as archived: use active or inactive";
+        let text = "a new agent cannot be archived: use active or inactive";
         return Err(AgentError::Invalid(text.to_owned(), "status"));
     }
     check_names(c, actor.workspace, &parts.profile, None).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
-/// Makes an agent whose profile names what there is.
+/// Creates an agent whose profile refers only to existing objects.
 async fn insert_new(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -56,7 +56,7 @@ async fn insert_new(
     let status = parts.status.unwrap_or(SettableStatus::Active);
     let mut profile = parts.profile;
     identity::settle(None, &mut profile);
-    // The name may have come from the identity.
+    // The display name may come from the identity text.
     check(&profile)?;
     see_base(c, actor, &profile, None).await?;
     check_own_access(c, actor, &profile, None).await?;
@@ -81,7 +81,7 @@ async fn insert_new(
     Ok(agent)
 }
 
-/// A picture becomes one that everyone in the workspace may see.
+/// Makes a picture visible to everyone in the workspace.
 async fn lend_avatar(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -97,7 +97,7 @@ async fn lend_avatar(
     }
 }
 
-/// A base that one may not see does not exist.
+/// Fails with `NoSuchBase` if the actor cannot see the base.
 pub(in crate::agents) async fn see_base(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -114,11 +114,12 @@ pub(in crate::agents) async fn see_base(
     }
 }
 
-/// Changes what the patch names, as a new version; nothing when it changes nothing. `expected` is the version of `If-Match`.
+/// Applies a patch as a new version; does nothing if the patch changes nothing. `expected` is the version from
+/// `If-Match`.
 ///
 /// # Errors
-/// `NotFound`, `Malformed`, `Invalid`, `Stale` with the agent as it is, `DefaultMustStay`, those of what the profile names, or
-/// what `Actor::require` says.
+/// `NotFound`, `Malformed`, `Invalid`, `Stale` with the current agent, `DefaultMustStay`, an error about an object
+/// that the profile refers to, or an error from `Actor::require`.
 pub async fn patch_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -139,7 +140,7 @@ pub async fn patch_agent(
     Box::pin(apply(c, actor, &row, parts, settled_by, expected)).await
 }
 
-/// Replaces an agent: what the form leaves out has its default again, but for the status.
+/// Replaces an agent: omitted fields are reset to their defaults, except for the status.
 ///
 /// # Errors
 /// As `patch_agent`.
@@ -154,14 +155,15 @@ pub async fn put_agent(
     lock_workspace(c, actor.workspace.0).await?;
     let row = get_visible_row(c, actor, reference).await?;
     let mut parts = parts;
-    // An agent without a role is answered as a specialist, and may be sent back so.
+    // An agent without a role is returned as a specialist, so clients may send it back as one.
     if row.profile.0.role.is_none() && parts.profile.role == Some(AgentRole::Specialist) {
         parts.profile.role = None;
     }
     Box::pin(apply(c, actor, &row, parts, None, expected)).await
 }
 
-/// Name and access of the default agent, on which the whole workspace depends, need `agents:admin`.
+/// Requires `agents:admin` to change the name or access of the default agent, because the whole workspace depends on
+/// it.
 async fn check_default(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -173,7 +175,7 @@ async fn check_default(
     }
     let (profile, before) = (&wanted.profile, &row.profile.0);
     if !row.is_default() {
-        // The default agent can have its access list from a base.
+        // The default agent can inherit its access list from a base.
         let changed = profile.access_control != before.access_control
             || profile.base_profile_id != before.base_profile_id;
         return if changed && is_base_of_default(c, row).await? {
@@ -207,7 +209,7 @@ async fn check_default(
     }
 }
 
-/// True if this agent is a base of the workspace's default agent.
+/// Returns true if this agent is a base of the workspace's default agent.
 async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError> {
     let mut next = row.default_agent_id;
     for _ in 0..=BASES_MAX {
@@ -225,7 +227,7 @@ async fn is_base_of_default(c: &mut Conn, row: &Row) -> Result<bool, AgentError>
     Ok(false)
 }
 
-/// Nobody except those who manage agents saves an access list that excludes themselves: they could not undo it.
+/// Rejects an access list that excludes the actor, who could not undo it. Actors who manage agents are exempt.
 /// Without a list of its own an agent has its base's.
 async fn check_own_access(
     c: &mut Conn,
@@ -248,8 +250,8 @@ async fn check_own_access(
     Err(AgentError::LocksYouOut)
 }
 
-/// `settled_by` is the profile against which the lines of the identity and the fields are told to have changed; `None` for a whole
-/// new one.
+/// `settled_by` is the profile used to detect whether the identity text or the fields have changed; `None` for an
+/// entirely new profile.
 async fn apply(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -288,7 +290,7 @@ async fn apply(
     }
     let mut profile = parts.profile;
     let before = &row.profile.0;
-    // What is answered where nothing is set means the same as nothing.
+    // Treats the default value that responses show for an unset field as unset.
     if profile.base_profile_id.is_none()
         && before.max_output_tokens.is_none()
         && profile.max_output_tokens == Some(MAX_OUTPUT_TOKENS_DEFAULT)
@@ -345,10 +347,10 @@ fn stored_status(text: &str) -> &'static str {
     }
 }
 
-/// Makes an agent the workspace's default, the one that is `primary`.
+/// Makes an agent the workspace's default, whose role is `primary`.
 ///
 /// # Errors
-/// `NotFound`, `NotActive`, or what `Actor::require` says.
+/// `NotFound`, `NotActive`, or an error from `Actor::require`.
 pub async fn make_default(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -366,7 +368,7 @@ pub async fn make_default(
     point_default_at(c, actor, &row).await
 }
 
-/// Moves the pointer. No version comes of it: it is the workspace's, and neither agent says anything else than before.
+/// Moves the workspace's default pointer. Does not create a version: neither agent's profile changes.
 async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<Agent, AgentError> {
     c.q("update workspaces set default_agent_id = $2 where id = $1")
         .bind(actor.workspace)
@@ -399,19 +401,19 @@ async fn point_default_at(c: &mut Conn, actor: &Actor<'_>, row: &Row) -> Result<
     Ok(agent)
 }
 
-/// The fields of `POST /v1/agents/{id}/duplicate`.
+/// Fields of `POST /v1/agents/{id}/duplicate`.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CopyForm {
-    /// `NAME-copy` by default, numbered when that is taken.
+    /// `NAME-copy` by default, with a number if that is taken.
     pub name: Option<String>,
     pub display_name: Option<String>,
 }
 
-/// Makes an agent with another one's profile, as it is written now.
+/// Creates an agent with the current profile of another agent.
 ///
 /// # Errors
-/// `NotFound`, `NameTaken` for a name that was asked for, or what `Actor::require` says.
+/// `NotFound`, `NameTaken` if the requested name is taken, or an error from `Actor::require`.
 pub async fn duplicate_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -435,13 +437,13 @@ pub async fn duplicate_agent(
     }
     let summary = format!("copied from {}, version {}", row.name, row.version);
     let parts = copy.into_parts()?;
-    // Whom the original names may have left since.
+    // Members whom the original refers to may have left the workspace since.
     check_names(c, actor.workspace, &parts.profile, Some(&row.profile.0)).await?;
     Box::pin(insert_new(c, actor, parts, summary)).await
 }
 
 async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String, AgentError> {
-    // Room for `-copy-NNNN`.
+    // Leaves room for `-copy-NNNN`.
     let stem: String = name.chars().take(handles::HANDLE_CHARS_MAX - 10).collect();
     for n in 1..10_000 {
         let candidate = if n == 1 {
@@ -462,10 +464,11 @@ async fn free_name(c: &mut Conn, actor: &Actor<'_>, name: &str) -> Result<String
     Err(AgentError::NameTaken(format!("{stem}-copy")))
 }
 
-/// Writes an earlier version's profile as a new version; name and status stay as they are.
+/// Restores the profile of an earlier version as a new version; the name and status are unchanged.
 ///
 /// # Errors
-/// `NotFound`, `VersionNotFound`, `Stale`, those of what the old profile names, or what `Actor::require` says.
+/// `NotFound`, `VersionNotFound`, `Stale`, an error about an object that the old profile refers to, or an error from
+/// `Actor::require`.
 pub async fn rollback_agent(
     c: &mut Conn,
     actor: &Actor<'_>,

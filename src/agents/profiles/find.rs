@@ -1,4 +1,4 @@
-//! Reading agents one at a time.
+//! Lookup of single agents.
 
 use uuid::Uuid;
 
@@ -10,18 +10,18 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// What a turn runs with: an agent's version with everything merged in.
+/// A version of an agent with its bases merged in, as used for a reply.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     pub agent: AgentId,
     pub version: i64,
     pub name: String,
-    /// What people call the agent now.
+    /// The agent's current display name.
     pub shown_name: String,
     pub profile: Profile,
 }
 
-/// An agent that may be asked, with the version that a loose mention runs.
+/// An agent that can be invoked, with the version that an unbound mention uses.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Askable {
     pub id: AgentId,
@@ -30,21 +30,21 @@ pub struct Askable {
 }
 
 impl Askable {
-    /// Whether this person may use it; who may not sees no agent here.
+    /// Returns true if the actor can invoke the agent. An agent that the actor cannot invoke is treated as absent.
     pub fn is_for(&self, actor: &Actor<'_>) -> bool {
         parts::may_use(self.access.as_ref().map(|access| &access.0), actor)
     }
 }
 
-/// Who has a handle.
+/// Owner of a handle.
 #[derive(Debug, Clone)]
 pub enum HandleOwner {
     Person(UserId),
-    /// Only an agent that can be asked: active, mentionable, no system agent.
+    /// Only an agent that can be invoked: active, mentionable, and not a system agent.
     Agent(Askable),
 }
 
-/// `None` when nobody has it, or an agent that cannot be asked.
+/// Returns `None` if the handle is unused or belongs to an agent that cannot be invoked.
 pub async fn find_by_handle(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -81,8 +81,8 @@ struct HandleRow {
     askable: bool,
 }
 
-/// An agent by id that this person can give a place to; `None` when it is inactive, archived, of another workspace, or not for
-/// this person.
+/// Finds an agent by ID that the actor can bind to a conversation. Returns `None` if it is inactive, archived, in
+/// another workspace, or not available to the actor.
 pub async fn find_askable(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -97,7 +97,7 @@ pub async fn find_askable(
     Ok(found.filter(|agent| agent.is_for(actor)))
 }
 
-/// An agent by ID that is turned off and that this person may use once it is back.
+/// Finds an agent by ID that is inactive and that the actor could use if it were active.
 pub async fn find_turned_off(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -112,8 +112,8 @@ pub async fn find_turned_off(
     Ok(found.filter(|agent| agent.is_for(actor)))
 }
 
-/// An agent by id, by name, or the default one as `main`, that this person may use; `None` when it is inactive, archived, of
-/// another workspace, or not for this person.
+/// Finds an agent that the actor can use by ID, by name, or the default one as `main`. Returns `None` if it is
+/// inactive, archived, in another workspace, or not available to the actor.
 pub async fn find_usable(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -144,7 +144,7 @@ pub async fn find_default(
         .await
 }
 
-/// The newest version of an agent, whatever its status; `None` when it was deleted for good.
+/// Newest version of an agent, whatever its status; `None` if the agent was permanently deleted.
 pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, DbError> {
     let row: Option<(i64,)> = c
         .q("select version from agents where id = $1")
@@ -154,7 +154,7 @@ pub async fn newest_version(c: &mut Conn, id: AgentId) -> Result<Option<i64>, Db
     Ok(row.map(|row| row.0))
 }
 
-/// True if the agent exists in the workspace and this person can see it.
+/// Returns true if the agent exists in the workspace and the actor can see it.
 pub async fn is_visible(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1 and workspace_id = $2")
@@ -165,7 +165,7 @@ pub async fn is_visible(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<
     Ok(row.is_some_and(|(access,)| parts::may_see(access.as_ref().map(|a| &a.0), actor)))
 }
 
-/// Whether there is such an agent, and this person may not see it.
+/// Returns true if the agent exists but the actor cannot see it.
 pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1")
@@ -175,13 +175,13 @@ pub async fn is_hidden(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<b
     Ok(row.is_some_and(|(access,)| !parts::may_see(access.as_ref().map(|a| &a.0), actor)))
 }
 
-/// Whether there is such an agent, and its lists keep this person from using it.
+/// Returns true if the agent exists but its access lists exclude the actor.
 pub async fn is_barred(c: &mut Conn, actor: &Actor<'_>, id: AgentId) -> Result<bool, DbError> {
     let lists = find_lists(c, id).await?;
     Ok(lists.is_some_and(|lists| !parts::permits(lists.as_ref(), actor.user, actor.role)))
 }
 
-/// Who may use an agent; `None` when there is no such agent, `Some(None)` when it is for everyone.
+/// Access lists of an agent: `None` if the agent does not exist, `Some(None)` if everyone can use it.
 async fn find_lists(c: &mut Conn, id: AgentId) -> Result<Option<Option<AccessControl>>, DbError> {
     let row: Option<(Option<Json<AccessControl>>,)> = c
         .q("select access from agents where id = $1")
@@ -191,7 +191,7 @@ async fn find_lists(c: &mut Conn, id: AgentId) -> Result<Option<Option<AccessCon
     Ok(row.map(|(access,)| access.map(|access| access.0)))
 }
 
-/// False when it is inactive or archived, or was deleted for good.
+/// Returns false if the agent is inactive, archived, or permanently deleted.
 pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     let row: Option<(String,)> = c
         .q("select status from agents where id = $1")
@@ -201,7 +201,7 @@ pub async fn is_active(c: &mut Conn, id: AgentId) -> Result<bool, DbError> {
     Ok(row.is_some_and(|row| row.0 == "active"))
 }
 
-/// What a version's tasks run with.
+/// The resolved profile that tasks of this version use.
 pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Resolved, DbError> {
     let (name, shown_name, profile): (String, String, Json<Profile>) = c
         .q("select a.name, coalesce(a.summary ->> 'display_name', a.name), v.resolved from agent_versions v \
@@ -219,7 +219,7 @@ pub async fn get_resolved(c: &mut Conn, id: AgentId, version: i64) -> Result<Res
     })
 }
 
-/// Display name of an agent, also of one that was deleted permanently.
+/// Display name of an agent, including one that was permanently deleted.
 pub async fn shown_name(c: &mut Conn, id: AgentId) -> Result<String, DbError> {
     let row: Option<(String,)> = c
         .q(
@@ -254,10 +254,10 @@ pub(super) async fn get_row(
         .ok_or(AgentError::NotFound)
 }
 
-/// An agent that this person may see, by id or as `main`.
+/// Finds an agent that the actor can see, by ID or as `main`.
 ///
 /// # Errors
-/// `NotFound`, or `BadId` when it is neither.
+/// `NotFound`, or `BadId` if the reference is neither.
 pub(super) async fn get_visible_row(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -289,7 +289,7 @@ async fn id_of(
 }
 
 /// # Errors
-/// `NotFound` also for an agent of another workspace.
+/// `NotFound`, also for an agent in another workspace.
 pub async fn get_agent(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -299,7 +299,7 @@ pub async fn get_agent(
 }
 
 /// # Errors
-/// `NotFound` also for one that this person may not see.
+/// `NotFound`, also for an agent that the actor cannot see.
 pub async fn get_visible(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -308,10 +308,10 @@ pub async fn get_visible(
     get_by_reference(c, actor, &id.to_string()).await
 }
 
-/// `agent_…`, or `main` for the workspace's default.
+/// Finds an agent by `agent_…`, or the workspace's default as `main`.
 ///
 /// # Errors
-/// `NotFound`, or `BadId` when it is neither.
+/// `NotFound`, or `BadId` if the reference is neither.
 pub async fn get_by_reference(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,4 +1,4 @@
-//! What clients send to make and change agents, and the rules for it (AGENT-PLATFORM §1).
+//! Request bodies that create and change agents, and their validation.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
     ids::{AgentId, SandboxPolicyId, UserId, WorkspaceId},
 };
 
-/// UTF-8 bytes (PROTOCOL §1).
+/// In UTF-8 bytes.
 pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const IDENTITY_BYTES_MAX: usize = 256 * 1024;
 const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
@@ -31,7 +31,7 @@ const CAPABILITIES_MAX: usize = 32;
 const CAPABILITY_UNITS_MAX: usize = 64;
 const MODEL_UNITS_MAX: usize = 128;
 const TOOLS_MAX: usize = 64;
-/// Lines of one list of an agency, or actions of one list of a trust.
+/// Maximum number of lines in each list of an agency, and of actions in each list of trust settings.
 const LINES_MAX: usize = 50;
 const LINE_UNITS_MAX: usize = 1000;
 const ROLE_DESCRIPTION_UNITS_MAX: usize = 4000;
@@ -40,7 +40,7 @@ const RETENTION_DAYS_MAX: u32 = 36_500;
 const APPROVAL_TIMEOUT_S_MAX: u32 = 604_800;
 const STORES_MAX: usize = 32;
 
-/// Fields that only the server sets: ignored when an agent is sent back.
+/// Fields that only the server sets; ignored if a client sends an agent back.
 const SERVER_FIELDS: &[&str] = &[
     "id",
     "object",
@@ -57,7 +57,7 @@ const SERVER_FIELDS: &[&str] = &[
     "not_in_force",
 ];
 
-/// The fields of `POST` and `PUT`; what is left out has its default.
+/// Fields of `POST` and `PUT`; omitted fields get their defaults.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NewAgent {
     /// `[a-z0-9][a-z0-9_-]{0,63}`, unique among the handles of the workspace.
@@ -68,24 +68,24 @@ pub struct NewAgent {
     pub description: Option<String>,
     #[serde(default)]
     pub avatar: Option<Avatar>,
-    /// Markdown, at most 256 KiB, also together with those of the bases.
+    /// Markdown, at most 256 KiB in total with the instructions of the bases.
     pub instructions: String,
     /// Markdown, at most 256 KiB: the text of IDENTITY.md.
     #[serde(default)]
     pub identity: Option<String>,
-    /// Null: the base's, else the server's default.
+    /// Null: the base's model, or else the server's default.
     #[serde(default)]
     pub model: Option<String>,
     /// 1 to 1000000; 4096 by default.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// 0 to 2; null is the provider's default.
+    /// 0 to 2; null uses the provider's default.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// 0 to 1; null is the provider's default.
+    /// 0 to 1; null uses the provider's default.
     #[serde(default)]
     pub top_p: Option<f64>,
-    /// At most 32 tags of 1 to 64 characters; they describe and grant nothing.
+    /// At most 32 tags of 1 to 64 characters. They are descriptive and do not grant anything.
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
     /// `specialist` by default; `primary` makes it the workspace's default agent.
@@ -108,34 +108,34 @@ pub struct NewAgent {
     pub trust: Option<Trust>,
     #[serde(default)]
     pub persona_id: Option<String>,
-    /// The agent whose profile comes before this one's; at most 3 levels.
+    /// The agent whose profile is merged in before this one; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
     /// Null or two empty lists: everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
-    /// Whether `/v1/responses` keeps answers where the request does not say.
+    /// Whether `/v1/responses` stores responses if the request does not set `store`.
     #[serde(default)]
     pub store: Option<bool>,
-    /// Forbids requests to opt out of `store`.
+    /// Requests cannot opt out of `store`.
     #[serde(default)]
     pub store_required: Option<bool>,
-    /// True by default; false for one that only serves as a base.
+    /// True by default; false for an agent that only serves as a base.
     #[serde(default)]
     pub mentionable: Option<bool>,
     /// At most 16 pairs; keys and values of at most 512 characters.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// `active` by default; a `PUT` without it leaves it as it is.
+    /// `active` by default; a `PUT` without it leaves the status unchanged.
     #[serde(default)]
     pub status: Option<SettableStatus>,
-    /// Of an agent that is sent back.
+    /// Server fields, accepted and ignored if an agent is sent back.
     #[serde(flatten)]
     pub server: ServerFields,
 }
 
 impl NewAgent {
-    /// The same fields for the API document, where only some have to be there.
+    /// The same fields for the API document, with only some of them required.
     pub(in crate::agents) fn schema_with_required(required: &[&str]) -> RefOr<Schema> {
         let mut schema = <Self as utoipa::PartialSchema>::schema();
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {
@@ -151,7 +151,7 @@ impl NewAgent {
     }
 }
 
-/// Takes the fields that only the server sets, and nothing else.
+/// Accepts the fields that only the server sets, and rejects all others.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct ServerFields {}
 
@@ -174,7 +174,7 @@ impl utoipa::PartialSchema for ServerFields {
     fn schema() -> RefOr<Schema> {
         let ignored = ObjectBuilder::new()
             .schema_type(SchemaType::AnyValue)
-            .description(Some("Set by the server: ignored when it is sent back."))
+            .description(Some("Set by the server; ignored in requests."))
             .build();
         let fields = SERVER_FIELDS
             .iter()
@@ -189,7 +189,7 @@ impl utoipa::PartialSchema for ServerFields {
 
 impl utoipa::ToSchema for ServerFields {}
 
-/// What an admin can switch an agent to.
+/// Status that an admin can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettableStatus {
@@ -208,8 +208,8 @@ impl SettableStatus {
     }
 }
 
-/// The fields of `PATCH`: what is left out stays, `null` empties. `tools`, `memory` and `agency` are replaced whole; `metadata`
-/// is merged by key, and `null` removes one.
+/// Fields of `PATCH`: omitted fields are unchanged, `null` clears a field. `tools`, `memory`, and `agency` are
+/// replaced as a whole; `metadata` is merged by key, and `null` removes a key.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct AgentPatch(Map<String, Value>);
@@ -219,7 +219,7 @@ impl utoipa::PartialSchema for AgentPatch {
         let mut schema = NewAgent::schema_with_required(&[]);
         if let RefOr::T(Schema::AllOf(all)) = &mut schema {
             all.description = Some(
-                "What is left out stays, `null` empties. `metadata` is merged by key, and `null` removes one."
+                "Omitted fields are unchanged; `null` clears a field. `metadata` is merged by key, and `null` removes a key."
                     .to_owned(),
             );
         }
@@ -241,7 +241,7 @@ fn invalid(param: &'static str, text: impl Into<String>) -> AgentError {
     AgentError::Invalid(text.into(), param)
 }
 
-/// At most so many texts of 1 to `units_max` characters.
+/// Returns true if there are at most `count_max` texts of 1 to `units_max` characters each.
 fn lines_fit(lines: &[String], count_max: usize, units_max: usize) -> bool {
     lines.len() <= count_max
         && lines
@@ -249,7 +249,7 @@ fn lines_fit(lines: &[String], count_max: usize, units_max: usize) -> bool {
             .all(|line| !line.trim().is_empty() && units(line) <= units_max)
 }
 
-/// Checks every rule of AGENT-PLATFORM §1 that a profile can keep or break by itself.
+/// Checks every rule for a profile that does not depend on other objects.
 pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if let Some(name) = &profile.display_name {
         DisplayName::parse(name, "display_name")?;
@@ -257,7 +257,7 @@ pub(super) fn check(profile: &Profile) -> Result<(), AgentError> {
     if profile.instructions.trim().is_empty() {
         return Err(invalid(
             "instructions",
-            "the instructions are blank: say what the agent is for",
+            "the instructions are blank: describe what the agent is for",
         ));
     }
     if profile.instructions.len() > INSTRUCTIONS_BYTES_MAX {
@@ -282,13 +282,13 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
     {
         return Err(invalid(
             "description",
-            format!("the description has at most {DESCRIPTION_UNITS_MAX} characters"),
+            format!("the description is too long; the limit is {DESCRIPTION_UNITS_MAX} characters"),
         ));
     }
     let names_model = |text: &str| !text.trim().is_empty() && units(text) <= MODEL_UNITS_MAX;
     let model_rule = || {
         format!(
-            "a model's name has 1 to {MODEL_UNITS_MAX} characters; null means the server's default"
+            "the model name must have 1 to {MODEL_UNITS_MAX} characters; null selects the server's default"
         )
     };
     if !profile.model.as_deref().is_none_or(names_model) {
@@ -301,7 +301,9 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
         if !lines_fit(&memory.vector_store_ids, STORES_MAX, MODEL_UNITS_MAX) {
             return Err(invalid(
                 "memory.vector_store_ids",
-                format!("at most {STORES_MAX} ids of 1 to {MODEL_UNITS_MAX} characters"),
+                format!(
+                    "at most {STORES_MAX} IDs of 1 to {MODEL_UNITS_MAX} characters are allowed"
+                ),
             ));
         }
     }
@@ -313,7 +315,7 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
     {
         return Err(invalid(
             "prompting.profile",
-            "a prompt profile's name has 1 to 64 characters",
+            "the name of a prompt profile must have 1 to 64 characters",
         ));
     }
     if let Some(avatar) = &profile.avatar {
@@ -323,14 +325,17 @@ fn check_texts(profile: &Profile) -> Result<(), AgentError> {
                 && color[1..].bytes().all(|b| b.is_ascii_hexdigit())
         });
         if !color_fits {
-            return Err(invalid("avatar.color", "a colour is written #rrggbb"));
+            return Err(invalid(
+                "avatar.color",
+                "the color must have the form #rrggbb",
+            ));
         }
         if avatar
             .emoji
             .as_deref()
             .is_some_and(|emoji| emoji.trim().is_empty() || units(emoji) > 16)
         {
-            return Err(invalid("avatar.emoji", "an avatar takes one emoji"));
+            return Err(invalid("avatar.emoji", "the avatar must be a single emoji"));
         }
     }
     Ok(())
@@ -343,17 +348,17 @@ fn check_numbers(profile: &Profile) -> Result<(), AgentError> {
     {
         return Err(invalid(
             "max_output_tokens",
-            format!("max_output_tokens is from 1 to {OUTPUT_TOKENS_MAX}"),
+            format!("max_output_tokens must be from 1 to {OUTPUT_TOKENS_MAX}"),
         ));
     }
     if profile
         .temperature
         .is_some_and(|t| !(0.0..=2.0).contains(&t))
     {
-        return Err(invalid("temperature", "temperature is from 0 to 2"));
+        return Err(invalid("temperature", "temperature must be from 0 to 2"));
     }
     if profile.top_p.is_some_and(|t| !(0.0..=1.0).contains(&t)) {
-        return Err(invalid("top_p", "top_p is from 0 to 1"));
+        return Err(invalid("top_p", "top_p must be from 0 to 1"));
     }
     if let Some(memory) = &profile.memory
         && memory
@@ -362,7 +367,7 @@ fn check_numbers(profile: &Profile) -> Result<(), AgentError> {
     {
         return Err(invalid(
             "memory.conversation_retention_days",
-            format!("conversation_retention_days is from 0 to {RETENTION_DAYS_MAX}"),
+            format!("conversation_retention_days must be from 0 to {RETENTION_DAYS_MAX}"),
         ));
     }
     if let Some(sentiment) = &profile.sentiment {
@@ -382,7 +387,7 @@ fn check_numbers(profile: &Profile) -> Result<(), AgentError> {
         {
             return Err(invalid(
                 "sentiment",
-                "numbers of turns are from 1 to 100, thresholds from -1 to 1",
+                "turn counts must be from 1 to 100, and thresholds from -1 to 1",
             ));
         }
     }
@@ -397,11 +402,16 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
     ) {
         return Err(invalid(
             "capabilities",
-            format!("at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters"),
+            format!(
+                "at most {CAPABILITIES_MAX} tags of 1 to {CAPABILITY_UNITS_MAX} characters are allowed"
+            ),
         ));
     }
     if profile.tools.len() > TOOLS_MAX {
-        return Err(invalid("tools", format!("at most {TOOLS_MAX} tools")));
+        return Err(invalid(
+            "tools",
+            format!("at most {TOOLS_MAX} tools are allowed"),
+        ));
     }
     check_tools_once(&profile.tools)?;
     for tool in &profile.tools {
@@ -425,7 +435,7 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
             return Err(invalid(
                 "agency",
                 format!(
-                    "role_description has at most {ROLE_DESCRIPTION_UNITS_MAX} characters, each list at most {LINES_MAX} lines of 1 to {LINE_UNITS_MAX}"
+                    "role_description can have at most {ROLE_DESCRIPTION_UNITS_MAX} characters, and each list at most {LINES_MAX} lines of 1 to {LINE_UNITS_MAX} characters"
                 ),
             ));
         }
@@ -448,7 +458,7 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
         {
             return Err(invalid(
                 "trust",
-                "actions have 1 to 64 characters, lists at most 50 of them; a rule has a user_id exactly when it requires specific_user, and a timeout_s from 1 to 604800",
+                "each list can have at most 50 actions of 1 to 64 characters; a rule must have a user_id if it requires specific_user and only then, and a timeout_s from 1 to 604800",
             ));
         }
     }
@@ -457,7 +467,7 @@ fn check_lists(profile: &Profile) -> Result<(), AgentError> {
     {
         return Err(invalid(
             "access_control",
-            format!("at most {SUBJECTS_MAX} people and roles"),
+            format!("at most {SUBJECTS_MAX} users and roles are allowed"),
         ));
     }
     Ok(())
@@ -467,7 +477,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), AgentError>
     if metadata.len() > METADATA_KEYS_MAX {
         return Err(invalid(
             "metadata",
-            format!("metadata has at most {METADATA_KEYS_MAX} keys"),
+            format!("metadata can have at most {METADATA_KEYS_MAX} keys"),
         ));
     }
     if metadata.iter().any(|(key, value)| {
@@ -475,13 +485,13 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), AgentError>
     }) {
         return Err(invalid(
             "metadata",
-            format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters"),
+            format!("metadata keys and values can have at most {METADATA_UNITS_MAX} characters"),
         ));
     }
     Ok(())
 }
 
-/// Fails if two tools have the same kind and name: a model could not tell them apart.
+/// Fails if two tools have the same kind and name: a model could not distinguish them.
 fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     for (n, tool) in tools.iter().enumerate() {
         if tools[..n].iter().any(|other| other.key() == tool.key()) {
@@ -495,8 +505,8 @@ fn check_tools_once(tools: &[Tool]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Checks that what a profile names exists in its workspace; the base is looked up where it is merged in. What it named
-/// `before` may be gone since.
+/// Checks that the objects a profile refers to exist in its workspace; the base is looked up during the merge.
+/// References that `before` already had may be stale.
 pub(in crate::agents) async fn check_names(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -547,15 +557,15 @@ pub(in crate::agents) async fn check_names(
     Ok(())
 }
 
-/// A form, taken apart: what a version keeps, what the row keeps, and what is done beside it.
+/// The parts of a form: fields stored in the version, fields stored in the row, and additional actions.
 #[derive(Debug, Clone)]
 pub struct Parts {
     pub name: String,
     pub mentionable: bool,
     pub profile: Profile,
-    /// `None`: as it is.
+    /// `None` leaves the status unchanged.
     pub status: Option<SettableStatus>,
-    /// The role that was asked for, if any.
+    /// The requested role, if any.
     pub role: Option<AgentRole>,
 }
 
@@ -602,7 +612,7 @@ impl NewAgent {
         })
     }
 
-    /// The form that would make this agent.
+    /// The form that would create this agent.
     pub(super) fn of(row: &Row) -> Self {
         let profile = row.profile.0.clone();
         Self {
@@ -612,7 +622,7 @@ impl NewAgent {
         }
     }
 
-    /// Everything but what the row keeps: name, mentionable, status.
+    /// All fields except those stored in the row: name, mentionable, and status.
     pub(super) fn of_profile(profile: Profile) -> Self {
         Self {
             display_name: profile.display_name,
@@ -645,12 +655,12 @@ impl NewAgent {
 }
 
 impl AgentPatch {
-    /// A patch of one field.
+    /// Creates a patch of one field.
     pub fn of(field: &str, value: impl Into<Value>) -> Self {
         Self(Map::from_iter([(field.to_owned(), value.into())]))
     }
 
-    /// Whether it says anything of a field.
+    /// Returns true if the patch contains this field, even as `null`.
     pub(super) fn names(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
@@ -661,7 +671,7 @@ impl AgentPatch {
         self
     }
 
-    /// The whole form, with this patch laid over what there is.
+    /// Applies this patch to the current state and returns the complete form.
     ///
     /// # Errors
     /// `Malformed` with the field's path.
@@ -687,7 +697,7 @@ impl AgentPatch {
                 }
             } else if value.is_null() && ["name", "instructions"].contains(&key.as_str()) {
                 return Err(AgentError::Malformed(
-                    format!("{key} cannot be null: leave it out to keep it"),
+                    format!("{key} cannot be null: omit it to leave it unchanged"),
                     key.clone(),
                 ));
             } else {

@@ -1,4 +1,4 @@
-//! IDENTITY.md: a text of its own, whose lines of name and emoji never differ from the profile's fields.
+//! IDENTITY.md: a separate text whose name and emoji lines are kept in sync with the profile's fields.
 
 use super::{Agent, Avatar, NewAgent, Profile};
 
@@ -10,7 +10,7 @@ enum Field {
     Emoji,
 }
 
-/// The field that a line such as `- Name: Ops` or `**Emoji:** 🛠️` sets, and where its value begins.
+/// The field that a line such as `- Name: Ops` or `**Emoji:** 🛠️` sets, and the offset of its value.
 fn field_of(line: &str) -> Option<(Field, usize)> {
     let marks = |c: char| matches!(c, '-' | '*' | '_' | ' ' | '\t');
     let start = line.len() - line.trim_start_matches(marks).len();
@@ -30,7 +30,7 @@ fn field_of(line: &str) -> Option<(Field, usize)> {
     Some((field, value))
 }
 
-/// The value of the first line that sets a field.
+/// Value of the first line that sets this field.
 fn value_of(text: &str, wanted: Field) -> Option<String> {
     text.lines()
         .find_map(|line| match field_of(line) {
@@ -40,7 +40,7 @@ fn value_of(text: &str, wanted: Field) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// The text with every line that sets a field given this value.
+/// Returns the text with every line that sets this field changed to this value.
 fn with_value(text: &str, wanted: Field, value: &str) -> String {
     let lines: Vec<String> = text
         .split('\n')
@@ -55,7 +55,7 @@ fn with_value(text: &str, wanted: Field, value: &str) -> String {
     lines.join("\n")
 }
 
-/// Makes text and fields agree. Whichever of them this change touches wins; fields, when it touches both.
+/// Reconciles the text and the fields. The one that this change modifies wins; if it modifies both, the fields win.
 pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
     let Some(text) = profile.identity.clone() else {
         return;
@@ -93,7 +93,7 @@ pub(super) fn settle(before: Option<&Profile>, profile: &mut Profile) {
 }
 
 impl Agent {
-    /// What IDENTITY.md says.
+    /// Content of IDENTITY.md.
     pub fn identity_text(&self) -> String {
         let of = &self.summary;
         let own = self.identity.as_deref();
@@ -112,7 +112,7 @@ impl Agent {
 }
 
 impl NewAgent {
-    /// What IDENTITY.md says of an agent in this form.
+    /// Content of IDENTITY.md for an agent created from this form.
     pub fn identity_text(&self) -> String {
         let own = self.identity.as_deref();
         own.map_or_else(
@@ -129,7 +129,7 @@ impl NewAgent {
     }
 }
 
-/// The text of an agent that has none of its own.
+/// Generated text of an agent without an identity text.
 fn made_of(
     name: &str,
     display_name: Option<&str>,

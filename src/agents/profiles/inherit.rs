@@ -1,4 +1,4 @@
-//! Inheritance: a base's profile first, then the agent's own (AGENT-PLATFORM §1).
+//! Inheritance: a base's profile is applied first, then the agent's own.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use crate::{
     ids::{AgentId, WorkspaceId},
 };
 
-/// Base, child, grandchild.
+/// Base, child, and grandchild.
 const LEVELS_MAX: usize = 3;
 
-/// An agent that was merged in, as it was then.
+/// A merged-in agent at the merged version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Base {
     pub id: AgentId,
@@ -20,14 +20,15 @@ pub struct Base {
     pub version: i64,
 }
 
-/// A profile with all of its bases merged in, and who they are, the farthest first.
+/// A profile with all of its bases merged in, and those bases, most distant first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Merged {
     pub(super) profile: Profile,
     pub(super) bases: Vec<Base>,
 }
 
-/// The child's word counts where it has one; instructions are joined, tools and metadata merged by key.
+/// Merges two profiles: the child's values win, instructions are concatenated, and tools and metadata are merged by
+/// key.
 pub(super) fn merge(base: &Profile, child: &Profile) -> Profile {
     let mut tools = base.tools.clone();
     for tool in &child.tools {
@@ -88,11 +89,11 @@ struct BaseRow {
     bases: Option<Json<Vec<Base>>>,
 }
 
-/// Merges a profile with the bases that it names. `own` is the agent that it is of, if there is one yet; `before` is the base
-/// that it had.
+/// Merges a profile with its bases. `own` is the agent of the profile, if it exists already; `before` is its previous
+/// base.
 ///
 /// # Errors
-/// `NoSuchBase`, `BaseArchived` for one that it did not have before, `Cycle`, `TooDeep`.
+/// `NoSuchBase`, `BaseArchived` if the base is newly set, `Cycle`, or `TooDeep`.
 pub(super) async fn resolve(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -145,11 +146,11 @@ pub(super) async fn resolve(
     })
 }
 
-/// The base's part and the whole of a profile that is stored nowhere, and who was merged in. `own` is the agent that it would
-/// change.
+/// Returns the base's part, the merged profile, and the merged-in bases of a profile that is not stored. `own` is the
+/// agent that the profile would change.
 ///
 /// # Errors
-/// Those of `resolve`.
+/// As for `resolve`.
 pub(in crate::agents) async fn resolve_draft(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -161,7 +162,7 @@ pub(in crate::agents) async fn resolve_draft(
     Ok((merged.profile, merged.bases))
 }
 
-/// Fails if a base has all the children that it can have.
+/// Fails if a base already has the maximum number of children.
 async fn check_children(c: &mut Conn, base: AgentId) -> Result<(), AgentError> {
     let children: i64 = c
         .q("select count(*) from (select 1 from agents where base_id = $1 limit $2) a")
@@ -175,7 +176,7 @@ async fn check_children(c: &mut Conn, base: AgentId) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// How many levels of agents have this one as their base.
+/// Number of inheritance levels below this agent.
 async fn levels_below(c: &mut Conn, id: AgentId) -> Result<usize, DbError> {
     let child: Option<(AgentId,)> = c
         .q("select id from agents where base_id = $1 limit 1")
@@ -228,7 +229,7 @@ mod tests {
         );
         assert_eq!(merged.capabilities, ["code"]);
         assert_eq!(merged.memory, child.memory);
-        // The child's function replaces its base's.
+        // The child's function replaces that of its base.
         assert_eq!(merged.tools, child.tools);
         assert_eq!(
             merged.metadata.into_iter().collect::<Vec<_>>(),

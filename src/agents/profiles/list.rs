@@ -15,12 +15,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which agents to list.
+/// Filter for a list of agents.
 #[derive(Debug, Default)]
 pub struct Filter {
     pub status: Option<String>,
     pub name: Option<String>,
-    /// Every pair has to be there.
+    /// Pairs that an agent must all have.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -95,7 +95,7 @@ macro_rules! summary_sql {
     };
 }
 
-/// Agents that have two pairs of metadata (the second may be absent), found by the first.
+/// Agents that have two metadata pairs (the second is optional), looked up by the first.
 macro_rules! pairs_sql {
     ($order:literal) => {
         concat!(
@@ -110,10 +110,10 @@ macro_rules! pairs_sql {
     };
 }
 
-/// How far the agents with a pair are counted to find the rarest.
+/// Limit of the count per pair when looking for the rarest.
 const PAIR_COUNT_MAX: i64 = 200;
 
-/// The two pairs of a filter that fewest agents have, the rarest first; `None` without metadata.
+/// The two rarest metadata pairs of a filter, rarest first; `None` without metadata.
 async fn rarest_pairs(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -139,10 +139,10 @@ async fn rarest_pairs(
     Ok(pairs.next().map(|rarest| (rarest, pairs.next())))
 }
 
-/// Agents that this person may see, in the order in which they were made, after or before an agent.
+/// Lists agents that the actor can see, in order of creation, after or before an agent.
 ///
 /// # Errors
-/// `NotFound` when that is no agent of this workspace.
+/// `NotFound` if that agent is not in this workspace.
 pub async fn list_agents(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -160,11 +160,11 @@ pub async fn list_agents(
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut found: Vec<AgentSummary> = Vec::new();
     if filter.metadata.len() > METADATA_KEYS_MAX {
-        // No agent has so many.
+        // No agent has that many pairs.
         return Ok(found);
     }
     let pairs = rarest_pairs(c, actor, filter).await?;
-    // One round is enough unless some are not for this person, or several pairs of metadata are asked for.
+    // One round is enough unless some agents are hidden from the actor or the filter has several metadata pairs.
     loop {
         let rows = page(
             c,
@@ -201,7 +201,7 @@ pub async fn list_agents(
     Ok(found)
 }
 
-/// The agent of this name, archived or not, if this person may see it.
+/// The agent with this name, even if archived, if the actor can see it.
 pub async fn find_by_name(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -215,7 +215,8 @@ pub async fn find_by_name(
     Ok(found.first().map(|agent| agent.id))
 }
 
-/// One round of rows between two ids, by the narrowest index that the filter allows; the last ones first when `backwards`.
+/// One round of rows between two IDs, using the narrowest index that the filter allows; in descending order if
+/// `backwards`.
 async fn page(
     c: &mut Conn,
     actor: &Actor<'_>,

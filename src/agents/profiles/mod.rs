@@ -1,8 +1,8 @@
-//! Agent profiles: what an agent is, as a row. It exists between calls as configuration only.
+//! Agent profiles: the stored configuration of agents. An agent does not have any other state between calls.
 //!
-//! Every change is a version: `agent_versions` keeps each state whole, as written and with its bases merged in, and tasks
-//! name the version they run with. A change of a base makes a version of each agent below it, so what a version says
-//! never changes.
+//! Every change creates a version: `agent_versions` stores each state in full, both as written and with its bases
+//! merged in, and tasks record the version that they use. A change to a base creates a new version of each agent that
+//! inherits from it, so the content of a version never changes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     model::Provider,
 };
 
-/// A whole agent, from agents as `a`, workspaces as `w` and policies as `p`; the text that follows says which.
+/// Selects agents with agents as `a`, workspaces as `w`, and policies as `p`; the argument continues the query.
 macro_rules! agent_sql {
     ($tail:literal) => {
         concat!(
@@ -27,7 +27,7 @@ macro_rules! agent_sql {
     };
 }
 
-/// An agent as `row` with its present version's `resolved` and `bases`.
+/// Selects agents like `agent_sql!`, plus `resolved` and `bases` of the current version.
 macro_rules! child_sql {
     ($tail:literal) => {
         concat!(
@@ -81,10 +81,10 @@ pub use versions::{
     list_versions,
 };
 
-/// In tokens, where neither the agent nor a base says otherwise (AGENT-PLATFORM §1).
+/// Default in tokens if neither the agent nor a base sets a limit.
 pub const MAX_OUTPUT_TOKENS_DEFAULT: u32 = 4096;
 
-/// The part of an agent that its versions keep, as it was written: what is unset is left to the base.
+/// The versioned part of an agent, as written. Unset fields are inherited from the base.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -117,12 +117,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// What people call it.
+    /// Display name, or the handle if none is set.
     pub fn shown_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.display_name.as_deref().unwrap_or(name)
     }
 
-    /// Fields with a value that nothing reads yet.
+    /// Fields that are set but not yet in use.
     pub(super) fn not_in_force(&self) -> Vec<&'static str> {
         let memory = self.memory.as_ref();
         let agency = self.agency.as_ref();
@@ -155,13 +155,13 @@ impl Profile {
         set.map(|(field, _)| field).collect()
     }
 
-    /// How long its answers may be, in tokens.
+    /// Maximum length of the agent's replies in tokens.
     pub fn output_tokens_max(&self) -> u32 {
         self.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS_DEFAULT)
     }
 }
 
-/// The part of a profile that lists show and search by; a column of its own, so that no list reads long texts.
+/// The part of a profile that lists and search use. It is a separate column so that lists do not load long texts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Brief {
@@ -171,7 +171,7 @@ struct Brief {
     capabilities: Vec<String>,
     role: Option<AgentRole>,
     model: Option<String>,
-    /// With the base's model where the profile has none.
+    /// The base's model if the profile does not set one.
     resolved_model: Option<String>,
     base_profile_id: Option<AgentId>,
     access_control: Option<AccessControl>,
@@ -195,7 +195,7 @@ impl Brief {
     }
 }
 
-/// An agent with the fields that lists and events show.
+/// An agent with the fields included in lists and events.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentSummary {
     pub id: AgentId,
@@ -209,59 +209,59 @@ pub struct AgentSummary {
     pub capabilities: Vec<String>,
     /// `primary` is the workspace's default agent.
     pub role: AgentRole,
-    /// Null: the base's, else the server's default.
+    /// Null: the base's model, or else the server's default.
     pub model: Option<String>,
-    /// The model that replies: `model` if the server has it, else the server's. Null without a language model. Absent in events,
-    /// since it depends on the server's settings.
+    /// The model that replies: `model` if the server has it, otherwise the server's default. Null without a language
+    /// model. Omitted in events, because it depends on the server's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub effective_model: Option<Option<String>>,
-    /// With the base's model.
+    /// The configured model, including the base's.
     #[serde(skip)]
     pub wanted_model: Option<String>,
-    /// False for one that only serves as a base.
+    /// False for an agent that only serves as a base.
     pub mentionable: bool,
     pub is_default: bool,
     pub is_system: bool,
     /// One of `active`, `inactive`, `archived`.
     pub status: String,
     pub version: i64,
-    /// The agent whose profile comes before this one's.
+    /// The agent whose profile is merged in before this one's.
     pub base_profile_id: Option<AgentId>,
-    /// Who may use it; null is everyone.
+    /// Who can use it; null allows everyone.
     pub access_control: Option<AccessControl>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl AgentSummary {
-    /// Finds out which model replies.
+    /// Determines which model replies.
     pub async fn set_effective_model(&mut self, provider: &dyn Provider) {
         let wanted = self.wanted_model.as_deref();
         self.effective_model = Some(provider.effective_model(wanted).await);
     }
 }
 
-/// A tool, and whether a model is ever told of it.
+/// A tool, and whether it is offered to models.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ShownTool {
     #[serde(flatten)]
     pub tool: Tool,
-    /// False for what nothing here runs, and for kinds that the workspace does not allow.
+    /// False for tools that this server cannot run and for kinds that the workspace does not allow.
     pub available: bool,
 }
 
-/// A whole agent.
+/// A complete agent.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Agent {
     #[serde(flatten)]
     pub summary: AgentSummary,
     pub workspace_id: WorkspaceId,
-    /// Markdown; the personality as one text.
+    /// Markdown; the agent's personality as one text.
     pub instructions: String,
     /// Markdown; the text of IDENTITY.md.
     pub identity: Option<String>,
-    /// 4096 where nothing is set; null where a base decides.
+    /// 4096 if unset; null if inherited from a base.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -276,9 +276,9 @@ pub struct Agent {
     pub store: Option<bool>,
     pub store_required: Option<bool>,
     pub metadata: BTreeMap<String, String>,
-    /// Fields that are stored and that nothing reads yet.
+    /// Fields that are stored but not yet in use.
     pub not_in_force: Vec<&'static str>,
-    /// Null for the agents that a workspace begins with.
+    /// Null for a workspace's initial agents.
     pub created_by: Option<UserId>,
 }
 
@@ -293,7 +293,7 @@ struct Row {
     version: i64,
     profile: Json<Profile>,
     summary: Json<Brief>,
-    /// With the base's word where the profile has none.
+    /// The base's access lists if the profile does not set any.
     access: Option<Json<AccessControl>>,
     created_by: Option<UserId>,
     created_at: Timestamp,
@@ -311,7 +311,7 @@ impl Row {
         self.access.as_ref().map(|access| &access.0)
     }
 
-    /// The agent with another profile in the place of its own.
+    /// Builds the agent with a different profile than its own.
     fn with_profile(&self, profile: Profile) -> Agent {
         let allowed = self.allowed_tools.as_ref().map(|kinds| kinds.0.as_slice());
         let has_base = profile.base_profile_id.is_some();
@@ -374,7 +374,7 @@ impl Row {
     }
 }
 
-/// `primary` is the default agent, whatever its profile says.
+/// The default agent is always `primary`, whatever its profile contains.
 fn shown_role(is_default: bool, stored: Option<AgentRole>) -> AgentRole {
     match stored {
         _ if is_default => AgentRole::Primary,

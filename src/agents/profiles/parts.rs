@@ -1,4 +1,4 @@
-//! The parts of a profile that are objects themselves (AGENT-PLATFORM §1).
+//! Parts of a profile that are objects themselves.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ pub struct Avatar {
     /// `#rrggbb`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
-    /// An image: one's own upload that is in no message, or one that is a picture of an agent already.
+    /// An image: the user's own upload that is not attached to a message, or an existing picture of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_id: Option<FileId>,
 }
 
-/// What an agent is among the others. `primary` is never stored: it is the workspace's default agent.
+/// Role of an agent in the workspace. `primary` is never stored: it is the workspace's default agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
@@ -30,7 +30,7 @@ pub enum AgentRole {
     Orchestrator,
 }
 
-/// What the agent is responsible for; becomes a part of what the model is told.
+/// The agent's responsibilities; included in the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agency {
@@ -42,8 +42,8 @@ pub struct Agency {
 }
 
 impl Agency {
-    /// The lists that a model is sent, with their headings, in their order. Delegation rules are not among them, since no agent
-    /// can delegate.
+    /// Lists that are included in the prompt, with their headings, in order. Delegation rules are left out because
+    /// agents cannot delegate.
     pub fn lists(&self) -> [(&'static str, &[String]); 3] {
         [
             ("Responsibilities", &self.responsibilities),
@@ -53,7 +53,7 @@ impl Agency {
     }
 }
 
-/// Which kinds of memory are on.
+/// Kinds of memory that are enabled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryScopes {
@@ -64,11 +64,12 @@ pub struct MemoryScopes {
     pub agent: Option<bool>,
 }
 
-/// What the agent keeps.
+/// Data that the agent stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// For how many days answers of `/v1/responses` are kept; 0 keeps nothing, null is the server's 30.
+    /// Number of days for which responses of `/v1/responses` are stored; 0 disables storage, null uses the server's
+    /// 30 days.
     pub conversation_retention_days: Option<u32>,
     pub summary_enabled: Option<bool>,
     pub summary_model: Option<String>,
@@ -84,7 +85,7 @@ pub enum Compaction {
     Aggressive,
 }
 
-/// Names of a prompt profile and of a way to compact.
+/// Names of a prompt profile and of a compaction strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prompting {
@@ -125,7 +126,7 @@ pub struct Sentiment {
     pub enabled: Option<bool>,
     pub profile: Option<SentimentProfile>,
     pub method: Option<SentimentMethod>,
-    /// Turns; 1 to 100.
+    /// Number of turns; 1 to 100.
     pub history_window: Option<u32>,
     /// −1 to 1.
     pub frustration_threshold: Option<f64>,
@@ -149,7 +150,7 @@ pub enum Approver {
 pub struct ApprovalRule {
     pub action: String,
     pub requires: Approver,
-    /// Of `specific_user`.
+    /// Required for `specific_user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// Seconds; 1 to 604800.
@@ -157,7 +158,7 @@ pub struct ApprovalRule {
     pub timeout_s: Option<u32>,
 }
 
-/// Which actions the agent may take by itself.
+/// Actions that the agent can take without approval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trust {
@@ -167,7 +168,7 @@ pub struct Trust {
     pub approval_rules: Vec<ApprovalRule>,
 }
 
-/// Someone an access list names.
+/// A user or role in an access list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     Person(UserId),
@@ -193,7 +194,7 @@ impl std::str::FromStr for Subject {
                 "member" => Ok(Self::Role(Role::Member)),
                 "viewer" => Ok(Self::Role(Role::Viewer)),
                 _ => Err(format!(
-                    "`{text}` is no role: use role:admin, role:member or role:viewer"
+                    "`{text}` is not a role: use role:admin, role:member, or role:viewer"
                 )),
             };
         }
@@ -225,7 +226,7 @@ impl<'de> Deserialize<'de> for Subject {
     }
 }
 
-/// Who may use the agent: ids of people and `role:…`. Denied wins; nobody allowed means everyone.
+/// Who can use the agent: user IDs and `role:…`. Denials take precedence; an empty allow list allows everyone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessControl {
@@ -246,7 +247,7 @@ impl AccessControl {
             && (self.allowed_subjects.is_empty() || names(&self.allowed_subjects))
     }
 
-    /// People that the lists name.
+    /// Users that the lists contain.
     pub fn people(&self) -> impl Iterator<Item = UserId> + '_ {
         let all = self.allowed_subjects.iter().chain(&self.denied_subjects);
         all.filter_map(|subject| match subject {
@@ -256,17 +257,17 @@ impl AccessControl {
     }
 }
 
-/// Whether lists let a person use an agent; `None` is everyone.
+/// Returns true if the lists allow a user to use an agent; `None` allows everyone.
 pub(super) fn permits(access: Option<&AccessControl>, user: UserId, role: Role) -> bool {
     access.is_none_or(|access| access.permits(user, role))
 }
 
-/// Whether the person may use an agent with these lists.
+/// Returns true if the actor can use an agent with these lists.
 pub fn may_use(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsUse) && permits(access, actor.user, actor.role)
 }
 
-/// Whether the person may see an agent with these lists; those who manage agents see all.
+/// Returns true if the actor can see an agent with these lists; agent admins can see all agents.
 pub fn may_see(access: Option<&AccessControl>, actor: &Actor<'_>) -> bool {
     actor.scopes.has(Scope::AgentsAdmin) || permits(access, actor.user, actor.role)
 }

@@ -1,8 +1,8 @@
-//! Agents that follow a change of their base.
+//! Updates agents after a change to their base.
 //!
-//! A change of a base makes a version of every agent below it. The first of them are made in the transaction of the change, the
-//! others by a background job, a few per transaction, so that other writes go on in between. An agent that is invoked earlier
-//! is refreshed first.
+//! A change to a base creates a version of every agent that inherits from it. The first few are created in the
+//! transaction of the change; a background job creates the others, a few per transaction, so that other writes can
+//! proceed in between. An agent that is invoked earlier is refreshed first.
 
 use super::{
     AccessControl, Agent, Base, Brief, Profile, Row,
@@ -19,14 +19,14 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// Agents that one transaction refreshes.
+/// Maximum number of agents refreshed in one transaction.
 const CHILDREN_AT_ONCE: i64 = 20;
-/// Agents with the same base.
+/// Maximum number of agents with the same base.
 pub(in crate::agents) const CHILDREN_MAX: i64 = 1000;
-/// Workspaces that one round of the job serves.
+/// Maximum number of workspaces per round of the job.
 const WORKSPACES_AT_ONCE: i64 = 1000;
 
-/// A base whose children are to follow it.
+/// A base whose children have to be refreshed.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
 struct Refresh {
     base_id: AgentId,
@@ -34,7 +34,7 @@ struct Refresh {
     after_id: AgentId,
 }
 
-/// What children inherit.
+/// The inherited data.
 struct Parent {
     base: Base,
     merged: Merged,
@@ -57,7 +57,8 @@ struct ChildRow {
     row: Row,
 }
 
-/// Fails if an agent below the base would have longer instructions than one can have. `base_bytes` is the length of the base's.
+/// Fails if an inheriting agent would exceed the limit for instructions. `base_bytes` is the size of the base's
+/// instructions.
 pub(super) async fn check_sizes(
     c: &mut Conn,
     base: AgentId,
@@ -93,7 +94,8 @@ pub(super) async fn check_sizes(
     Err(AgentError::ResolvedTooLarge(name, bytes))
 }
 
-/// Lets the children of an agent follow it: the first ones now, the others soon. The workspace is locked.
+/// Starts refreshing the children of an agent: the first ones immediately, the others in the background. The
+/// workspace must be locked.
 pub(super) async fn begin(
     c: &mut Conn,
     by: UserId,
@@ -107,7 +109,7 @@ pub(super) async fn begin(
     Ok(())
 }
 
-/// Notes that the children of an agent are to follow it; false if it has none.
+/// Records that the children of an agent have to be refreshed; returns false if it does not have any.
 async fn request(
     c: &mut Conn,
     by: UserId,
@@ -128,7 +130,7 @@ async fn request(
     Ok(n > 0)
 }
 
-/// Workspaces with agents that do not follow their base yet.
+/// Workspaces with outdated agents.
 async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     let rows: Vec<(WorkspaceId,)> = c
         .q("select distinct workspace_id from agent_refreshes order by workspace_id limit $1")
@@ -138,11 +140,11 @@ async fn pending(c: &mut Conn) -> Result<Vec<WorkspaceId>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Refreshes a few agents of each workspace in which some are behind; whether there was any. A workspace that fails does not keep
+/// Refreshes a few agents of each workspace with outdated agents; returns true if there were any. A workspace that fails does not keep
 /// the others waiting.
 ///
 /// # Errors
-/// `DbError` if all of them failed; another run continues where this one stopped.
+/// `DbError` if all of them failed; the next run resumes where this one stopped.
 pub async fn refresh_some(db: &Db) -> Result<bool, DbError> {
     let workspaces = pending(&mut db.read().await?).await?;
     let (mut advanced, mut failure) = (false, None);
@@ -192,7 +194,7 @@ async fn advance_with(
         let last = children.last().map(|child| child.row.id);
         let n = i64::try_from(children.len()).unwrap_or(left);
         let is_done = n < left;
-        // An empty page costs a turn too, so that this ends.
+        // An empty page also counts, so that the loop ends.
         left -= n.max(1);
         for child in children {
             refresh_child(c, refresh.requested_by, workspace, &parent, child, people).await?;
@@ -233,7 +235,7 @@ async fn get_parent(c: &mut Conn, id: AgentId) -> Result<Parent, DbError> {
     })
 }
 
-/// True if an agent of the workspace may still have to follow its base.
+/// Returns true if an agent in the workspace may be outdated.
 pub(super) async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<bool, DbError> {
     let row: Option<(AgentId,)> = c
         .q("select base_id from agent_refreshes where workspace_id = $1 limit 1")
@@ -243,10 +245,10 @@ pub(super) async fn is_pending(c: &mut Conn, workspace: WorkspaceId) -> Result<b
     Ok(row.is_some())
 }
 
-/// Makes an agent follow its bases now, if it does not yet: before it is invoked. The workspace is locked.
+/// Refreshes an agent before it is invoked, if it is outdated. The workspace must be locked.
 ///
 /// # Errors
-/// When the database fails.
+/// If the database fails.
 pub async fn refresh_first(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -284,8 +286,8 @@ pub async fn refresh_first(
     Ok(())
 }
 
-/// A version of an agent after its base, if it says anything else now; otherwise its present version only names its bases as they
-/// are.
+/// Creates a version of an agent for its changed base. If the merged profile is unchanged, only updates the bases
+/// recorded in the current version.
 async fn refresh_child(
     c: &mut Conn,
     by: UserId,
@@ -308,7 +310,7 @@ async fn refresh_child(
         profile: inherit::merge(&parent.merged.profile, &row.profile.0),
         bases,
     };
-    // Its own children name their bases with versions too.
+    // Its own children also record the versions of their bases.
     request(c, by, workspace, row.id).await?;
     if merged.profile == resolved.0 {
         c.q("update agent_versions set bases = $3 where agent_id = $1 and version = $2")
@@ -355,7 +357,7 @@ async fn refresh_child(
     Ok(())
 }
 
-/// As `refresh_first`, for whatever a program names: an ID, a name, or `main`. Does nothing for an unknown one.
+/// Like `refresh_first`, for an ID, a name, or `main` from a client. Does nothing for an unknown agent.
 ///
 /// # Errors
 /// What `Actor::require` says.

@@ -1,4 +1,4 @@
-//! Archiving agents, and deleting them for good.
+//! Archiving agents and deleting them permanently.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::{
     ids::AgentId,
 };
 
-/// What `DELETE /v1/agents/{id}` answers.
+/// Response of `DELETE /v1/agents/{id}`.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Archived {
     pub id: AgentId,
@@ -38,10 +38,10 @@ impl From<AgentId> for Archived {
     }
 }
 
-/// Archives an agent: nobody can ask it any more; its versions, files and name stay.
+/// Archives an agent: it can no longer be invoked; its versions, files, and name are kept.
 ///
 /// # Errors
-/// `NotFound`, `DefaultMustStay`, `Stale`, or what `Actor::require` says.
+/// `NotFound`, `DefaultMustStay`, `Stale`, or an error from `Actor::require`.
 pub async fn archive_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -67,10 +67,10 @@ pub async fn archive_agent(
     Ok(row.id.into())
 }
 
-/// Deletes an agent with its versions, files and name. The caller has ended its tasks.
+/// Deletes an agent with its versions, files, and name. The caller must have ended its tasks.
 ///
 /// # Errors
-/// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or what `Actor::require` says.
+/// `NotFound`, `DefaultMustStay`, `HasChildren`, `Stale`, or an error from `Actor::require`.
 pub async fn delete_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -105,14 +105,14 @@ pub async fn delete_agent(
         .bind(row.id)
         .run()
         .await?;
-    // Its messages keep its name.
+    // Its messages keep showing its name.
     c.q("insert into agent_names (agent_id, workspace_id, name) values ($1, $2, $3) on conflict (agent_id) do nothing")
         .bind(row.id)
         .bind(actor.workspace)
         .bind(row.profile.0.shown_name(&row.name).to_owned())
         .run()
         .await?;
-    // Versions and metadata go with the row.
+    // Versions and metadata are deleted with the row.
     c.q("delete from agents where workspace_id = $1 and id = $2")
         .bind(actor.workspace)
         .bind(row.id)

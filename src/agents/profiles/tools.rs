@@ -1,7 +1,7 @@
-//! Tools of an agent, as the tool objects of the `OpenAI` Responses API.
+//! Tools of an agent, as tool objects of the `OpenAI` Responses API.
 //!
-//! Nothing here runs a tool. A `function` is run by clients of `/v1/responses`, so its model is told of it there; the other
-//! kinds are kept for when there is something that runs them, and no model hears of them.
+//! This server does not run tools. A `function` is run by the client of `/v1/responses`, so it is offered to the
+//! model there. The other kinds are stored for future use and are never offered to a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,10 +14,10 @@ macro_rules! tools {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*
-            /// A tool of the workspace that stands for this one.
+            /// A tool of the workspace that this one refers to.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub registry_id: Option<String>,
-            /// Decided by the server: ignored when a tool is sent back.
+            /// Set by the server; ignored in requests.
             #[serde(default, skip_serializing_if = "Unread::always")]
             #[schema(value_type = Value)]
             available: Unread,
@@ -25,12 +25,12 @@ macro_rules! tools {
     )+};
 }
 
-/// Takes any value and keeps nothing of it.
+/// Accepts any value and discards it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Unread;
 
 impl Unread {
-    /// There is never anything to send.
+    /// Always true: the field is never serialized.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     fn always(_: &Self) -> bool {
         true
@@ -65,25 +65,25 @@ fn id_or_object() -> Schema {
         .item(ObjectBuilder::new().schema_type(Type::String))
         .item(ObjectBuilder::new().schema_type(Type::Object))
         .item(ObjectBuilder::new().schema_type(Type::Null))
-        .description(Some("An id, or an object such as `{\"type\":\"auto\"}`."))
+        .description(Some("An ID, or an object such as `{\"type\":\"auto\"}`."))
         .into()
 }
 
 tools! {
     /// A function that the client of `/v1/responses` runs.
     FunctionTool {
-        /// 1 to 64 of letters, digits, `_` and `-`.
+        /// 1 to 64 letters, digits, `_`, or `-`.
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// A JSON schema of the arguments.
+        /// JSON schema of the arguments.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         parameters: Option<Map<String, Value>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         strict: Option<bool>,
     }
-    /// A server of the Model Context Protocol.
+    /// A Model Context Protocol server.
     McpTool {
         server_label: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,11 +108,11 @@ tools! {
         filters: Option<Map<String, Value>>,
     }
     CodeInterpreterTool {
-        /// An id, or an object such as `{"type":"auto"}`.
+        /// An ID, or an object such as `{"type":"auto"}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(schema_with = id_or_object)]
         container: Option<Value>,
-        /// Instead of the agent's own.
+        /// Overrides the agent's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox_policy_id: Option<String>,
     }
@@ -125,7 +125,7 @@ tools! {
         max_uses: Option<u32>,
     }
     DelegateTool {
-        /// Names of agents that may be asked; none: any that the person who asks may use.
+        /// Names of agents that can be invoked; if absent, all agents that the requester can use.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agents: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ tools! {
     }
 }
 
-/// A tool object, told apart by its `type`.
+/// A tool object, tagged by its `type`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Tool {
@@ -157,7 +157,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// As in the `type` of a tool.
+    /// The `type` of such a tool.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -172,7 +172,7 @@ impl ToolKind {
 
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_UNITS_MAX: usize = 4096;
-/// Of the JSON schema of a function's arguments.
+/// Maximum size of the JSON schema of a function's arguments.
 const PARAMETERS_BYTES_MAX: usize = 32 * 1024;
 const NAMES_MAX: usize = 128;
 
@@ -188,13 +188,14 @@ impl Tool {
         }
     }
 
-    /// Whether a model is ever told of it; `allowed` are the kinds that the workspace permits, `None` all.
+    /// Returns true if the tool is offered to models. `allowed` lists the kinds that the workspace permits; `None`
+    /// permits all.
     pub fn is_available(&self, allowed: Option<&[ToolKind]>) -> bool {
         self.kind() == ToolKind::Function
             && allowed.is_none_or(|kinds| kinds.contains(&self.kind()))
     }
 
-    /// What makes it the same tool as another one: its kind, and its name or label where the kind has one.
+    /// Identity of a tool: its kind, and its name or label if the kind has one.
     pub fn key(&self) -> (ToolKind, Option<&str>) {
         let name = match self {
             Self::Function(tool) => Some(tool.name.as_str()),
@@ -215,7 +216,7 @@ impl Tool {
         }
     }
 
-    /// What is wrong with its values; its shape was checked when it was read.
+    /// Describes an invalid value; the shape was checked during deserialization.
     pub fn problem(&self) -> Option<String> {
         let name_fits = |name: &str| {
             (1..=NAME_BYTES_MAX).contains(&name.len())
@@ -234,35 +235,35 @@ impl Tool {
         };
         let problem = match self {
             Self::Function(tool) if !name_fits(&tool.name) => {
-                "a function's name has 1 to 64 of letters, digits, `_` and `-`"
+                "a function name must have 1 to 64 letters, digits, `_`, or `-`"
             }
             Self::Function(tool) if long(&tool.description) => {
-                "a function's description has at most 4096 characters"
+                "a function description can have at most 4096 characters"
             }
             Self::Function(tool)
                 if tool.parameters.as_ref().is_some_and(|schema| {
                     serde_json::to_vec(schema).is_ok_and(|text| text.len() > PARAMETERS_BYTES_MAX)
                 }) =>
             {
-                "a function's parameters have at most 32 KiB"
+                "the parameters of a function can have at most 32 KiB"
             }
             Self::Mcp(tool) if !name_fits(&tool.server_label) => {
-                "a server_label has 1 to 64 of letters, digits, `_` and `-`"
+                "a server_label must have 1 to 64 letters, digits, `_`, or `-`"
             }
             Self::Mcp(tool)
                 if tool.server_url.as_deref().is_some_and(|url| {
                     !(url.starts_with("https://") || url.starts_with("http://")) || url.len() > 2048
                 }) =>
             {
-                "a server_url is an http or https address"
+                "a server_url must be an http or https URL"
             }
             Self::Mcp(tool) if long(&tool.server_description) || many(&tool.allowed_tools) => {
-                "an MCP tool has a description of at most 4096 characters and at most 128 allowed_tools"
+                "an MCP tool can have a description of at most 4096 characters and at most 128 allowed_tools"
             }
             Self::FileSearch(tool)
                 if tool.max_num_results.is_some_and(|n| !(1..=50).contains(&n)) =>
             {
-                "max_num_results is from 1 to 50"
+                "max_num_results must be from 1 to 50"
             }
             Self::FileSearch(tool)
                 if tool
@@ -271,13 +272,13 @@ impl Tool {
                     .and_then(|options| options.score_threshold)
                     .is_some_and(|score| !(0.0..=1.0).contains(&score)) =>
             {
-                "score_threshold is from 0 to 1"
+                "score_threshold must be from 0 to 1"
             }
             Self::WebFetch(tool) if many(&tool.allowed_domains) || many(&tool.blocked_domains) => {
-                "at most 128 domains, none of them empty"
+                "at most 128 domains are allowed, and none can be empty"
             }
             Self::Delegate(tool) if long(&tool.description) || many(&tool.agents) => {
-                "at most 128 agents, and a description of at most 4096 characters"
+                "at most 128 agents and a description of at most 4096 characters are allowed"
             }
             _ => return None,
         };

@@ -1,4 +1,4 @@
-//! An agent's history: each version as it was written and as it was said.
+//! Version history of an agent: each version as written and as resolved.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,34 +12,34 @@ use crate::{
     time::Timestamp,
 };
 
-/// A version in a list.
+/// A version as an entry in a list.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct VersionSummary {
     /// Always `agent_version`.
     pub object: &'static str,
     pub agent_id: AgentId,
     pub version: i64,
-    /// What changed, in a few words.
+    /// Short summary of the change.
     pub change_summary: Option<String>,
-    /// Null for the first version of the agents that a workspace begins with.
+    /// Null for the first version of a workspace's initial agents.
     pub changed_by: Option<UserId>,
     pub changed_at: Timestamp,
 }
 
-/// A version with all that it holds.
+/// A complete version.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentVersion {
     #[serde(flatten)]
     pub summary: VersionSummary,
-    /// As it was written.
+    /// The profile as written.
     pub snapshot: NewAgent,
-    /// With the bases merged in: what its tasks run with.
+    /// The profile with its bases merged in, as used by tasks.
     pub resolved: NewAgent,
-    /// Who was merged in, the farthest base first.
+    /// The bases that were merged in, most distant first.
     pub resolved_from: Vec<Base>,
 }
 
-/// A field that two versions have different values of.
+/// A field whose value differs between two versions.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct FieldChange {
     pub field: String,
@@ -47,7 +47,7 @@ pub struct FieldChange {
     pub after: Value,
 }
 
-/// What differs between two versions, as they were written.
+/// Differences between two versions, as written.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct AgentDiff {
     /// Always `agent_diff`.
@@ -73,7 +73,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// A profile of this version with what its row kept; versions of before that was stored have the agent's present name.
+    /// A profile of this version with the fields stored in its row. Older versions without these fields use the
+    /// agent's current name.
     fn form(&self, row: &Row, profile: &Profile) -> NewAgent {
         let status = match self.status.as_deref() {
             Some("active") => Some(SettableStatus::Active),
@@ -101,7 +102,7 @@ impl Stored {
     }
 }
 
-/// Versions of an agent below `before`, newest first.
+/// Lists versions of an agent below `before`, newest first.
 ///
 /// # Errors
 /// `NotFound`.
@@ -167,7 +168,7 @@ pub async fn get_version(
     })
 }
 
-/// What `to` changed against `from`.
+/// Returns the changes from version `from` to version `to`.
 ///
 /// # Errors
 /// `NotFound`, `VersionNotFound`.
@@ -207,7 +208,7 @@ pub async fn diff(
     })
 }
 
-/// A whole agent in its present version, with its bases merged in, and who they are.
+/// The current version of an agent with its bases merged in, and those bases.
 ///
 /// # Errors
 /// `NotFound`.

@@ -1,4 +1,4 @@
-//! Files of agents, and a workspace's own for all its agents, over HTTP.
+//! HTTP routes for agent files and for files that a workspace defines for all of its agents.
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
@@ -46,7 +46,7 @@ fn answer(file: &File) -> Response {
     tagged(StatusCode::OK, file.summary.version, file)
 }
 
-/// Every file of an agent, by path
+/// List the files of an agent by path
 #[utoipa::path(get, path = "/v1/agents/{id}/files", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_files(
     axum::extract::State(state): St,
@@ -61,11 +61,11 @@ async fn list_files(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct FileQuery {
-    /// An earlier version; of SOUL.md and IDENTITY.md one of the agent's.
+    /// An earlier version of the file; for SOUL.md and IDENTITY.md, a version of the agent.
     version: Option<i64>,
 }
 
-/// A file of an agent
+/// Get a file of an agent
 #[utoipa::path(get, path = "/v1/agents/{id}/files/{*path}", tag = "agents", params(("id" = String, Path), ("path" = String, Path), FileQuery),
     responses((status = 200, body = File)))]
 async fn get_file(
@@ -86,7 +86,7 @@ async fn get_file(
     ))
 }
 
-/// Write a file of an agent; SOUL.md and IDENTITY.md change its profile
+/// Write a file of an agent; writing SOUL.md or IDENTITY.md changes its profile
 #[utoipa::path(put, path = "/v1/agents/{id}/files/{*path}", tag = "agents",
     params(("id" = String, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = FileForm, responses((status = 200, body = File)))]
@@ -125,7 +125,7 @@ async fn delete_file(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The workspace's own files for all its agents
+/// List the files that the workspace defines for all of its agents
 #[utoipa::path(get, path = "/v1/workspaces/{id}/files", tag = "agents", params(("id" = WorkspaceId, Path)), responses((status = 200, body = List<FileSummary>)))]
 async fn list_shared_files(
     axum::extract::State(state): St,
@@ -141,7 +141,7 @@ async fn list_shared_files(
     Ok(whole(files::list_shared(&mut c, &actor).await?))
 }
 
-/// A file that all agents of the workspace have who have none of their own
+/// Get a file that the workspace defines for agents without their own
 #[utoipa::path(get, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents", params(("id" = WorkspaceId, Path), ("path" = String, Path)),
     responses((status = 200, body = File)))]
 async fn get_shared_file(
@@ -183,7 +183,7 @@ async fn put_shared_file(
     Ok(answer(&file))
 }
 
-/// Delete a file that all agents of the workspace have
+/// Delete a file that the workspace defines for all of its agents
 #[utoipa::path(delete, path = "/v1/workspaces/{id}/files/{*path}", tag = "agents",
     params(("id" = WorkspaceId, Path), ("path" = String, Path), ("If-Match" = Option<String>, Header)), responses((status = 204)))]
 async fn delete_shared_file(

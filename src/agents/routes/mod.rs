@@ -1,4 +1,4 @@
-//! Agents over HTTP: profiles, versions, files, policies, and what their tasks saw.
+//! HTTP routes for agents: profiles, versions, files, policies, usage, and the context of their tasks.
 
 use axum::{
     Json,
@@ -40,13 +40,13 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(model_test::router())
 }
 
-/// An object with its version as `ETag`.
+/// Returns an object with its version as the `ETag`.
 fn tagged(status: StatusCode, version: i64, body: &impl Serialize) -> Response {
     let etag = format!("\"{version}\"");
     (status, [(header::ETAG, etag)], Json(body)).into_response()
 }
 
-/// The whole agent, with its version as `ETag`.
+/// Returns the complete agent with its version as the `ETag`.
 async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response {
     agent
         .summary
@@ -55,14 +55,14 @@ async fn answer(state: &State, status: StatusCode, mut agent: Agent) -> Response
     tagged(status, agent.summary.version, &agent)
 }
 
-/// The agent that a route names as `{id}`: its ID, or `main`; and the caller at its workspace. Whether the person can see it is
-/// checked where it is read.
+/// The agent that a route addresses by `{id}` (its ID, or `main`), and the caller in its workspace. Whether the
+/// caller can see it is checked when the agent is read.
 struct Named {
     member: WorkspaceCaller,
     reference: String,
 }
 
-/// An agent of another workspace does not exist.
+/// An agent of another workspace is reported as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {
         AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::NotFound,
@@ -71,7 +71,7 @@ fn hide(error: AgentError) -> AgentError {
 }
 
 /// # Errors
-/// `NotFound` for the ID of an agent that does not exist here, or that this person cannot see.
+/// `NotFound` for the ID of an agent that does not exist or that the actor cannot see.
 async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Result<(), AgentError> {
     let Ok(id) = reference.parse() else {
         return Ok(());
@@ -85,7 +85,8 @@ async fn check_visible(c: &mut Conn, actor: &Actor<'_>, reference: &str) -> Resu
 
 impl Named {
     /// # Errors
-    /// `NotFound` for an agent of another workspace, and for one that this person cannot see: before scopes and rules.
+    /// `NotFound` for an agent of another workspace or one that the caller cannot see; takes precedence over missing
+    /// scopes.
     async fn enter(&self, c: &mut Conn) -> Result<Actor<'_>, AgentError> {
         let entered = self.member.enter(c).await;
         let actor = entered.map_err(|e| hide(e.into()))?;
@@ -93,10 +94,10 @@ impl Named {
         Ok(actor)
     }
 
-    /// As `WorkspaceCaller::write`; the command also gets the agent's reference.
+    /// Like `WorkspaceCaller::write`; the command also gets the reference of the agent.
     ///
     /// # Errors
-    /// As `enter`, or the command's own.
+    /// As for `enter`, or an error from the command.
     async fn write<T, F>(self, db: &Db, command: F) -> Result<T, AgentError>
     where
         T: Send + 'static,
@@ -115,7 +116,7 @@ impl FromRequestParts<State> for Named {
     type Rejection = ApiError;
 
     /// # Errors
-    /// `NotFound` for an agent that does not exist; 400 for what is no id.
+    /// `NotFound` for an agent that does not exist; 400 for an invalid ID.
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let reference = RawPathParams::from_request_parts(parts, state)

@@ -1,4 +1,4 @@
-//! Whether the model that this server is set up with answers.
+//! Tests whether the configured model replies.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     model::{ChatRequest, CollectError, Limits, Role, Turn, collect},
 };
 
-/// Of the whole call.
+/// Time limit for the entire call.
 const WITHIN: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 1000;
 const MODEL_CHARS_MAX: usize = 200;
@@ -26,7 +26,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ModelTestForm {
-    /// The model that agents would get by default when absent.
+    /// Model to test; by default, the one that agents use if they do not set a model.
     model: Option<String>,
 }
 
@@ -37,19 +37,20 @@ struct ModelTest {
     provider: String,
     model: String,
     latency_ms: u64,
-    /// The beginning of what the model said.
+    /// The beginning of the model's reply.
     reply: Option<String>,
     error: Option<ModelTestError>,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct ModelTestError {
-    /// As of a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`.
+    /// As for a task: `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
+    /// `bad_request`, or `auth`.
     code: String,
     message: String,
 }
 
-/// Ask the model for one word
+/// Test the model with a one-word reply
 #[utoipa::path(post, path = "/v1/model-test", tag = "admin", request_body = ModelTestForm, responses((status = 200, body = ModelTest)))]
 async fn test_model(
     axum::extract::State(state): St,
@@ -67,7 +68,7 @@ async fn test_model(
     }) {
         return Err(ApiError::unprocessable(
             "invalid_value",
-            format!("model is the name of one, of at most {MODEL_CHARS_MAX} characters"),
+            format!("the model name must have 1 to {MODEL_CHARS_MAX} characters"),
         )
         .param("model"));
     }

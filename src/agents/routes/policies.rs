@@ -1,4 +1,4 @@
-//! What holds for all agents of a workspace, and sandbox policies, over HTTP.
+//! HTTP routes for workspace policies and sandbox policies.
 
 use axum::{Json, http::StatusCode};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -31,7 +31,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         ))
 }
 
-/// What holds for every agent of the workspace
+/// Get the policy for all agents of the workspace
 #[utoipa::path(get, path = "/v1/workspaces/{id}/policy", tag = "agents", params(("id" = WorkspaceId, Path)), responses((status = 200, body = Policy)))]
 async fn get_policy(
     axum::extract::State(state): St,
@@ -44,7 +44,7 @@ async fn get_policy(
     Ok(Json(policy::find(&mut c, id).await?))
 }
 
-/// Change what holds for every agent of the workspace
+/// Change the policy for all agents of the workspace
 #[utoipa::path(patch, path = "/v1/workspaces/{id}/policy", tag = "agents", params(("id" = WorkspaceId, Path)),
     request_body = PolicyPatch, responses((status = 200, body = Policy)))]
 async fn patch_policy(
@@ -65,7 +65,7 @@ async fn patch_policy(
     Ok(Json(policy))
 }
 
-/// Sandbox policies of the workspace, oldest first
+/// List the sandbox policies of the workspace, oldest first
 #[utoipa::path(get, path = "/v1/sandbox-policies", tag = "agents", responses((status = 200, body = List<SandboxPolicy>)))]
 async fn list_sandbox_policies(
     axum::extract::State(state): St,
@@ -81,7 +81,7 @@ async fn list_sandbox_policies(
     })))
 }
 
-/// Make a sandbox policy
+/// Create a sandbox policy
 #[utoipa::path(post, path = "/v1/sandbox-policies", tag = "agents", request_body = SandboxForm, responses((status = 201, body = SandboxPolicy)))]
 async fn create_sandbox_policy(
     axum::extract::State(state): St,
@@ -96,7 +96,7 @@ async fn create_sandbox_policy(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// The person at the workspace of a sandbox policy.
+/// The caller in the workspace of a sandbox policy.
 async fn member_of(
     c: &mut Conn,
     caller: Caller,
@@ -111,7 +111,7 @@ async fn member_of(
     Ok(WorkspaceCaller { caller, workspace })
 }
 
-/// A policy of another workspace does not exist.
+/// A policy of another workspace is reported as absent.
 fn hide(error: AgentError) -> AgentError {
     match error {
         AgentError::Auth(AuthError::WorkspaceNotFound) => AgentError::SandboxPolicyNotFound,
@@ -119,7 +119,7 @@ fn hide(error: AgentError) -> AgentError {
     }
 }
 
-/// A sandbox policy
+/// Get a sandbox policy
 #[utoipa::path(get, path = "/v1/sandbox-policies/{id}", tag = "agents", params(("id" = SandboxPolicyId, Path)), responses((status = 200, body = SandboxPolicy)))]
 async fn get_sandbox_policy(
     axum::extract::State(state): St,
@@ -152,7 +152,7 @@ async fn put_sandbox_policy(
     Ok(Json(changed))
 }
 
-/// Delete a sandbox policy that nothing names
+/// Delete an unused sandbox policy
 #[utoipa::path(delete, path = "/v1/sandbox-policies/{id}", tag = "agents", params(("id" = SandboxPolicyId, Path)), responses((status = 204)))]
 async fn delete_sandbox_policy(
     axum::extract::State(state): St,

@@ -1,4 +1,4 @@
-//! Profiles over HTTP.
+//! HTTP routes for agent profiles.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_templates))
 }
 
-/// The query of a list of agents; `metadata.KEY=VALUE`, any number of times, filters too.
+/// Query of an agent list; `metadata.KEY=VALUE` filters too, and can be repeated.
 #[derive(Debug, Default, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AgentsQuery {
@@ -55,9 +55,9 @@ struct AgentsQuery {
     limit: Option<String>,
     after: Option<String>,
     before: Option<String>,
-    /// `active`, `inactive` or `archived`.
+    /// `active`, `inactive`, or `archived`.
     status: Option<String>,
-    /// The exact name.
+    /// Exact name.
     name: Option<String>,
     #[param(ignore)]
     metadata: BTreeMap<String, String>,
@@ -65,7 +65,7 @@ struct AgentsQuery {
 
 impl AgentsQuery {
     /// # Errors
-    /// 400 for a parameter that does not exist.
+    /// 400 for an unknown parameter.
     fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
         let mut query = Self::default();
         for (name, value) in pairs {
@@ -81,7 +81,7 @@ impl AgentsQuery {
                         .filter(|key| !key.is_empty())
                     else {
                         let text = format!(
-                            "`{other}` is no parameter of this list: use limit, after, before, status, name or metadata.KEY"
+                            "`{other}` is not a parameter of this list: use limit, after, before, status, name, or metadata.KEY"
                         );
                         return Err(ApiError::invalid("invalid_query", text, other));
                     };
@@ -98,7 +98,7 @@ impl AgentsQuery {
     }
 }
 
-/// Agents of the workspace that one may see, oldest first
+/// List the agents of the workspace that you can see, oldest first
 #[utoipa::path(get, path = "/v1/agents", tag = "agents", params(AgentsQuery), responses((status = 200, body = List<AgentSummary>)))]
 async fn list_agents(
     axum::extract::State(state): St,
@@ -118,7 +118,7 @@ async fn list_agents(
     if let Some(status) = &query.status
         && !["active", "inactive", "archived"].contains(&status.as_str())
     {
-        let text = format!("`{status}` is no status: use active, inactive or archived");
+        let text = format!("`{status}` is not a status: use active, inactive, or archived");
         return Err(ApiError::invalid("invalid_status", text, "status"));
     }
     let filter = profiles::Filter {
@@ -146,7 +146,7 @@ async fn list_agents(
     )))
 }
 
-/// Make an agent
+/// Create an agent
 #[utoipa::path(post, path = "/v1/agents", tag = "agents", request_body = NewAgent, responses((status = 201, body = Agent)))]
 async fn create_agent(
     axum::extract::State(state): St,
@@ -167,7 +167,7 @@ async fn create_agent(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AgentQuery {
-    /// `true`: with the bases merged in, as the agent runs.
+    /// `true` merges in the bases, as the agent runs.
     #[serde(default)]
     resolve: bool,
 }
@@ -177,13 +177,13 @@ struct AgentQuery {
 struct ResolvedAgent {
     #[serde(flatten)]
     agent: Agent,
-    /// Whose profiles were merged, the farthest base first, the agent itself last.
+    /// The agents whose profiles were merged, most distant base first, the agent itself last.
     resolved_from: Vec<Base>,
-    /// What code of the agent would be held to; null without any policy.
+    /// Limits that apply to code run by the agent; null without a policy.
     sandbox: Option<SandboxLimits>,
 }
 
-/// An agent; `main` is the workspace's default
+/// Get an agent; `main` is the workspace's default
 #[utoipa::path(get, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), AgentQuery), responses((status = 200, body = Agent)))]
 async fn get_agent(
     axum::extract::State(state): St,
@@ -218,7 +218,7 @@ async fn get_agent(
     Ok(tagged(StatusCode::OK, version, &body))
 }
 
-/// Replace an agent; what is left out has its default again
+/// Replace an agent; omitted fields are reset to their defaults
 #[utoipa::path(put, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = NewAgent, responses((status = 200, body = Agent)))]
 async fn put_agent(
@@ -237,7 +237,7 @@ async fn put_agent(
     Ok(answer(&state, StatusCode::OK, agent).await)
 }
 
-/// Change an agent; each change is a version
+/// Change an agent; each change creates a version
 #[utoipa::path(patch, path = "/v1/agents/{id}", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = AgentPatch, responses((status = 200, body = Agent)))]
 async fn patch_agent(
@@ -259,12 +259,12 @@ async fn patch_agent(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct DeleteQuery {
-    /// `true`: with its versions and files, for good; needs `agents:admin`.
+    /// `true` permanently deletes the agent with its versions and files; requires `agents:admin`.
     #[serde(default)]
     permanent: bool,
 }
 
-/// Archive an agent, or delete it for good
+/// Archive an agent, or permanently delete it
 #[utoipa::path(delete, path = "/v1/agents/{id}", tag = "agents",
     params(("id" = String, Path), DeleteQuery, ("If-Match" = Option<String>, Header)), responses((status = 200, body = Archived)))]
 async fn delete_agent(
@@ -290,7 +290,7 @@ async fn delete_agent(
     Ok(Json(archived))
 }
 
-/// Nothing is left that an agent's tasks could run with once it is deleted for good.
+/// Ends an agent's tasks before it is permanently deleted: they could no longer run.
 async fn end_tasks(c: &mut Conn, agent: AgentId, hub: &Hub) -> Result<(), DbError> {
     let ids: Vec<(TaskId,)> = c
         .q("select id from tasks where agent_id = $1 and status in ('queued', 'running') order by id limit 10000")
@@ -336,7 +336,7 @@ async fn make_default(axum::extract::State(state): St, named: Named) -> Result<R
     Ok(answer(&state, StatusCode::OK, agent).await)
 }
 
-/// An agent with its files, to take elsewhere
+/// Export an agent with its files
 #[utoipa::path(get, path = "/v1/agents/{id}/export", tag = "agents", params(("id" = String, Path)), responses((status = 200, body = Export)))]
 async fn export_agent(
     axum::extract::State(state): St,
@@ -349,7 +349,7 @@ async fn export_agent(
     ))
 }
 
-/// Make an agent of an export, or of its files
+/// Create an agent from an export or from files
 #[utoipa::path(post, path = "/v1/agents/import", tag = "agents", request_body = Import, responses((status = 201, body = Agent)))]
 async fn import_agent(
     axum::extract::State(state): St,
@@ -365,7 +365,7 @@ async fn import_agent(
     Ok(answer(&state, StatusCode::CREATED, agent).await)
 }
 
-/// What a draft would be told; stores nothing
+/// Preview the system prompt of a draft; stores nothing
 #[utoipa::path(post, path = "/v1/agents/preview", tag = "agents", request_body = PreviewForm, responses((status = 200, body = Preview)))]
 async fn preview_agent(
     axum::extract::State(state): St,
@@ -380,7 +380,7 @@ async fn preview_agent(
     Ok((Extension(ReadOnly), Json(preview)))
 }
 
-/// Agents to begin with: post one's fields to make it
+/// List agent templates: post the fields of one to create that agent
 #[utoipa::path(get, path = "/v1/agent-templates", tag = "agents", responses((status = 200, body = List<Template>)))]
 async fn list_templates(
     axum::extract::State(state): St,

@@ -1,7 +1,7 @@
-//! `POST /v1/rpc/{method}`: the same services by the method names that clients of single-person agent programs know.
+//! `POST /v1/rpc/{method}`: agent management by the method names that clients of personal agent software use.
 //!
-//! An agent is named by `agent_id`: its id, its name, or `main`. Methods of `agent.identity` act on the agent of the thread
-//! that is named, else on the default one.
+//! `agent_id` is the ID or name of an agent, or `main`. Methods of `agent.identity` apply to the agent of the given
+//! thread, or by default to the workspace's default agent.
 
 use axum::{Extension, Json};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -35,7 +35,7 @@ const READ_METHODS: [&str; 5] = [
     "agents.files.get",
     "agent.identity.get",
 ];
-/// Agents in one answer of `agents.list`.
+/// Maximum number of agents returned by `agents.list`.
 const AGENTS_MAX: i64 = 1000;
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -45,7 +45,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentsAfter {
-    /// `after` of the page before.
+    /// `after` from the previous page.
     after: Option<AgentId>,
 }
 
@@ -58,7 +58,7 @@ struct OfAgent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Create {
-    /// Its name.
+    /// Name of the new agent.
     id: String,
     label: Option<String>,
     emoji: Option<String>,
@@ -110,7 +110,7 @@ struct Soul {
 }
 
 /// # Errors
-/// 400 that names the parameter.
+/// 400 with the name of the parameter.
 fn take<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(Value::Object(params)).map_err(|e| {
         let path = e.path().to_string();
@@ -184,7 +184,7 @@ async fn call(
         }
         "agent.toggleActive" => rpc.toggle(&take::<OfAgent>(params)?.agent_id).await,
         _ => {
-            let text = "there is no such method: see /docs for the list";
+            let text = "unknown method: see /docs for the list of methods";
             Err(ApiError::not_found("method_not_found", text))
         }
     };
@@ -216,7 +216,7 @@ impl Rpc {
         self.member.clone().write(&self.state.db, command).await
     }
 
-    /// An id or `main`, of what may be a name.
+    /// Resolves an ID, a name, or `main` to an ID or `main`.
     async fn reference(&self, text: &str) -> Result<String, ApiError> {
         if text == "main" {
             return Ok(text.to_owned());
@@ -231,7 +231,7 @@ impl Rpc {
         Ok(found.ok_or(AgentError::NotFound)?.to_string())
     }
 
-    /// The agent that answers in a thread; the default one without a thread or a binding.
+    /// The agent bound to a thread; the default one without a thread or a binding.
     async fn of_thread(&self, thread: Option<ThreadId>) -> Result<String, ApiError> {
         let Some(thread) = thread else {
             return Ok("main".to_owned());

@@ -1,4 +1,4 @@
-//! What a task's model was sent, over HTTP.
+//! HTTP route for the context that a task's model was sent.
 
 use axum::Json;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::{
     ids::{MessageId, TaskId},
 };
 
-/// Characters of a message that "What it saw" quotes.
+/// Maximum number of characters of a message quoted in "What it saw".
 const EXCERPT_CHARS: usize = 140;
 
 pub(super) fn router() -> OpenApiRouter<State> {
@@ -26,11 +26,11 @@ pub(super) fn router() -> OpenApiRouter<State> {
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct SystemSeen {
-    /// Empty when it is `hidden`.
+    /// Empty if `hidden`.
     text: String,
-    /// It is that of an agent that one may not see.
+    /// True if the text belongs to an agent that the caller cannot see.
     hidden: bool,
-    /// Estimated.
+    /// Estimated number of tokens.
     tokens: u64,
 }
 
@@ -56,17 +56,17 @@ struct MessageSeen {
     author: SeenAuthor,
     /// `user` or `assistant`.
     role: String,
-    /// Estimated.
+    /// Estimated number of tokens.
     tokens: u64,
-    /// How it begins, as it was sent.
+    /// Beginning of the message, as sent.
     excerpt: String,
-    /// Deleted since; its text is no longer kept.
+    /// True if the message was deleted since; its text is no longer stored.
     deleted: bool,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 struct Segment {
-    /// `system`, `messages`, `trigger` or `summary`.
+    /// `system`, `messages`, `trigger`, or `summary`.
     name: &'static str,
     tokens: u64,
 }
@@ -75,13 +75,13 @@ struct Segment {
 #[derive(Serialize, utoipa::ToSchema)]
 struct Budget {
     context_window: u64,
-    /// Kept free for the answer.
+    /// Reserved for the reply.
     reserve: u64,
     used: u64,
     segments: Vec<Segment>,
 }
 
-/// Exactly what a task's model was sent.
+/// The exact context that a task's model was sent.
 #[derive(Serialize, utoipa::ToSchema)]
 struct TaskContext {
     task_id: TaskId,
@@ -90,9 +90,9 @@ struct TaskContext {
     model: String,
     asked_by: AskedBy,
     system: SystemSeen,
-    /// The conversation as it was sent.
+    /// The conversation as sent.
     turns: Vec<TurnSeen>,
-    /// The messages in it, in order; the one that asked is last.
+    /// The included messages in order; the trigger message is last.
     messages: Vec<MessageSeen>,
     left_out: Vec<LeftOut>,
     budget: Budget,
@@ -181,7 +181,7 @@ fn show(task: TaskId, sent: Sent) -> TaskContext {
     }
 }
 
-/// What the model was sent for a task, and how its calls went
+/// Get the context that the model was sent for a task, and the results of its calls
 #[utoipa::path(get, path = "/v1/tasks/{id}/context", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 200, body = TaskContext)))]
 async fn get_task_context(
     axum::extract::State(state): St,
@@ -203,7 +203,7 @@ async fn get_task_context(
         Some(agent) => profiles::is_hidden(&mut c, &actor, agent).await?,
         None => false,
     };
-    // The text holds the agent's instructions.
+    // The text contains the agent's instructions.
     if is_hidden || !actor.scopes.has(Scope::AgentsRead) {
         shown.system.text.clear();
         shown.system.hidden = true;

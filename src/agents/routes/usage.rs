@@ -1,4 +1,4 @@
-//! What agents and models took, over HTTP.
+//! HTTP route for the usage of agents and models.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};
@@ -26,21 +26,21 @@ pub(super) fn router() -> OpenApiRouter<State> {
 struct UsageQuery {
     /// `YYYY-MM`, in UTC; this month by default.
     from: Option<String>,
-    /// `YYYY-MM`, this one included; the same as `from` by default, or this month.
+    /// `YYYY-MM`, inclusive; the same as `from` by default, or this month.
     to: Option<String>,
-    /// `person` (the default), `agent`, `month` or `model`.
+    /// `person` (the default), `agent`, `month`, or `model`.
     group_by: Option<String>,
-    /// Only what this person asked for; `me` for one's own, which needs no admin.
+    /// Only the usage of this user; `me` for your own, which does not require an admin.
     user_id: Option<String>,
 }
 
-/// What was used by one person or agent, in one month, or of one model.
+/// Usage of one person, agent, month, or model.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct Used {
-    /// `user_…`, `agent_…` (or `none`: only a model was asked), `YYYY-MM`, or a model's name (or `none`: the task failed before
-    /// one answered).
+    /// `user_…`; `agent_…`, or `none` if only a model was used; `YYYY-MM`; or the name of a model, or `none` if the
+    /// task failed before a model replied.
     key: String,
-    /// For people.
+    /// Display name.
     name: String,
     #[serde(flatten)]
     sums: Sums,
@@ -53,11 +53,11 @@ struct UsageAnswer {
     from: String,
     to: String,
     group_by: &'static str,
-    /// Months in their order; anything else by what took most tokens, at most 1,000.
+    /// Months in chronological order; everything else by total tokens, descending, at most 1,000.
     data: Vec<Used>,
-    /// Everything together.
+    /// Total over all entries.
     total: Sums,
-    /// What the workspace stores, for admins.
+    /// Storage used by the workspace, for admins.
     storage: Option<Storage>,
 }
 
@@ -69,7 +69,7 @@ fn parse_month(text: Option<&str>, param: &'static str) -> Result<Option<Month>,
             Month::parse(text).ok_or_else(|| {
                 ApiError::invalid(
                     "invalid_month",
-                    format!("`{text}` is no month such as 2026-11"),
+                    format!("`{text}` is not a month (use YYYY-MM)"),
                     param,
                 )
             })
@@ -85,13 +85,13 @@ fn parse_group(text: Option<&str>) -> Result<(GroupBy, &'static str), ApiError> 
         Some("model") => Ok((GroupBy::Model, "model")),
         Some(other) => Err(ApiError::invalid(
             "invalid_query",
-            format!("group_by is person, agent, month or model, not `{other}`"),
+            format!("`{other}` is not a grouping: use person, agent, month, or model"),
             "group_by",
         )),
     }
 }
 
-/// What agents and models took, by person, agent, month or model
+/// Get the usage of agents and models by person, agent, month, or model
 #[utoipa::path(get, path = "/v1/usage", tag = "admin", params(UsageQuery), responses((status = 200, body = UsageAnswer)))]
 async fn get_usage(
     axum::extract::State(state): St,
@@ -120,7 +120,7 @@ async fn get_usage(
     if from > to {
         return Err(ApiError::invalid(
             "invalid_month",
-            "`from` is after `to`: exchange them".to_owned(),
+            "`from` is after `to`: swap them".to_owned(),
             "from",
         ));
     }

@@ -1,4 +1,4 @@
-//! An agent's history over HTTP.
+//! HTTP routes for an agent's version history.
 
 use axum::{Json, http::StatusCode, response::Response};
 use serde::Deserialize;
@@ -30,11 +30,11 @@ struct VersionsQuery {
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` from the previous page.
     cursor: Option<String>,
 }
 
-/// Versions of an agent, newest first
+/// List the versions of an agent, newest first
 #[utoipa::path(get, path = "/v1/agents/{id}/versions", tag = "agents", params(("id" = String, Path), VersionsQuery),
     responses((status = 200, body = List<VersionSummary>)))]
 async fn list_versions(
@@ -50,7 +50,7 @@ async fn list_versions(
             let version = cursor.parse::<i64>().ok();
             let is_ours = |n: &i64| *n > 0 && n.to_string() == cursor;
             version.filter(is_ours).ok_or_else(|| {
-                let text = "the cursor is that of no list of versions".to_owned();
+                let text = "the cursor is not from a list of versions: use `next_cursor` of the previous page".to_owned();
                 ApiError::invalid("invalid_cursor", text, "cursor")
             })
         })
@@ -65,12 +65,12 @@ async fn list_versions(
     if list.has_more {
         list.next_cursor.clone_from(&list.last_id);
     }
-    // A version's number is no ID to page by.
+    // Version numbers are not IDs that a client can page by.
     (list.first_id, list.last_id) = (None, None);
     Ok(Json(list))
 }
 
-/// One version: as it was written, and with its bases merged in
+/// Get a version as written and with its bases merged in
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}", tag = "agents", params(("id" = String, Path), ("version" = i64, Path)),
     responses((status = 200, body = AgentVersion)))]
 async fn get_version(
@@ -90,11 +90,11 @@ async fn get_version(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct DiffQuery {
-    /// The version to compare with; by default the one before.
+    /// The version to compare with; the previous one by default.
     against: Option<i64>,
 }
 
-/// What a version changed
+/// Get the changes in a version
 #[utoipa::path(get, path = "/v1/agents/{id}/versions/{version}/diff", tag = "agents",
     params(("id" = String, Path), ("version" = i64, Path), DiffQuery), responses((status = 200, body = AgentDiff)))]
 async fn diff_versions(
@@ -120,7 +120,7 @@ struct RollbackForm {
     target_version: i64,
 }
 
-/// Write an earlier version again, as a new one
+/// Restore an earlier version as a new one
 #[utoipa::path(post, path = "/v1/agents/{id}/rollback", tag = "agents", params(("id" = String, Path), ("If-Match" = Option<String>, Header)),
     request_body = RollbackForm, responses((status = 200, body = Agent)))]
 async fn roll_back(

@@ -1,4 +1,4 @@
-//! One call of the model: what it is sent, and what becomes of the stream.
+//! One model call: its context, its request, and its response stream.
 
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -25,27 +25,28 @@ use crate::{
 
 use super::{Turns, reply::Reply};
 
-/// A summary should have `SUMMARY_TOKENS_MAX`; of one that is far above, only the beginning is kept.
+/// A summary should have at most `SUMMARY_TOKENS_MAX` tokens; only the beginning of a much longer one is kept.
 const SUMMARY_BYTES_MAX: usize = 64 * 1024;
 
-/// A whole answer.
+/// A complete reply.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) truncated: bool,
     pub(super) usage: Option<Usage>,
 }
 
-/// A context, what was left out of it, and the messages that a summary in it stands for.
+/// A context, the messages left out of it, and the messages replaced by its summary.
 pub(super) type Fitted = (Context, Vec<LeftOut>, Vec<MessageId>);
 
-/// A call that failed, with the text that had come by then.
+/// A failed call, with the text received until then.
 pub(super) struct Failed {
     pub(super) failure: Failure,
     pub(super) text: String,
 }
 
 impl Turns {
-    /// The utility model, and what it would be asked to make room for `model`; `None` when that would change nothing.
+    /// Returns the utility model and its request for a summary that makes room for `model`; `None` if it would not
+    /// change anything.
     pub(super) async fn summary_plan(
         &self,
         context: &Context,
@@ -57,8 +58,8 @@ impl Turns {
         prompt::plan_summary(context, window, utility_window).map(|plan| (utility, plan))
     }
 
-    /// The context as far as it is to be shortened, what was left out, and what a summary stands for. `None` when it was to be
-    /// summarised and that failed: asking the same again would change nothing.
+    /// Shortens the context as far as the retry counts require, and returns it with the messages left out and
+    /// summarized. `None` if summarizing failed: repeating the same call would not help.
     pub(super) async fn fitted(
         &self,
         task: &Task,
@@ -149,7 +150,7 @@ impl Turns {
         Ok(Some((loaded.context.clone(), left_out, Vec::new())))
     }
 
-    /// Calls the model once and streams what comes. The manifest is stored while the request is on its way.
+    /// Calls the model once and streams the reply. The manifest is stored while the request is in flight.
     pub(super) async fn call(
         &self,
         task: &Task,
@@ -228,8 +229,8 @@ impl Turns {
                     patience = Instant::now() + self.task_timeout;
                     reply.push(&piece).await?;
                 }
-                // A reply in a thread is offered no tools. A model that only thinks can send these without a pause, in which
-                // the deadline would be noticed.
+                // Replies in threads do not offer tools. A model that only reasons may send these deltas without a
+                // pause, so the deadline is checked here.
                 Ok(Some(Ok(Delta::Alive | Delta::ToolCall(_)))) => {
                     if Instant::now() >= patience.min(deadline) {
                         return Ok(Err(Failed {
@@ -259,7 +260,7 @@ impl Turns {
         let text = reply.text;
         Ok(match stopped {
             None => Err(Failed {
-                failure: Failure::Model(ModelError::Broken("it ended in the middle".to_owned())),
+                failure: Failure::Model(ModelError::Broken("the stream ended early".to_owned())),
                 text,
             }),
             Some(_) if text.trim().is_empty() => Err(Failed {

@@ -6,7 +6,7 @@
 //!              └── shorter, or after a wait: `retry::next_step`
 //! ```
 //!
-//! Every write names the lease, so that a turn whose task was cancelled or given away changes nothing.
+//! Every write checks the lease, so that a turn whose task was canceled or requeued does not change anything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ mod reply;
 
 use call::{Answer, Failed};
 
-/// How far a chain of retries is followed to clear away what they left.
+/// Maximum length of a retry chain that is followed to remove its leftovers.
 const RETRY_CHAIN_MAX: usize = 20;
 
 #[derive(Clone)]
@@ -52,9 +52,9 @@ pub struct Turns {
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
     pub policy: RetryPolicy,
-    /// Without a first or next piece of the answer.
+    /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
-    /// For one attempt.
+    /// Time limit for one attempt.
     pub attempt_max: Duration,
     pub tracker: TaskTracker,
 }
@@ -68,7 +68,7 @@ impl Handler for Turns {
             match outcome {
                 Ok(()) | Err(Abort::Stopped) => {}
                 Err(Abort::Db(e)) => {
-                    tracing::error!(error = %e, "a turn broke off; it will be tried again");
+                    tracing::error!(error = %e, "a reply failed; it will be retried");
                 }
             }
         }
@@ -95,7 +95,7 @@ impl Turns {
         drop(c);
         let mut counts: RetryCounts = serde_json::from_value(counts).unwrap_or_default();
         let Some(loaded) = loaded else {
-            // The message that asked was deleted just now; nothing is left to answer.
+            // The trigger message was just deleted, so there is nothing to reply to.
             let (id, audience) = (task.id, lease.audience);
             self.db
                 .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -146,7 +146,7 @@ impl Turns {
                 }
                 Err(failed) => failed,
             };
-            // Only asked for after a failure: it goes through the whole history again.
+            // Computed only after a failure, because it processes the entire history again.
             let attempt = Attempt {
                 prompt_tokens: manifest.prompt.tokens(),
                 can_shrink: prompt::shrunk(&context).is_some(),
@@ -154,7 +154,8 @@ impl Turns {
             };
             let (step, new_counts) = next_step(&failed.failure, counts, &self.policy, attempt);
             counts = new_counts;
-            // Not what the provider says of it, which may repeat what it was sent; people read that under "What it saw".
+            // The provider's message is not logged because it may repeat the prompt; people can read it under "What
+            // it saw".
             tracing::info!(attempt = task.attempt, code = failed.failure.code().text(), step = ?step, "a model call failed");
             match step {
                 Step::Wait {
@@ -196,7 +197,7 @@ impl Turns {
         }
     }
 
-    /// Ends reply, usage and task in one transaction; clears away what the task that this one tries again had left.
+    /// Ends reply, usage, and task in one transaction, and removes the leftovers of the task that this one retries.
     async fn complete(
         &self,
         lease: Lease,
@@ -255,7 +256,7 @@ impl Turns {
         if retry_of.is_some()
             && let Err(e) = self.db.scrub().await
         {
-            tracing::warn!(error = %e, "a replaced text may stay in the write-ahead log until the next checkpoint");
+            tracing::warn!(error = %e, "replaced text may remain in the write-ahead log until the next checkpoint");
         }
         Ok(())
     }
@@ -296,7 +297,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends the task as failed: what was written stays, marked as interrupted, and one notice says why.
+    /// Ends the task as failed: the partial reply is kept and marked as interrupted, and one notice states the
+    /// reason.
     async fn fail(
         &self,
         lease: Lease,
@@ -311,7 +313,7 @@ impl Turns {
             _ => None,
         });
         let wait = wait.filter(|wait| !wait.is_zero());
-        // Not in the transaction, where others would wait for it.
+        // Not in the transaction, because others would have to wait for it.
         let text = failed
             .map(|failed| failed.text)
             .filter(|text| !text.is_empty())
@@ -358,7 +360,7 @@ impl Turns {
     }
 }
 
-/// Stores how far an attempt came, should no later one get as far.
+/// Saves the partial reply of an attempt, in case no later attempt gets as far.
 async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError> {
     match task.reply_message_id.filter(|_| !text.is_empty()) {
         Some(reply) => messages::checkpoint_reply(c, reply, text).await,
@@ -366,7 +368,7 @@ async fn keep_text(c: &mut Conn, task: &Task, text: &str) -> Result<(), DbError>
     }
 }
 
-/// Turns what the tried-again tasks left (part of a reply, a notice) into tombstones.
+/// Turns the leftovers of retried tasks (partial replies and notices) into tombstones.
 async fn clear_away(c: &mut Conn, retry_of: Option<TaskId>, lease: Lease) -> Result<(), DbError> {
     let mut next = retry_of;
     for _ in 0..RETRY_CHAIN_MAX {

@@ -1,4 +1,4 @@
-//! A reply while it is being written: its row, its deltas, its checkpoints.
+//! A reply during streaming: its row, its deltas, and its checkpoints.
 
 use std::{
     sync::{
@@ -28,11 +28,11 @@ use crate::{
 
 use super::Turns;
 
-/// At most one delta a task in this time (PROTOCOL §4).
+/// Minimum interval between deltas of a task.
 const DELTA_EVERY: Duration = Duration::from_millis(50);
-/// The row of a reply that is being written is brought up to date after so long, or so much. A checkpoint stores the whole
-/// text, so the longer the reply, the more has to come between two of them: together they write at most
-/// `1 + CHECKPOINT_FRACTION` times the reply, whatever its length.
+/// Interval and text size after which the row of a streaming reply is updated. Each checkpoint stores the full text,
+/// so the required size grows with the reply: in total, checkpoints write at most `1 + CHECKPOINT_FRACTION` times the
+/// reply, whatever its length.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const CHECKPOINT_BYTES: usize = 4096;
 const CHECKPOINT_FRACTION: usize = 8;
@@ -46,7 +46,7 @@ impl Drop for Saving {
     }
 }
 
-/// A reply while it is being written.
+/// A streaming reply.
 pub(super) struct Reply<'a> {
     turns: &'a Turns,
     task: &'a Task,
@@ -59,8 +59,8 @@ pub(super) struct Reply<'a> {
     pub(super) flush_at: Instant,
     saved_bytes: usize,
     saved_at: Instant,
-    /// A checkpoint is on its way to the database. There is one at a time, so that a reply that comes faster than it can be
-    /// stored does not fill the writer's queue.
+    /// True while a checkpoint is being stored. There is at most one at a time, so that a fast reply does not fill
+    /// the write queue.
     saving: Arc<AtomicBool>,
 }
 
@@ -82,12 +82,12 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Who writes, as the hub knows it.
+    /// Identifies this run in the hub.
     fn run(&self) -> (TaskId, Uuid) {
         (self.lease.task, self.lease.token)
     }
 
-    /// Takes a piece of the answer; the first text makes the reply's row.
+    /// Appends a chunk of the reply; the first text creates the row of the reply.
     pub(super) async fn push(&mut self, piece: &str) -> Result<(), Abort> {
         let shown = match &mut self.stripper {
             Some(stripper) => stripper.push(piece),
@@ -96,7 +96,7 @@ impl<'a> Reply<'a> {
         self.take(&shown).await
     }
 
-    /// Takes what the stripper still held back.
+    /// Flushes the text that the stripper still holds back.
     pub(super) async fn end(&mut self) -> Result<(), Abort> {
         let held = self
             .stripper
@@ -107,7 +107,7 @@ impl<'a> Reply<'a> {
     }
 
     async fn take(&mut self, shown: &str) -> Result<(), Abort> {
-        // PostgreSQL stores no NUL, and none means anything in a text.
+        // PostgreSQL cannot store NUL characters, and they are meaningless in text.
         let clean = shown.replace('\0', "");
         let fresh = if self.text.is_empty() {
             clean.trim_start()
@@ -152,7 +152,7 @@ impl<'a> Reply<'a> {
         self.flush_at = Instant::now() + DELTA_EVERY;
     }
 
-    /// The row of the reply: a new one, or that of an earlier attempt.
+    /// Opens the row of the reply: a new one, or that of an earlier attempt.
     async fn open(&self) -> Result<MessageId, Abort> {
         let lease = self.lease;
         let (agent, version) = (self.agent.agent, self.agent.version);
@@ -202,12 +202,12 @@ impl<'a> Reply<'a> {
         self.text.len() > self.saved_bytes
     }
 
-    /// When what is unsaved has waited long enough.
+    /// Time of the next checkpoint for unsaved text.
     pub(super) fn save_at(&self) -> Instant {
         self.saved_at + CHECKPOINT_EVERY
     }
 
-    /// Brings the row up to date, without an event, so that little is lost when the process dies.
+    /// Updates the row without an event, so that little is lost if the process dies.
     pub(super) fn save(&mut self) {
         self.saved_at = Instant::now();
         if self.saving.swap(true, Ordering::Relaxed) {
@@ -228,7 +228,7 @@ impl<'a> Reply<'a> {
                 })
                 .await;
             if let Err(LeaseLost::Db(e)) = saved {
-                tracing::warn!(error = %e, "a checkpoint of a reply was not stored");
+                tracing::warn!(error = %e, "a checkpoint of a reply could not be stored");
             }
             drop(saving);
         };
