@@ -265,7 +265,7 @@ impl ApiError {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "something went wrong here; it was logged. Try again".to_owned(),
+            "something went wrong on the server and was logged: try again".to_owned(),
         )
     }
 

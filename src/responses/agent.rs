@@ -1,4 +1,4 @@
-//! What an agent, with the policy for agents of its workspace, brings to a call.
+//! Agent data for a call, including the workspace policy for agents.
 
 use super::tools::{Tool, read_tool};
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
     ids::{AgentId, WorkspaceId},
 };
 
-/// An agent in one version, as far as a call needs it.
+/// A version of an agent with the fields that a call needs.
 pub(super) struct Asked {
     pub agent: AgentId,
     pub version: i64,
-    /// What the workspace requires of its agents; it comes first, whatever the request says. May be empty.
+    /// Text that the workspace requires; it precedes everything, whatever the request contains. May be empty.
     pub required: String,
-    /// The whole system prompt, with what is required at its beginning.
+    /// The complete system prompt, starting with the required text.
     pub system: String,
     pub model: Option<String>,
     pub max_output_tokens: u32,
@@ -28,11 +28,11 @@ pub(super) struct Asked {
     pub may_call_functions: bool,
     pub store: Option<bool>,
     pub store_required: bool,
-    /// Days for which answers are kept; 0 keeps none, `None` is the server's default.
+    /// Number of days for which responses are stored; 0 disables storage, `None` uses the server's default.
     pub retention_days: Option<u32>,
 }
 
-/// An agent's version, with its bases and files merged in.
+/// Loads a version of an agent with its bases and files merged in.
 pub(super) async fn load(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -45,7 +45,7 @@ pub(super) async fn load(
     let profile = resolved.profile;
     let tools = profile.tools.iter().filter_map(|tool| {
         let value = serde_json::to_value(tool).ok()?;
-        // They were checked when the agent was written.
+        // The tools were validated when the agent was written.
         read_tool(&value, "tools").ok()
     });
     Ok(Asked {

@@ -1,4 +1,4 @@
-//! One call from start to end: the model, what who asked is told meanwhile, and what is written down.
+//! The lifecycle of one call: calling the model, sending progress to the client, and storing the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,58 +24,58 @@ use crate::{
     time::Timestamp,
 };
 
-/// What waits for a client that reads slowly; then the model waits too.
+/// Capacity of the progress queue. If a slow client lets it fill up, the model stream waits too.
 const PROGRESS_MAX: usize = 64;
-/// Waits for an unavailable model within one call, together: who asked has limits of their own.
+/// Maximum total wait for an unavailable model within one call; clients have their own timeouts.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(6);
-/// How long a call may go on when the server shuts down.
+/// How long calls may continue after shutdown starts.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// How who asked wants the answer.
+/// How the client wants to receive the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// At its end.
+    /// In one piece, when it is complete.
     Whole,
-    /// Event by event.
+    /// As a stream of events.
     Stream,
 }
 
-/// What becomes of a call.
+/// Progress of a call.
 #[derive(Debug)]
 pub enum Progress {
-    /// The model has taken the request; at most once.
+    /// The model accepted the request; sent at most once.
     Connected,
-    /// Only of a stream.
+    /// Only sent for streams.
     Event(Event),
-    /// Comes last.
+    /// Always sent last.
     Ended(Box<Ended>),
 }
 
-/// The end of a call, once it is written down.
+/// The end of a call, after it was recorded.
 #[derive(Debug)]
 pub struct Ended {
-    /// Of a failed one: as far as it came.
+    /// For a failed call, the partial response.
     pub response: Response,
     pub error: Option<ResponseError>,
 }
 
-/// A call on its way. Dropping it ends the model's answer.
+/// A running call. Dropping it cancels the model's reply.
 pub struct Call {
-    /// The answer as it begins.
+    /// The initial response object.
     pub begun: Response,
     progress: mpsc::Receiver<Progress>,
     _open: DropGuard,
 }
 
 impl Call {
-    /// `None` after the end.
+    /// Returns `None` after the end.
     pub async fn next(&mut self) -> Option<Progress> {
         self.progress.recv().await
     }
 }
 
 impl Response {
-    /// The answer that a call which broke off leaves.
+    /// The response object of a failed call.
     #[must_use]
     pub fn failed(self, error: &ResponseError) -> Self {
         Self {
@@ -95,13 +95,13 @@ impl Response {
     }
 }
 
-/// How a model's answer ended.
+/// How the model's reply ended.
 struct Answered {
     reason: StopReason,
     usage: Option<Usage>,
 }
 
-/// A call that is being worked on.
+/// A call in progress.
 struct Job {
     desk: Arc<Desk>,
     plan: Plan,
@@ -114,10 +114,11 @@ struct Job {
 }
 
 impl Desk {
-    /// Begins a call.
+    /// Starts a call.
     ///
     /// # Errors
-    /// `Busy` when as many run as may, `PersonShareUsed` or `WorkspaceShareUsed` when those have their share.
+    /// `Busy` if the server's limit of concurrent calls is reached, `PersonShareUsed` or `WorkspaceShareUsed` if the
+    /// user's or the workspace's share is.
     pub fn begin(self: &Arc<Self>, plan: Plan, delivery: Delivery) -> Result<Call, ResponseError> {
         let place = self
             .places
@@ -174,11 +175,12 @@ impl Job {
             Err(error) => self.give_up(error, usage).await,
         };
         let ended = Ended { response, error };
-        // Nobody may be there any more to be told.
+        // The client may already be gone.
         drop(self.tell(Progress::Ended(Box::new(ended))).await);
     }
 
-    /// Tells who asked; a client that reads nothing for as long as a model may be silent counts as gone.
+    /// Sends progress to the client. A client that does not read anything for as long as a model may be silent counts
+    /// as gone.
     async fn tell(&self, progress: Progress) -> Result<(), ResponseError> {
         let sent = tokio::time::timeout(self.desk.task_timeout, self.progress.send(progress)).await;
         match sent {
@@ -196,7 +198,7 @@ impl Job {
         Ok(())
     }
 
-    /// Calls the model until it answers, again after short waits while it has said nothing.
+    /// Calls the model until it replies. Retries after short waits, as long as nothing was sent to the client.
     async fn answer(&mut self) -> Result<Answered, ResponseError> {
         let mut delays = self.desk.retry_delays.clone().into_iter();
         let mut waited = Duration::ZERO;
@@ -207,7 +209,7 @@ impl Job {
                 Ok(answered) => return Ok(answered),
                 Err(error) => error,
             };
-            // Not what the provider says of it, which may repeat what it was sent.
+            // The provider's message is not logged because it may repeat the prompt.
             tracing::info!(
                 attempt = self.attempt,
                 code = error.task_code(),
@@ -258,7 +260,7 @@ impl Job {
         ResponseError::Refused(text, if is_about_tools { "tools" } else { "" })
     }
 
-    /// Leaves out the older half of the conversation; whether there was anything to leave out.
+    /// Drops the older half of the conversation; returns true if anything was dropped.
     fn shorten(&mut self) -> bool {
         let mut conversation = Conversation {
             system: Vec::new(),
@@ -271,7 +273,7 @@ impl Job {
         is_shorter
     }
 
-    /// One call of the model, and what comes of it.
+    /// Calls the model once and streams its reply.
     async fn call(&mut self) -> Result<Answered, ResponseError> {
         let desk = Arc::clone(&self.desk);
         let started = Instant::now();
@@ -308,7 +310,7 @@ impl Job {
             patience = deadline.min(Instant::now() + desk.task_timeout);
         }
         let reason = stopped.ok_or_else(|| {
-            ResponseError::Model(ModelError::Broken("it ended in the middle".to_owned()))
+            ResponseError::Model(ModelError::Broken("the stream ended early".to_owned()))
         })?;
         if self.draft.is_empty() {
             return Err(ResponseError::Model(ModelError::Empty));
@@ -327,7 +329,8 @@ impl Job {
         (usage, counted)
     }
 
-    /// Ends the items, and writes down answer and task before who asked is told, so that it can be continued at once.
+    /// Completes the output items, and stores the response and its task before notifying the client, so that the
+    /// response can be continued immediately.
     async fn complete(
         &mut self,
         answered: &Answered,
@@ -350,7 +353,7 @@ impl Job {
             usage: Some(ResponseUsage::new(usage, *counted)),
             ..self.plan.response.clone()
         };
-        // Who went away meanwhile has been answered as far as the model is concerned.
+        // If the client is gone by now, the call still counts as answered.
         drop(self.tell_all(events).await);
         failpoint!("response_answered");
         let output = TaskOutput {
@@ -379,7 +382,7 @@ impl Job {
         }
     }
 
-    /// Writes down what was used for nothing.
+    /// Records the usage of a failed call.
     async fn give_up(
         &mut self,
         error: ResponseError,

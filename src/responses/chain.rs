@@ -1,4 +1,4 @@
-//! The conversation that a response continues: stored answers, one behind the other.
+//! The conversation that a response continues: a chain of stored responses.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use super::{
 };
 use crate::{auth::Actor, db::Conn, ids::ResponseId};
 
-/// Answers of one conversation that are read back.
+/// Maximum number of responses of a conversation that are loaded.
 const LINKS_MAX: usize = 1_000;
 
-/// The answer that a request continues.
+/// The response that a request continues.
 pub(super) struct Previous {
     pub id: ResponseId,
     pub link: Link,
 }
 
 /// # Errors
-/// `PreviousNotFound` also for someone else's and for one that has run out, `Invalid` for what is no id.
+/// `PreviousNotFound`, also for another user's or an expired response; `Invalid` for an invalid ID.
 pub(super) async fn find_previous(
     c: &mut Conn,
     actor: &Actor<'_>,
     reference: &str,
 ) -> Result<Previous, ResponseError> {
     let id: ResponseId = reference.parse().map_err(|_| {
-        let text = format!("`{reference}` is no id of a response: those begin with resp_");
+        let text = format!("`{reference}` is not a response ID: response IDs start with resp_");
         ResponseError::invalid("previous_response_id", text)
     })?;
     let link = store::find_link(c, actor, id).await?;
@@ -34,16 +34,16 @@ pub(super) async fn find_previous(
     Ok(Previous { id, link })
 }
 
-/// Items of earlier answers, oldest first.
+/// Items of earlier responses, oldest first.
 #[derive(Debug, PartialEq)]
 pub(super) struct Before {
     pub items: Vec<Item>,
-    /// There is more than was read.
+    /// True if there are more items than were loaded.
     pub is_cut: bool,
 }
 
-/// Reads a conversation back, newest first, until about `bytes_max` bytes are read. It begins after an answer that was
-/// deleted or has run out.
+/// Loads a conversation, newest first, until about `bytes_max` bytes have been read. It starts after the latest
+/// deleted or expired response in the chain.
 pub(super) async fn read_before(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -73,7 +73,7 @@ pub(super) async fn read_before(
     Ok(Before { items, is_cut })
 }
 
-/// What the model said in an answer.
+/// The model's output in a response.
 fn said(response: &serde_json::Value) -> Result<Vec<Item>, ResponseError> {
     let output = response["output"].as_array().map(Vec::as_slice);
     read_items(output.unwrap_or_default(), "previous_response_id")
@@ -89,7 +89,7 @@ fn size_of(item: &Item) -> usize {
     }
 }
 
-/// Without outputs whose call is among the answers that are gone.
+/// Drops outputs whose calls are in responses that no longer exist.
 fn without_orphans(items: Vec<Item>) -> Vec<Item> {
     let mut calls = BTreeSet::new();
     items

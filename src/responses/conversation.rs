@@ -1,4 +1,5 @@
-//! A conversation as the model is sent it: items become turns that alternate, from `User` to `User`, and fit its window.
+//! The conversation sent to the model: items become alternating turns, from `User` to `User`, that fit the context
+//! window.
 
 use std::collections::BTreeSet;
 
@@ -11,33 +12,33 @@ use crate::{
     model::{FunctionTool, Role, ToolCall, ToolResult, Turn},
 };
 
-/// Before a conversation that would begin with the assistant (PROTOCOL §5).
+/// Inserted before a conversation that would otherwise start with the assistant.
 const LEFT_OUT: &str = "(Earlier messages are left out.)";
-/// Tokens that a call and a result take beside their texts (AGENT-PLATFORM §4).
+/// Estimated overhead in tokens of a call and of a result, in addition to their texts.
 const CALL_TOKENS: u64 = 50;
 const RESULT_TOKENS: u64 = 30;
-/// Kept free for the answer where the request sets no limit: a quarter of the window, at most this.
+/// Maximum reserve for the reply if the request does not set a limit; otherwise a quarter of the window.
 const RESERVE_TOKENS_MAX: u64 = 4_000;
 
-/// What the model is sent of items.
+/// Model input built from items.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Conversation {
-    /// What the system or a developer says, wherever it stood: chat templates take it at the beginning only.
+    /// All system and developer messages, wherever they appeared: chat templates accept them only at the beginning.
     pub system: Vec<String>,
     pub turns: Vec<Turn>,
 }
 
-/// The conversation that stored items (`before`) and new ones make.
+/// Builds the conversation from stored items (`before`) and new ones.
 ///
 /// # Errors
-/// `Invalid` for calls without a result, results without a call, and when nobody says anything.
+/// `Invalid` for calls without a result, results without a call, and conversations without a message.
 pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, ResponseError> {
     let all = || before.iter().chain(new);
     let mut open = BTreeSet::new();
     for item in all() {
         match item {
             Item::FunctionCall { call_id, .. } if !open.insert(call_id.as_str()) => {
-                let text = format!("two calls have the call_id `{call_id}`");
+                let text = format!("the call_id `{call_id}` is used by two calls: make it unique");
                 return Err(ResponseError::invalid("input", text));
             }
             _ => {}
@@ -48,7 +49,7 @@ pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, Re
             && !open.remove(call_id.as_str())
         {
             let text = format!(
-                "there is no function call `{call_id}` for this output, or it has one already"
+                "this output's function call `{call_id}` does not exist or already has an output"
             );
             return Err(ResponseError::invalid("input", text));
         }
@@ -68,7 +69,7 @@ pub(super) fn converse(before: &[Item], new: &[Item]) -> Result<Conversation, Re
     if conversation.turns.is_empty() {
         return Err(ResponseError::invalid(
             "input",
-            "input has no message of the user to answer",
+            "input does not contain a user message to reply to",
         ));
     }
     Ok(conversation)
@@ -129,26 +130,26 @@ impl Conversation {
         }
     }
 
-    /// Estimated.
+    /// Estimated number of tokens.
     pub(super) fn tokens(&self) -> u64 {
         self.turns.iter().map(turn_tokens).sum()
     }
 
-    /// Leaves out the oldest turns until at most `tokens_max` are left; the last turn always stays. Calls go with their
-    /// results.
+    /// Drops the oldest turns until at most `tokens_max` tokens are left; the last turn is always kept. Calls are
+    /// dropped together with their results.
     pub(super) fn shorten(&mut self, tokens_max: u64) {
         let mut tokens = self.tokens();
         let mut from = 0;
         while tokens > tokens_max && from + 1 < self.turns.len() {
             tokens -= turn_tokens(&self.turns[from]);
             from += 1;
-            // What is left must not begin with results whose calls are gone.
+            // The remaining turns must not start with results whose calls were dropped.
             while from + 1 < self.turns.len() && !self.turns[from].results.is_empty() {
                 tokens -= turn_tokens(&self.turns[from]);
                 from += 1;
             }
         }
-        // The last turn answers calls: they have to stay before it.
+        // The last turn contains results, so the turn with their calls must be kept.
         if from + 1 == self.turns.len() && from > 0 && !self.turns[from].results.is_empty() {
             from -= 1;
         }
@@ -169,7 +170,7 @@ fn turn_tokens(turn: &Turn) -> u64 {
     estimate_tokens(&turn.content) + calls.sum::<u64>() + results.sum::<u64>()
 }
 
-/// Estimated, of what the model is told about functions.
+/// Estimated number of tokens for function definitions in the prompt.
 pub(super) fn tool_tokens(functions: &[FunctionTool]) -> u64 {
     functions
         .iter()
@@ -182,11 +183,11 @@ pub(super) fn tool_tokens(functions: &[FunctionTool]) -> u64 {
         .sum()
 }
 
-/// Tokens of a window that a prompt may take; the rest is kept for the answer.
+/// Number of tokens in a window that a prompt can use; the rest is reserved for the reply.
 pub(super) fn prompt_tokens_max(window: u64, output_tokens_max: Option<u32>) -> u64 {
     let quarter = (window / 4).min(RESERVE_TOKENS_MAX);
     let reserve = output_tokens_max.map_or(quarter, u64::from).max(quarter);
-    // A limit as large as the window leaves half of it.
+    // If the limit is as large as the window, half of the window is left for the prompt.
     window - reserve.min(window / 2)
 }
 
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Each turn as `u` or `a`, the ids of its results, its text, and the ids of its calls.
+    /// Each turn as `u` or `a`, the IDs of its results, its text, and the IDs of its calls.
     fn shown(conversation: &Conversation) -> Vec<String> {
         let turn = |turn: &Turn| {
             let role = if turn.role == Role::User { "u" } else { "a" };

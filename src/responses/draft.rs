@@ -1,14 +1,14 @@
-//! An answer while it comes: pieces of the model become output items, and the events that tell of them.
+//! A response during streaming: turns chunks from the model into output items and events.
 
 use serde_json::{Value, json};
 
 use super::object::{OutputItem, OutputText, Status};
 use crate::model::ToolCallPiece;
 
-/// One event of a stream, still without its `sequence_number`.
+/// One event of a stream, without its `sequence_number`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Such as `response.output_text.delta`; the data has it as `type` too.
+    /// Event type, such as `response.output_text.delta`; also included in the data as `type`.
     pub kind: &'static str,
     pub data: Value,
 }
@@ -24,21 +24,21 @@ impl Event {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     items: Vec<OutputItem>,
-    /// The message that is being written is the last item.
+    /// The last item is the message that is currently being written.
     is_speaking: bool,
-    /// Where the model's calls stand among the items.
+    /// Positions of the model's calls among the items.
     calls: Vec<usize>,
 }
 
 impl Draft {
-    /// Nothing was told to anyone yet.
+    /// True if no events have been generated yet.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// A piece of text. White space before the first word is left out.
+    /// Adds a chunk of text. Whitespace before the first word is dropped.
     pub(super) fn say(&mut self, piece: &str) -> Vec<Event> {
-        // PostgreSQL stores no NUL, and none means anything in a text.
+        // PostgreSQL cannot store NUL characters, and they are meaningless in text.
         let clean = piece.replace('\0', "");
         let mut events = Vec::new();
         let fresh = if self.is_speaking {
@@ -75,7 +75,7 @@ impl Draft {
         events
     }
 
-    /// A piece of a call. What was being said has ended when one begins.
+    /// Adds a chunk of a call. The start of a call ends the current message.
     pub(super) fn call(&mut self, piece: ToolCallPiece) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(head) = piece.begins {
@@ -103,7 +103,7 @@ impl Draft {
         events
     }
 
-    /// The end of the answer: what is still open ends with this status.
+    /// Ends the response: all open items get this status.
     pub(super) fn end(&mut self, status: Status) -> Vec<Event> {
         let mut events = self.end_message(status);
         for at in std::mem::take(&mut self.calls) {
@@ -167,7 +167,7 @@ impl Draft {
         events
     }
 
-    /// Everything that the model wrote, for estimates.
+    /// All text written by the model, for estimates.
     pub(super) fn text(&self) -> String {
         let mut all = String::new();
         for item in &self.items {

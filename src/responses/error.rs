@@ -4,51 +4,51 @@ use crate::{auth::AuthError, db::DbError, model::ModelError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
-    /// A value that breaks a rule, and the field.
+    /// A value that violates a rule, and its field.
     #[error("{0}")]
     Invalid(String, String),
-    /// What the API of `OpenAI` has and this server does not, and the field.
+    /// A feature of the `OpenAI` API that this server does not support, and its field.
     #[error("{0}")]
     Unsupported(String, String),
-    #[error("the response `{0}` does not exist, is no longer kept, or is not yours")]
+    #[error("the response `{0}` does not exist, has expired, or belongs to someone else")]
     NotFound(String),
     #[error(
-        "the previous response `{0}` does not exist, is no longer kept, or is not yours: send the conversation as `input`"
+        "the previous response `{0}` does not exist, has expired, or belongs to someone else: send the conversation as `input`"
     )]
     PreviousNotFound(String),
-    #[error("the agent `{name}` does not exist here, is not active, or is not for you")]
+    #[error("the agent `{name}` does not exist here, is not active, or is not available to you")]
     AgentNotFound { name: String, param: &'static str },
     #[error(
-        "the model `{0}` does not exist here, or is not for you: GET /v1/models lists those that do"
+        "the model `{0}` does not exist here or is not available to you: see GET /v1/models for the available models"
     )]
     ModelNotFound(String),
     #[error(
-        "the conversation has about {tokens} tokens and the model takes {window}: send less, or set `truncation` to \"auto\""
+        "the conversation has about {tokens} tokens, but the model's context window is {window}: shorten it, or set `truncation` to \"auto\""
     )]
     ContextTooLarge { tokens: u64, window: u64 },
     #[error("{0}")]
     StoreRequired(String),
-    #[error("as many calls run as this server runs at once: try again in a moment")]
+    #[error("too many concurrent calls on this server: try again in a moment")]
     Busy,
-    #[error("you have {0} calls running, the limit for one person: wait until one of them ends")]
+    #[error("you have {0} running calls, which is the limit per user: wait until one of them ends")]
     PersonShareUsed(usize),
     #[error(
-        "this workspace has {0} calls running, the limit for one workspace: wait until one of them ends"
+        "this workspace has {0} running calls, which is the limit per workspace: wait until one of them ends"
     )]
     WorkspaceShareUsed(usize),
     #[error("{0}")]
     Model(ModelError),
-    #[error("the model did not answer in time: try again, or ask for less")]
+    #[error("the model did not reply in time: try again, or send a smaller request")]
     Timeout,
-    /// The model refused what it was sent; with the field that it names.
+    /// The model refused the request; with the field that its message mentions.
     #[error("{0}")]
     Refused(String, &'static str),
     #[error("the server is shutting down: try again in a moment")]
     Stopping,
-    /// Who asked has gone, so nobody is told.
-    #[error("the client went away")]
+    /// The client disconnected, so this is never sent.
+    #[error("the client disconnected")]
     Gone,
-    #[error("the call broke off; it was logged. Try again")]
+    #[error("the call failed unexpectedly and was logged: try again")]
     Broken,
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -65,7 +65,7 @@ impl ResponseError {
         Self::Unsupported(message.into(), param.into())
     }
 
-    /// How long the provider asks to wait.
+    /// Time that the provider asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy | Self::PersonShareUsed(_) | Self::WorkspaceShareUsed(_) => {
@@ -78,7 +78,7 @@ impl ResponseError {
         }
     }
 
-    /// The code of the task's error (PROTOCOL §3).
+    /// The error code of the task.
     pub(super) fn task_code(&self) -> &'static str {
         match self {
             Self::Model(e) => match e {
@@ -98,26 +98,26 @@ impl ResponseError {
 }
 
 impl ResponseError {
-    /// What anyone may read: without addresses and keys of the provider, or anything of the database.
+    /// Message that is safe to show to anyone: without provider addresses, keys, or database details.
     pub fn public_text(&self) -> String {
         match self {
             Self::Model(e) => match e {
                 ModelError::RateLimited { .. } => {
-                    "the model's rate limit is reached: try again later"
+                    "the model's rate limit has been reached: try again later"
                 }
                 ModelError::Unavailable(_) | ModelError::Broken(_) => {
                     "the model is not available: try again in a moment"
                 }
                 ModelError::Auth(_) => {
-                    "the model's provider refused this server's key: an admin has to correct it"
+                    "the model provider rejected this server's API key: ask an admin to correct it"
                 }
-                ModelError::Empty => "the model answered with nothing: try again",
+                ModelError::Empty => "the model returned an empty reply: try again",
                 ModelError::ContextTooLarge => "the conversation is too large for the model",
                 ModelError::BadRequest(_) => "the model refused the request",
             }
             .to_owned(),
             Self::Db(_) | Self::Broken => {
-                "something went wrong here; it was logged. Try again".to_owned()
+                "something went wrong on the server and was logged: try again".to_owned()
             }
             other => other.to_string(),
         }

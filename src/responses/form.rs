@@ -1,4 +1,4 @@
-//! The body of `POST /v1/responses`, and which values of it are understood.
+//! The request body of `POST /v1/responses` and its validation.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema,
 
 use super::ResponseError;
 
-/// In the units of the metadata of agents: UTF-16.
+/// Limits in UTF-16 code units, as for the metadata of agents.
 const METADATA_PAIRS_MAX: usize = 16;
 const METADATA_UNITS_MAX: usize = 512;
 const OUTPUT_TOKENS_MAX: u32 = 1_000_000;
-/// UTF-8 bytes, as of an agent's.
+/// In UTF-8 bytes, as for the instructions of agents.
 const INSTRUCTIONS_BYTES_MAX: usize = 256 * 1024;
 const LABEL_UNITS_MAX: usize = 512;
-/// What may be asked to be included without effect: it belongs to items that never come.
+/// Values of `include` that are accepted without effect: they apply to item types that are never returned.
 const INCLUDES: [&str; 7] = [
     "reasoning.encrypted_content",
     "file_search_call.results",
@@ -26,7 +26,7 @@ const INCLUDES: [&str; 7] = [
     "code_interpreter_call.outputs",
 ];
 
-/// The document has no doc comments of fields whose schema is made here.
+/// Builds a schema with a description, because doc comments are ignored for fields with a custom schema.
 fn either(other: impl Into<Schema>, description: &str) -> Schema {
     OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::String))
@@ -41,8 +41,8 @@ fn text_or_items() -> Schema {
     let items = ArrayBuilder::new().items(ObjectBuilder::new().schema_type(Type::Object));
     either(
         items,
-        "A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is read \
-         over. Images and files are refused.",
+        "A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is \
+         ignored. Images and files are rejected.",
     )
 }
 
@@ -54,21 +54,21 @@ fn word_or_object() -> Schema {
     )
 }
 
-/// A request of the Responses API. What is marked as accepted has no effect here; other values of it are refused.
+/// A request of the Responses API. Fields marked as accepted have no effect here; other values of them are rejected.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateResponse {
-    /// A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning` is
-    /// read over. Images and files are refused.
+    /// A text, or a list of items: messages (`role`, `content`), `function_call`, `function_call_output`; `reasoning`
+    /// is ignored. Images and files are rejected.
     #[schema(schema_with = text_or_items)]
     pub input: Option<Value>,
-    /// A model, or `agent:NAME`. Goes before the agent's; without either, the server's default runs.
+    /// A model, or `agent:NAME`. Overrides the agent's model; without either, the server's default is used.
     pub model: Option<String>,
     /// `agent_…`, an agent's name, or `main`.
     pub agent_id: Option<String>,
-    /// Takes the place of the agent's own instructions. What the workspace requires always comes first.
+    /// Replaces the agent's own instructions. The text that the workspace requires always comes first.
     pub instructions: Option<String>,
-    /// Tool objects of the Responses API. Only functions are told to the model.
+    /// Tool objects of the Responses API. Only functions are offered to the model.
     #[schema(value_type = Option<Vec<Object>>)]
     pub tools: Option<Vec<Value>>,
     /// `none`, `auto`, `required`, or `{"type":"function","name":…}`.
@@ -82,46 +82,47 @@ pub struct CreateResponse {
     /// 1 to 1,000,000.
     pub max_output_tokens: Option<u32>,
     pub stream: Option<bool>,
-    /// Accepted.
+    /// Accepted without effect.
     #[schema(value_type = Option<Object>)]
     pub stream_options: Option<Value>,
-    /// Whether the answer is kept, so that it can be read and continued; yes unless the agent says otherwise.
+    /// Whether the response is stored, so that it can be retrieved and continued; true unless the agent disables it.
     pub store: Option<bool>,
-    /// The answer that this continues: its conversation comes first, and its agent and version answer again unless the
-    /// request names another agent.
+    /// The response to continue: its conversation comes first, and its agent and version reply again unless the
+    /// request sets another agent.
     pub previous_response_id: Option<String>,
     /// At most 16 pairs; keys and values of at most 512 characters.
     pub metadata: Option<BTreeMap<String, String>>,
-    /// `auto`: the oldest of the conversation is left out when it does not fit; `disabled` (the default): refused.
+    /// `auto` drops the oldest part of the conversation if it does not fit; `disabled` (the default) rejects the
+    /// request.
     pub truncation: Option<String>,
     /// `{"format":{"type":"text"}}`.
     #[schema(value_type = Option<Object>)]
     pub text: Option<Value>,
-    /// Given back.
+    /// Returned unchanged.
     pub user: Option<String>,
-    /// False.
+    /// Must be false.
     pub background: Option<bool>,
-    /// Accepted.
+    /// Accepted without effect.
     pub include: Option<Vec<String>>,
-    /// Accepted without values.
+    /// Accepted if its values are unset.
     #[schema(value_type = Option<Object>)]
     pub reasoning: Option<Value>,
     /// `auto` or `default`.
     pub service_tier: Option<String>,
-    /// Accepted.
+    /// Accepted without effect.
     pub safety_identifier: Option<String>,
-    /// Accepted.
+    /// Accepted without effect.
     pub prompt_cache_key: Option<String>,
-    /// Accepted.
+    /// Accepted without effect.
     pub prompt_cache_retention: Option<String>,
-    /// Accepted: it limits tools that the server runs, and it runs none.
+    /// Accepted without effect: it limits server-side tools, which this server does not have.
     pub max_tool_calls: Option<u32>,
-    /// 0.
+    /// Must be 0.
     pub top_logprobs: Option<u32>,
-    /// Null.
+    /// Must be null.
     #[schema(value_type = Option<Object>)]
     pub conversation: Option<Value>,
-    /// Null.
+    /// Must be null.
     #[schema(value_type = Option<Object>)]
     pub prompt: Option<Value>,
 }
@@ -130,7 +131,7 @@ fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
 
-/// Whether it holds nothing but these fields, and no other field than null ones.
+/// Returns true if all non-null fields of the object are among `fields`.
 fn has_only(value: &Value, fields: &[&str]) -> bool {
     value.as_object().is_some_and(|object| {
         object
@@ -153,7 +154,7 @@ impl CreateResponse {
         }
     }
 
-    /// Checks each value by itself; `input` and `tools` are read later.
+    /// Validates each value by itself; `input` and `tools` are parsed later.
     ///
     /// # Errors
     /// `Invalid` or `Unsupported` with the field.
@@ -175,7 +176,7 @@ impl CreateResponse {
             .max_output_tokens
             .is_some_and(|n| !(1..=OUTPUT_TOKENS_MAX).contains(&n))
         {
-            let text = format!("max_output_tokens is from 1 to {OUTPUT_TOKENS_MAX}");
+            let text = format!("max_output_tokens must be from 1 to {OUTPUT_TOKENS_MAX}");
             return invalid("max_output_tokens", text);
         }
         if let Some(text) = &self.instructions
@@ -189,14 +190,15 @@ impl CreateResponse {
         }
         let metadata = self.metadata.as_ref();
         if metadata.is_some_and(|pairs| pairs.len() > METADATA_PAIRS_MAX) {
-            let text = format!("metadata has at most {METADATA_PAIRS_MAX} pairs");
+            let text = format!("metadata can have at most {METADATA_PAIRS_MAX} pairs");
             return invalid("metadata", text);
         }
         if metadata.into_iter().flatten().any(|(key, value)| {
             key.is_empty() || units(key) > METADATA_UNITS_MAX || units(value) > METADATA_UNITS_MAX
         }) {
-            let text =
-                format!("keys and values of metadata have at most {METADATA_UNITS_MAX} characters");
+            let text = format!(
+                "metadata keys and values can have at most {METADATA_UNITS_MAX} characters"
+            );
             return invalid("metadata", text);
         }
         for (param, value) in [
@@ -208,7 +210,7 @@ impl CreateResponse {
         ] {
             let fits = |text: &String| !text.trim().is_empty() && units(text) <= LABEL_UNITS_MAX;
             if !value.as_ref().is_none_or(fits) {
-                let text = format!("`{param}` has 1 to {LABEL_UNITS_MAX} characters");
+                let text = format!("`{param}` must have 1 to {LABEL_UNITS_MAX} characters");
                 return invalid(param, text);
             }
         }
@@ -223,14 +225,14 @@ impl CreateResponse {
         if self.background == Some(true) {
             return refuse(
                 "background",
-                "background responses are not supported: wait for the answer, or stream it",
+                "background responses are not supported: wait for the response, or stream it",
             );
         }
         if !is_one(&self.truncation, &["auto", "disabled"]) {
-            return refuse("truncation", "truncation is auto or disabled");
+            return refuse("truncation", "truncation must be auto or disabled");
         }
         if !is_one(&self.service_tier, &["auto", "default"]) {
-            return refuse("service_tier", "service_tier is auto or default");
+            return refuse("service_tier", "service_tier must be auto or default");
         }
         if !is_one(
             &self.prompt_cache_retention,
@@ -238,7 +240,7 @@ impl CreateResponse {
         ) {
             return refuse(
                 "prompt_cache_retention",
-                "prompt_cache_retention is in_memory or 24h",
+                "prompt_cache_retention must be in_memory or 24h",
             );
         }
         if self.top_logprobs.unwrap_or(0) > 0 {
@@ -258,7 +260,10 @@ impl CreateResponse {
             .into_iter()
             .find(|name| !INCLUDES.contains(&name.as_str()))
         {
-            return refuse("include", &format!("`{other}` cannot be included"));
+            return refuse(
+                "include",
+                &format!("the value `{other}` of include is not supported"),
+            );
         }
         if self
             .reasoning
@@ -267,7 +272,7 @@ impl CreateResponse {
         {
             return refuse(
                 "reasoning",
-                "reasoning cannot be set here: the model's own default counts",
+                "reasoning options are not supported: the model's default is used",
             );
         }
         if self
@@ -277,15 +282,15 @@ impl CreateResponse {
         {
             return refuse(
                 "stream_options",
-                "stream_options takes include_obfuscation only",
+                "stream_options only supports include_obfuscation",
             );
         }
         if let Some(text) = &self.text {
             if !has_only(text, &["format", "verbosity"]) {
-                return refuse("text", "text takes a format");
+                return refuse("text", "text only supports format");
             }
             if !matches!(text["verbosity"].as_str(), None | Some("medium")) {
-                return refuse("text.verbosity", "text.verbosity is medium");
+                return refuse("text.verbosity", "text.verbosity must be medium");
             }
             let kind = &text["format"]["type"];
             if !(text["format"].is_null() || kind == "text") {

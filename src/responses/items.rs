@@ -1,4 +1,4 @@
-//! Items of a conversation: what a request brings, and what stored answers hold.
+//! Conversation items, from requests and from stored responses.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,11 +12,11 @@ const ITEMS_MAX: usize = 1024;
 pub(super) enum Speaker {
     User,
     Assistant,
-    /// Also what a `developer` says.
+    /// System and `developer` messages.
     System,
 }
 
-/// One item, without what the model is not told.
+/// One item, reduced to the data sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Item {
@@ -37,10 +37,10 @@ pub(super) enum Item {
 
 type Object = Map<String, Value>;
 
-/// The `input` of a request: a text, or items.
+/// Parses the `input` of a request: a text or a list of items.
 ///
 /// # Errors
-/// `Invalid` or `Unsupported`, naming the place such as `input[2].content[0]`.
+/// `Invalid` or `Unsupported` with the path, such as `input[2].content[0]`.
 pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
     let items = match input {
         Value::String(text) => vec![Item::Message {
@@ -55,7 +55,7 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
         _ => {
             return Err(ResponseError::invalid(
                 "input",
-                "input is a text or a list of items",
+                "input must be a string or a list of items",
             ));
         }
     };
@@ -64,33 +64,32 @@ pub(super) fn read_input(input: &Value) -> Result<Vec<Item>, ResponseError> {
     if items.iter().all(says_nothing) {
         return Err(ResponseError::invalid(
             "input",
-            "input says nothing: send a text",
+            "input is empty: send a text",
         ));
     }
     Ok(items)
 }
 
-/// Items of a request or of a stored answer; reasoning is left out.
+/// Parses the items of a request or of a stored response; reasoning items are skipped.
 pub(super) fn read_items(list: &[Value], param: &str) -> Result<Vec<Item>, ResponseError> {
     let mut items = Vec::with_capacity(list.len());
     for (n, value) in list.iter().enumerate() {
         let param = format!("{param}[{n}]");
         let Value::Object(object) = value else {
-            return Err(ResponseError::invalid(param, "an item is an object"));
+            return Err(ResponseError::invalid(param, "an item must be an object"));
         };
         items.extend(read_item(object, &param)?);
     }
     Ok(items)
 }
 
-/// `None` for an item that the model is not told of.
+/// Returns `None` for an item that is not sent to the model.
 fn read_item(object: &Object, param: &str) -> Result<Option<Item>, ResponseError> {
     let kind = match object.get("type") {
         Some(Value::String(kind)) => kind.as_str(),
         None | Some(Value::Null) if object.contains_key("role") => "message",
         _ => {
-            let text =
-                "an item has a `type`, such as message, function_call or function_call_output";
+            let text = "an item must have a `type`, such as message, function_call, or function_call_output";
             return Err(ResponseError::invalid(format!("{param}.type"), text));
         }
     };
@@ -115,7 +114,7 @@ fn read_item(object: &Object, param: &str) -> Result<Option<Item>, ResponseError
         }
         other => {
             let text = format!(
-                "items of type `{other}` are not supported: use message, function_call, function_call_output or reasoning"
+                "items of type `{other}` are not supported: use message, function_call, function_call_output, or reasoning"
             );
             return Err(ResponseError::unsupported(format!("{param}.type"), text));
         }
@@ -129,7 +128,7 @@ fn role(object: &Object, param: &str) -> Result<Speaker, ResponseError> {
         Some("system" | "developer") => Ok(Speaker::System),
         _ => Err(ResponseError::invalid(
             format!("{param}.role"),
-            "a role is user, assistant, system or developer",
+            "the role must be user, assistant, system, or developer",
         )),
     }
 }
@@ -137,11 +136,14 @@ fn role(object: &Object, param: &str) -> Result<Speaker, ResponseError> {
 fn text(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = object.get(field).and_then(Value::as_str);
     found.map(str::to_owned).ok_or_else(|| {
-        ResponseError::invalid(format!("{param}.{field}"), format!("`{field}` is a text"))
+        ResponseError::invalid(
+            format!("{param}.{field}"),
+            format!("`{field}` must be a string"),
+        )
     })
 }
 
-/// A text that is not empty.
+/// A string that is not empty.
 fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseError> {
     let found = text(object, field, param)?;
     if found.is_empty() {
@@ -151,7 +153,7 @@ fn named(object: &Object, field: &str, param: &str) -> Result<String, ResponseEr
     Ok(found)
 }
 
-/// A text, or parts of text.
+/// A string, or a list of text parts.
 fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> {
     match value {
         Some(Value::String(text)) => Ok(text.clone()),
@@ -164,7 +166,7 @@ fn content(value: Option<&Value>, param: &str) -> Result<String, ResponseError> 
         }
         _ => Err(ResponseError::invalid(
             param,
-            "this is a text, or a list of parts of type input_text or output_text",
+            "the content must be a string, or a list of parts of type input_text or output_text",
         )),
     }
 }
@@ -180,19 +182,22 @@ fn part_text<'v>(part: &'v Value, param: &str) -> Result<&'v str, ResponseError>
             | "input_video"
             | "computer_screenshot"),
         ) => {
-            let text = format!("`{kind}` is not supported: this server's agents read text only");
+            let text = format!("`{kind}` is not supported: agents on this server only accept text");
             return Err(ResponseError::unsupported(format!("{param}.type"), text));
         }
         other => {
             let text = format!(
-                "`{}` is no type of a part: use input_text or output_text",
+                "`{}` is not a part type: use input_text or output_text",
                 other.unwrap_or_default()
             );
             return Err(ResponseError::invalid(format!("{param}.type"), text));
         }
     };
     part[field].as_str().ok_or_else(|| {
-        ResponseError::invalid(format!("{param}.{field}"), format!("`{field}` is a text"))
+        ResponseError::invalid(
+            format!("{param}.{field}"),
+            format!("`{field}` must be a string"),
+        )
     })
 }
 

@@ -1,13 +1,14 @@
-//! `/v1/responses`: the agents of a workspace, and its model, for any client of the `OpenAI` Responses API.
+//! `/v1/responses`: gives any client of the `OpenAI` Responses API access to the agents of a workspace and to its
+//! model.
 //!
 //! ```text
 //! form ─► items ─┐
 //! stored chain ──┴► plan: agent, model, tools, conversation ─► call ─► draft: items and events ─► store
 //! ```
 //!
-//! A call is no task of the queue: who asked waits for it, and nobody tries it again when the process dies. Its row and the
-//! task that records its usage are written together at its end, so a crash in the middle leaves nothing behind. It ends
-//! when who asked goes away.
+//! Calls bypass the task queue: the client waits for the response, and a call is not retried if the process dies. Its
+//! row and the task that records its usage are written together at the end, so a crash in between leaves nothing
+//! behind. A call ends if its client disconnects.
 
 mod agent;
 mod call;
@@ -40,17 +41,17 @@ pub use places::Places;
 pub use plan::Plan;
 pub use store::{DeletedResponse, delete, get, tidy};
 
-/// What calls run with.
+/// Dependencies and settings of calls.
 pub struct Desk {
     pub db: Db,
     pub provider: Arc<dyn Provider>,
-    /// One for each call at once in this process.
+    /// Permits for concurrent calls in this process.
     pub places: Arc<Places>,
-    /// Waits before another try of a model that is unavailable (`OPENVIBE_RETRY_DELAYS`); long ones are not waited here.
+    /// Delays before retrying an unavailable model (`OPENVIBE_RETRY_DELAYS`); long delays are not used here.
     pub retry_delays: Vec<Duration>,
-    /// Without a first or next piece of the answer.
+    /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
-    /// For one attempt.
+    /// Time limit for one attempt.
     pub attempt_max: Duration,
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,

@@ -1,4 +1,4 @@
-//! The models that a client may name: agents, and the one that runs by default.
+//! Values that clients can use as `model`: agents, and the default model.
 
 use serde::Serialize;
 
@@ -11,19 +11,19 @@ use crate::{
     time::Timestamp,
 };
 
-/// Agents that one query reads.
+/// Number of agents read per query.
 const AGENTS_AT_ONCE: i64 = 1_000;
 
 /// A model of the Models API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Model {
-    /// `agent:NAME`, or the provider's name of a model.
+    /// `agent:NAME`, or the provider's name for a model.
     pub id: String,
     /// Always `model`.
     pub object: &'static str,
-    /// Seconds since 1970; 0 for a model of the provider.
+    /// Seconds since 1970; 0 for a provider's model.
     pub created: i64,
-    /// `openvibe` for an agent, else the provider.
+    /// `openvibe` for an agent, otherwise the provider.
     pub owned_by: String,
     /// Whether every agent uses it, whatever its profile asks for (`OPENVIBE_MODEL`).
     pub overrides_agents: bool,
@@ -51,7 +51,7 @@ impl Desk {
     }
 }
 
-/// The agents that the actor may use and that can be mentioned, oldest first, then the model that runs by default.
+/// Lists the mentionable agents that the actor can use, oldest first, and then the default model.
 ///
 /// # Errors
 /// An error from `Actor::require`.
@@ -87,7 +87,7 @@ pub async fn list_models(
     Ok(models)
 }
 
-/// One of the list.
+/// Finds one model of the list.
 ///
 /// # Errors
 /// `ModelNotFound`, or an error from `Actor::require`.

@@ -1,4 +1,4 @@
-//! An answer as clients of the Responses API read it.
+//! The response object of the Responses API.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn word_or_object() -> Schema {
     OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::String))
         .item(ObjectBuilder::new().schema_type(Type::Object))
-        .description(Some("As the request had it; `auto` where it said nothing."))
+        .description(Some("As in the request; `auto` by default."))
         .into()
 }
 
@@ -26,12 +26,12 @@ fn word_or_object() -> Schema {
 pub enum Status {
     InProgress,
     Completed,
-    /// The model's limit of output cut it.
+    /// The output limit cut off the reply.
     Incomplete,
     Failed,
 }
 
-/// A piece of what a message says.
+/// A text part of a message.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct OutputText {
     /// Always `output_text`.
@@ -57,12 +57,12 @@ impl OutputText {
     }
 }
 
-/// What the model said, or a function that it wants to be called.
+/// A message, or a function call for the client to run.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputItem {
     Message {
-        /// `msg_…`; no message of a thread.
+        /// `msg_…`; not the ID of a message in a thread.
         id: String,
         /// Always `assistant`.
         role: &'static str,
@@ -72,10 +72,10 @@ pub enum OutputItem {
     FunctionCall {
         /// `fc_…`
         id: String,
-        /// Give it back in a `function_call_output`.
+        /// Return it in the `function_call_output`.
         call_id: String,
         name: String,
-        /// JSON as the model wrote it, which need not be valid.
+        /// JSON as written by the model; may be invalid.
         arguments: String,
         status: Status,
     },
@@ -123,7 +123,7 @@ pub struct OutputTokensDetails {
     pub reasoning_tokens: i64,
 }
 
-/// In tokens; an estimate where the provider does not count. Details that it does not give are 0.
+/// In tokens; estimated if the provider does not report usage. Details that it does not report are 0.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ResponseUsage {
     pub input_tokens: i64,
@@ -151,10 +151,10 @@ impl ResponseUsage {
     }
 }
 
-/// Why there is no answer.
+/// Reason why the response failed.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Fault {
-    /// `server_error`, `rate_limit_exceeded` or `invalid_prompt`.
+    /// `server_error`, `rate_limit_exceeded`, or `invalid_prompt`.
     pub code: &'static str,
     pub message: String,
 }
@@ -177,7 +177,7 @@ pub struct TextConfig {
     pub format: TextFormat,
 }
 
-/// An answer of the Responses API.
+/// A response of the Responses API.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Response {
     pub id: ResponseId,
@@ -185,45 +185,45 @@ pub struct Response {
     pub object: &'static str,
     /// Seconds since 1970.
     pub created_at: i64,
-    /// Seconds since 1970; null unless it is completed.
+    /// Seconds since 1970; null unless the response is completed.
     pub completed_at: Option<i64>,
     pub status: Status,
     /// Always false.
     pub background: bool,
-    /// Of a failed one.
+    /// Set if the response failed.
     pub error: Option<Fault>,
-    /// Of an incomplete one.
+    /// Set if the response is incomplete.
     pub incomplete_details: Option<IncompleteDetails>,
-    /// As the request had them; an agent's own are not shown here.
+    /// As in the request; an agent's own instructions are not included.
     pub instructions: Option<String>,
     pub max_output_tokens: Option<u32>,
     pub metadata: BTreeMap<String, String>,
-    /// The model that ran, which need not be the one that was asked for.
+    /// The model that was used, which may differ from the requested one.
     pub model: String,
-    /// In the order in which they began.
+    /// Items in the order in which they began.
     pub output: Vec<OutputItem>,
     pub parallel_tool_calls: bool,
     pub previous_response_id: Option<ResponseId>,
-    /// Whether it can be read again and continued.
+    /// Whether the response can be retrieved and continued.
     pub store: bool,
-    /// Null: the provider's default.
+    /// Null means the provider's default.
     pub temperature: Option<f64>,
     pub text: TextConfig,
-    /// As the request had it; `auto` where it said nothing.
+    /// As in the request; `auto` by default.
     #[schema(schema_with = word_or_object)]
     pub tool_choice: Value,
-    /// Functions that the model was offered, and what else the request named.
+    /// Functions that were offered to the model, and all other tools of the request.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Value>,
-    /// Null: the provider's default.
+    /// Null means the provider's default.
     pub top_p: Option<f64>,
     /// `auto` or `disabled`.
     pub truncation: &'static str,
-    /// Null until it has ended.
+    /// Null until the response has ended.
     pub usage: Option<ResponseUsage>,
     pub user: Option<String>,
-    /// Null when no agent was asked.
+    /// Null if no agent was used.
     pub agent_id: Option<AgentId>,
-    /// The version that answered; a continuation keeps it.
+    /// The agent version that replied; continuations keep it.
     pub agent_version: Option<i64>,
 }

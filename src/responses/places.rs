@@ -1,4 +1,4 @@
-//! Places for calls that run at the same time, and how many of them one workspace and one person can have.
+//! Permits for concurrent calls, with shares per workspace and per user.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use crate::{
     tasks::queue::Tenancy,
 };
 
-/// Calls that run in this process.
+/// Running calls of this process.
 pub struct Places {
     max: usize,
     taken: Mutex<Taken>,
@@ -25,7 +25,7 @@ struct Taken {
     users: HashMap<UserId, usize>,
 }
 
-/// A running call; dropping it frees its place.
+/// A running call; dropping it releases its permit.
 pub(super) struct Place {
     places: Arc<Places>,
     workspace: WorkspaceId,
@@ -44,11 +44,11 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place. One person can have a quarter of all places. One workspace can have three quarters, unless it is the
-    /// only one on this server.
+    /// Acquires a permit. One user can hold a quarter of all permits. One workspace can hold three quarters, unless
+    /// it is the only one on this server.
     ///
     /// # Errors
-    /// `PersonShareUsed`, `WorkspaceShareUsed`; `Busy` if every place is taken.
+    /// `PersonShareUsed` or `WorkspaceShareUsed`; `Busy` if all permits are taken.
     pub(super) fn take(
         self: &Arc<Self>,
         workspace: WorkspaceId,
@@ -106,7 +106,7 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// Takes places until one is refused; how many there were, and the refusal.
+    /// Acquires permits until one is refused; returns their number and the refusal.
     fn fill(
         places: &Arc<Places>,
         workspace: WorkspaceId,

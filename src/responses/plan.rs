@@ -1,4 +1,4 @@
-//! What a request comes to: who answers, with which model, tools and conversation, and whether the answer is kept.
+//! Plans a call from a request: agent, model, tools, conversation, and storage.
 
 use std::time::Duration;
 
@@ -24,32 +24,32 @@ use crate::{
     tasks::queue::{Tenancy, tenancy},
 };
 
-/// How long answers are kept where no agent says otherwise.
+/// Default retention of responses in days.
 const KEPT_DAYS: u32 = 30;
-/// Longer is no different from for ever.
+/// Upper limit of the retention in days, which is effectively unlimited.
 const KEPT_DAYS_MAX: u32 = 36_500;
 const DAY: Duration = Duration::from_hours(24);
-/// Begins the name of a model that is an agent.
+/// Prefix of a model name that refers to an agent.
 pub(super) const AGENT_PREFIX: &str = "agent:";
 
-/// A call that is ready to be made.
+/// A call that is ready to start.
 pub struct Plan {
     pub(super) workspace: WorkspaceId,
     pub(super) caller: Caller,
     pub(super) tenancy: Tenancy,
     pub(super) agent: Option<(AgentId, i64)>,
     pub(super) request: ChatRequest,
-    /// Estimated.
+    /// Estimated number of tokens.
     pub(super) prompt_tokens: u64,
-    /// What the request brought.
+    /// Items from the request.
     pub(super) input: Vec<Item>,
-    /// For how long the answer is kept; `None`: not at all.
+    /// How long the response is stored; `None` disables storage.
     pub(super) kept: Option<Duration>,
-    /// The answer as it begins.
+    /// The initial response object.
     pub(super) response: Response,
 }
 
-/// The agent that a request names, and in which field.
+/// The agent that a request refers to, and the field that does.
 fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, ResponseError> {
     let by_model = form
         .model
@@ -58,7 +58,7 @@ fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, Re
     match (form.agent_id.as_deref(), by_model) {
         (Some(id), Some(name)) if id != name => Err(ResponseError::invalid(
             "model",
-            "agent_id and model name two agents: leave one out",
+            "agent_id and model refer to two agents: omit one of them",
         )),
         (Some(id), _) => Ok(Some((id, "agent_id"))),
         (None, Some(name)) => Ok(Some((name, "model"))),
@@ -66,8 +66,8 @@ fn named_agent(form: &CreateResponse) -> Result<Option<(&str, &'static str)>, Re
     }
 }
 
-/// The agent and the version that answer: the one that is named, else that of the answer before; the version of the answer
-/// before where it is the same agent.
+/// Chooses the agent and version that reply: the requested agent, or else that of the previous response. If the agent
+/// is the same as before, its version is kept.
 async fn choose_agent(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -78,7 +78,7 @@ async fn choose_agent(
         previous.and_then(|previous| previous.link.agent_id.zip(previous.link.agent_version));
     let (name, param) = match (named_agent(form)?, pinned) {
         (Some((name, param)), _) => (name.to_owned(), param),
-        // What was begun goes on, also when the agent was archived since.
+        // A conversation can continue even if its agent was archived since.
         (None, Some((agent, version))) => {
             let is_gone = profiles::newest_version(c, agent).await?.is_none();
             if is_gone || profiles::is_barred(c, actor, agent).await? {
@@ -101,7 +101,7 @@ async fn choose_agent(
     ))
 }
 
-/// For how long the answer is kept; `None`: not at all.
+/// How long the response is stored; `None` disables storage.
 fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>, ResponseError> {
     let days = asked
         .and_then(|asked| asked.retention_days)
@@ -109,11 +109,12 @@ fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>
         .min(KEPT_DAYS_MAX);
     if asked.is_some_and(|asked| asked.store_required) {
         if form.store == Some(false) {
-            let text = "the agent's answers have to be kept: leave `store` out, or set it to true";
+            let text =
+                "this agent requires its responses to be stored: omit `store`, or set it to true";
             return Err(ResponseError::StoreRequired(text.to_owned()));
         }
         if days == 0 {
-            let text = "the agent's answers have to be kept, and it keeps none (store_required, and conversation_retention_days is 0): change the agent";
+            let text = "the agent requires its responses to be stored (store_required), but its retention is 0 (conversation_retention_days): change the agent";
             return Err(ResponseError::StoreRequired(text.to_owned()));
         }
         return Ok(Some(DAY * days));
@@ -125,8 +126,8 @@ fn kept(form: &CreateResponse, asked: Option<&Asked>) -> Result<Option<Duration>
     Ok((wanted && days > 0).then(|| DAY * days))
 }
 
-/// What the model is told first: what the workspace requires, the agent's or the request's instructions, and what the
-/// system says in the conversation.
+/// System prompt: the text required by the workspace, the instructions of the agent or the request, and the system
+/// messages in the conversation.
 fn system(
     form: &CreateResponse,
     asked: Option<&Asked>,
@@ -149,7 +150,7 @@ fn system(
     parts.join("\n\n")
 }
 
-/// Whether `required` is already the first paragraph of the instructions, as in a system text from
+/// Returns true if the instructions already start with `required` as their first paragraph, as in a system text from
 /// `POST /v1/agents/preview`.
 fn begins_with(own: &str, required: &str) -> bool {
     let rest = own.strip_prefix(required.trim_end());
@@ -157,11 +158,11 @@ fn begins_with(own: &str, required: &str) -> bool {
 }
 
 impl Desk {
-    /// Reads a request.
+    /// Plans the call for a request.
     ///
     /// # Errors
-    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`, `ContextTooLarge`, or
-    /// what an error from `Actor::require`.
+    /// `Invalid` and `Unsupported` with the field, `PreviousNotFound`, `AgentNotFound`, `StoreRequired`,
+    /// `ContextTooLarge`, or an error from `Actor::require`.
     pub async fn plan(
         &self,
         member: &WorkspaceCaller,
@@ -176,7 +177,10 @@ impl Desk {
         form.check()?;
         let input = form.input.as_ref();
         let input = read_input(input.ok_or_else(|| {
-            ResponseError::invalid("input", "input is missing: send a text or a list of items")
+            ResponseError::invalid(
+                "input",
+                "input is missing: send a string or a list of items",
+            )
         })?)?;
         let own_tools = read_tools(form.tools.as_deref().unwrap_or_default())?;
 
@@ -187,7 +191,7 @@ impl Desk {
         let asked = choose_agent(&mut c, actor, form, previous.as_ref()).await?;
         let tenancy = tenancy(&mut c).await?;
         let policy = policy::find(&mut c, actor.workspace).await?;
-        // The provider may have to be asked which models it has.
+        // The provider may have to be asked for its models, so the connection is released first.
         drop(c);
         let kept = kept(form, asked.as_ref())?;
         let own_model = form
@@ -246,14 +250,14 @@ impl Desk {
                 is_cut: false,
             });
         };
-        // A token is 4 characters of at most 4 bytes: what is longer does not fit.
+        // A token is 4 characters of at most 4 bytes each; anything longer cannot fit.
         let window = self.provider.context_window(model);
         let bytes_max = usize::try_from(window.saturating_mul(16)).unwrap_or(usize::MAX);
         let mut c = self.db.snapshot().await?;
         chain::read_before(&mut c, actor, previous, bytes_max).await
     }
 
-    /// Puts the tools into the request; the answer as it begins.
+    /// Adds the tools to the request and returns the initial response object.
     fn offer_tools(
         &self,
         request: &mut ChatRequest,
@@ -273,12 +277,12 @@ impl Desk {
         if !offered.functions.is_empty() && !self.provider.takes_tools(&request.model) {
             if own.iter().any(Tool::is_function) {
                 let text = format!(
-                    "the model `{}` takes no tools: choose another model, or leave `tools` out",
+                    "the model `{}` does not support tools: choose another model, or omit `tools`",
                     request.model
                 );
                 return Err(ResponseError::unsupported("tools", text));
             }
-            // The agent's own functions are not worth refusing a question for.
+            // The agent's own functions are dropped rather than rejecting the request.
             offered = offer(&[], own, may_call);
         }
         let (choice, shown_choice) =
@@ -318,7 +322,8 @@ impl Desk {
         })
     }
 
-    /// Puts as much of the conversation into the request as the model takes; the estimated tokens of the whole prompt.
+    /// Adds as much of the conversation to the request as the model accepts; returns the estimated tokens of the
+    /// whole prompt.
     fn fit(
         &self,
         request: &mut ChatRequest,
@@ -329,7 +334,7 @@ impl Desk {
         let window = self.provider.context_window(&request.model);
         let fixed = estimate_tokens(&request.system) + tool_tokens(&request.tools);
         let mut tokens = fixed + conversation.tokens();
-        // Estimates are rough: only what is larger than the whole window is refused before the model says so itself.
+        // Estimates are rough: only a prompt larger than the whole window is rejected before the model is called.
         let is_too_large = is_cut || tokens > window;
         if form.truncation() == "auto" {
             let room = prompt_tokens_max(window, request.max_output_tokens).saturating_sub(fixed);

@@ -1,4 +1,5 @@
-//! `/v1/responses` and `/v1/models` over HTTP. Errors have the shape of `OpenAI`'s API there: `http::error` sees to it.
+//! HTTP routes of `/v1/responses` and `/v1/models`. Their errors have the shape of the `OpenAI` API; see
+//! `http::error`.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -29,7 +30,7 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
-/// For so long a stream waits for the model to take the request, so that a refusal can be told by a status.
+/// How long a stream waits for the model to accept the request, so that a refusal can be returned as an HTTP status.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
@@ -41,13 +42,13 @@ pub fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_model))
 }
 
-/// Ask an agent, or the model, as any client of the `OpenAI` Responses API does
+/// Create a response from an agent or the model, compatible with clients of the `OpenAI` Responses API
 ///
-/// With `stream` the answer is an event stream: `response.created`, `response.in_progress`, then items and their pieces, and
-/// `response.completed`, `response.incomplete` or `response.failed` at the end; each with a rising `sequence_number`. The model
-/// is stopped when the client goes away. Nothing is kept of an answer that failed.
+/// With `stream`, the response is an event stream: `response.created`, `response.in_progress`, then items and their
+/// deltas, and finally `response.completed`, `response.incomplete`, or `response.failed`; each with an increasing
+/// `sequence_number`. The model is stopped if the client disconnects. Failed responses are not stored.
 #[utoipa::path(post, path = "/v1/responses", tag = "responses", request_body = CreateResponse,
-    responses((status = 200, description = "The answer, or a stream of events", content((Response = "application/json"), (String = "text/event-stream")))))]
+    responses((status = 200, description = "The response, or a stream of events", content((Response = "application/json"), (String = "text/event-stream")))))]
 async fn create_response(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -70,11 +71,11 @@ async fn create_response(
     Err(ResponseError::Broken.into())
 }
 
-/// The call as an event stream; a status of its own where the model refuses at once.
+/// Streams the call as events, or returns an error status if the model refuses immediately.
 async fn stream(mut call: Call) -> Result<HttpResponse, ApiError> {
     let first = tokio::time::timeout(HEAD_WITHIN, call.next()).await;
     if let Ok(Some(Progress::Ended(ended))) = first {
-        // It can only have failed: the model had not taken the request yet.
+        // The call can only have failed, because the model had not accepted the request yet.
         return Err(ended.error.unwrap_or(ResponseError::Broken).into());
     }
     if matches!(first, Ok(None)) {
@@ -86,7 +87,7 @@ async fn stream(mut call: Call) -> Result<HttpResponse, ApiError> {
     let mut response = Sse::new(events(call))
         .keep_alive(keep_alive)
         .into_response();
-    // Proxies that collect an answer before they pass it on leave this one alone.
+    // Disables response buffering in proxies.
     response.headers_mut().insert(
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
@@ -94,7 +95,7 @@ async fn stream(mut call: Call) -> Result<HttpResponse, ApiError> {
     Ok(response)
 }
 
-/// Where a stream stands.
+/// Progress of a stream.
 enum Stage {
     Begun,
     Created,
@@ -109,7 +110,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The next event's name and data; `None` after the end.
+    /// Name and data of the next event; `None` after the end.
     async fn next(&mut self) -> Option<(&'static str, Value)> {
         let whole = |response: &Response| json!({"response": response});
         loop {
@@ -167,11 +168,11 @@ fn events(call: Call) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ResponseQuery {
-    /// False: a kept answer is not streamed again.
+    /// Must be false: a stored response cannot be streamed again.
     stream: Option<bool>,
 }
 
-/// An answer that is kept; one's own only
+/// Get a stored response of your own
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "responses", params(("id" = String, Path), ResponseQuery),
     responses((status = 200, body = Response)))]
 async fn get_response(
@@ -181,14 +182,14 @@ async fn get_response(
     Query(query): Query<ResponseQuery>,
 ) -> Result<Json<Value>, ApiError> {
     if query.stream == Some(true) {
-        let text = "a kept answer is not streamed again: leave `stream` out";
+        let text = "a stored response cannot be streamed: omit `stream`";
         return Err(ResponseError::unsupported("stream", text).into());
     }
     let mut c = state.db.read().await?;
     Ok(Json(store::get(&mut c, &caller, &reference).await?))
 }
 
-/// Remove an answer that is kept, with what was asked
+/// Delete a stored response and its input
 #[utoipa::path(delete, path = "/v1/responses/{id}", tag = "responses", params(("id" = String, Path)),
     responses((status = 200, body = DeletedResponse)))]
 async fn delete_response(
@@ -199,7 +200,7 @@ async fn delete_response(
     Ok(Json(store::delete(&state.db, caller, reference).await?))
 }
 
-/// What may be named as `model`.
+/// Values that can be used as `model`.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Models {
     /// Always `list`.
@@ -207,7 +208,7 @@ struct Models {
     data: Vec<Model>,
 }
 
-/// Agents as `agent:NAME`, and the model that runs by default
+/// List the agents as `agent:NAME`, and the default model
 #[utoipa::path(get, path = "/v1/models", tag = "responses", responses((status = 200, body = Models)))]
 async fn list_models(
     axum::extract::State(state): St,
@@ -219,7 +220,7 @@ async fn list_models(
     }))
 }
 
-/// One of them
+/// Get a model
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "responses", params(("id" = String, Path)), responses((status = 200, body = Model)))]
 async fn get_model(
     axum::extract::State(state): St,

@@ -1,4 +1,4 @@
-//! Answers that are kept, and the tasks that record what calls took.
+//! Stored responses, and the tasks that record the usage of calls.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::{
     time::Timestamp,
 };
 
-/// Answers that one round of tidying removes.
+/// Maximum number of responses deleted in one cleanup round.
 const TIDY_ROWS_MAX: i64 = 500;
 
-/// A row of an answer.
+/// Row of a response to insert.
 pub(super) struct NewRow {
     pub id: ResponseId,
     pub previous: Option<ResponseId>,
     pub input: Vec<Item>,
     pub response: Value,
-    /// For how long it is kept.
+    /// How long the response is stored.
     pub kept: Duration,
 }
 
-/// Records a call that has ended, and keeps its answer if there is one to keep. A caller without access gets `Err` inside: the
-/// usage is recorded all the same.
+/// Records a finished call, and stores its response if requested. For a caller who has lost access, returns `Err`
+/// inside `Ok`: the usage is recorded anyway.
 pub(super) async fn record(
     c: &mut Conn,
     caller: &Caller,
@@ -62,7 +62,7 @@ pub(super) async fn record(
     Ok(Ok(()))
 }
 
-/// A kept answer as a link of a conversation.
+/// A stored response as a link in a conversation.
 #[derive(sqlx::FromRow)]
 pub(super) struct Link {
     pub previous_id: Option<ResponseId>,
@@ -72,7 +72,7 @@ pub(super) struct Link {
     pub response: Json<Value>,
 }
 
-/// The actor's own answer in the actor's workspace; `None` also for one that has run out.
+/// The actor's own response in the actor's workspace; `None` if it has expired.
 pub(super) async fn find_link(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -98,7 +98,7 @@ struct Kept {
     expires_at: Timestamp,
 }
 
-/// An answer that the caller made.
+/// A response created by the caller.
 async fn find_own(
     c: &mut Conn,
     caller: &Caller,
@@ -106,7 +106,7 @@ async fn find_own(
 ) -> Result<(ResponseId, Kept), ResponseError> {
     let absent = || ResponseError::NotFound(reference.to_owned());
     let id: ResponseId = reference.parse().map_err(|_| {
-        let text = format!("`{reference}` is no id of a response: those begin with resp_");
+        let text = format!("`{reference}` is not a response ID: response IDs start with resp_");
         ResponseError::invalid("response_id", text)
     })?;
     let row: Option<Kept> = c
@@ -126,11 +126,11 @@ async fn find_own(
     Ok((id, row))
 }
 
-/// A kept answer, as it was given.
+/// Returns a stored response as it was sent.
 ///
 /// # Errors
-/// `NotFound` also for someone else's and for one that has run out, `Invalid` for what is no id, or what
-/// `Actor::require` says.
+/// `NotFound`, also for another user's or an expired response; `Invalid` for an invalid ID; or an error from
+/// `Actor::require`.
 pub async fn get(c: &mut Conn, caller: &Caller, reference: &str) -> Result<Value, ResponseError> {
     Ok(find_own(c, caller, reference).await?.1.response.0)
 }
@@ -143,7 +143,8 @@ pub struct DeletedResponse {
     pub deleted: bool,
 }
 
-/// Removes a kept answer with what was asked. Answers that continue it stay, and their conversation then begins after it.
+/// Deletes a stored response and its input. Responses that continue it are kept; their conversation then starts after
+/// it.
 ///
 /// # Errors
 /// As `get`.
@@ -164,7 +165,7 @@ pub async fn delete(
         })
         .await?;
     if let Err(e) = db.scrub().await {
-        tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
+        tracing::warn!(error = %e, "deleted text may remain in the write-ahead log until the next checkpoint");
     }
     Ok(DeletedResponse {
         id,
@@ -173,7 +174,7 @@ pub async fn delete(
     })
 }
 
-/// Removes answers that have run out, a limited number at a time; they look absent already.
+/// Deletes expired responses, a limited number per round; they are already hidden from clients.
 pub async fn tidy(db: &Db) -> Result<(), DbError> {
     let due: Vec<(ResponseId, WorkspaceId)> = db
         .read()

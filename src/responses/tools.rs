@@ -1,4 +1,4 @@
-//! Tools: those of the agent and those of the request, and which of them the model is offered.
+//! Tools of the agent and of the request, and the selection offered to the model.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::model::{FunctionTool, ToolChoice};
 
 const TOOLS_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 64;
-/// What the platform knows (AGENT-PLATFORM §1); only functions are run, by the client.
+/// Tool types accepted in agent profiles; only functions can be called, by the client.
 const KINDS: [&str; 6] = [
     "function",
     "mcp",
@@ -17,11 +17,11 @@ const KINDS: [&str; 6] = [
     "delegate",
 ];
 
-/// A tool object that was checked.
+/// A validated tool object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tool {
     kind: String,
-    /// A function's name, an MCP server's label; otherwise the kind alone tells tools apart.
+    /// Name of a function, or label of an MCP server. Other tools are identified by their kind alone.
     name: Option<String>,
     value: Value,
 }
@@ -35,7 +35,7 @@ impl Tool {
         self.kind == "function"
     }
 
-    /// As the model is told of it; `None` for a kind that nothing runs.
+    /// The function definition for the model; `None` for kinds that cannot be called.
     fn function(&self) -> Option<FunctionTool> {
         let name = self.name.clone().filter(|_| self.kind == "function")?;
         let found = |field: &str| self.value.get(field).filter(|value| !value.is_null());
@@ -50,10 +50,10 @@ impl Tool {
     }
 }
 
-/// The `tools` of a request.
+/// Parses the `tools` of a request.
 ///
 /// # Errors
-/// `Invalid` or `Unsupported`, naming the place such as `tools[0].name`.
+/// `Invalid` or `Unsupported` with the path, such as `tools[0].name`.
 pub(super) fn read_tools(list: &[Value]) -> Result<Vec<Tool>, ResponseError> {
     if list.len() > TOOLS_MAX {
         let text = format!("there are {} tools; the limit is {TOOLS_MAX}", list.len());
@@ -73,7 +73,7 @@ pub(super) fn read_tools(list: &[Value]) -> Result<Vec<Tool>, ResponseError> {
 
 pub(super) fn read_tool(value: &Value, param: &str) -> Result<Tool, ResponseError> {
     let Value::Object(object) = value else {
-        return Err(ResponseError::invalid(param, "a tool is an object"));
+        return Err(ResponseError::invalid(param, "a tool must be an object"));
     };
     let kind = object
         .get("type")
@@ -113,25 +113,25 @@ fn name(object: &Map<String, Value>, field: &str, param: &str) -> Result<String,
     if fits {
         return Ok(name.to_owned());
     }
-    let text = format!("`{field}` is 1 to {NAME_BYTES_MAX} of letters, digits, `_` and `-`");
+    let text = format!("`{field}` must have 1 to {NAME_BYTES_MAX} letters, digits, `_`, or `-`");
     Err(ResponseError::invalid(format!("{param}.{field}"), text))
 }
 
-/// The function with every field that clients read, unset ones as null.
+/// Builds the function with every field that clients expect; unset fields are null.
 fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, ResponseError> {
     let mut function = json!({"type": "function", "name": object.get("name"), "description": null, "parameters": null, "strict": null});
     for (field, value) in object {
         let (fits, what) = match field.as_str() {
             "type" | "name" => continue,
-            "description" => (value.is_string(), "a text"),
+            "description" => (value.is_string(), "a string"),
             "parameters" => (value.is_object(), "a JSON schema"),
             "strict" => (value.is_boolean(), "true or false"),
-            // Off is what it is without them.
+            // These values are equivalent to an unset field.
             _ if matches!(value, Value::Null | Value::Bool(false)) => continue,
-            // What the server itself says about an agent's tool.
+            // Fields that the server itself adds to an agent's tools.
             "available" | "registry_id" => continue,
             other => {
-                let text = format!("`{other}` of a function is not supported: leave it out");
+                let text = format!("`{other}` of a function is not supported: omit it");
                 return Err(ResponseError::unsupported(format!("{param}.{other}"), text));
             }
         };
@@ -139,7 +139,7 @@ fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, Resp
             continue;
         }
         if !fits {
-            let text = format!("`{field}` of a function is {what}");
+            let text = format!("`{field}` of a function must be {what}");
             return Err(ResponseError::invalid(format!("{param}.{field}"), text));
         }
         function[field] = value.clone();
@@ -147,17 +147,18 @@ fn read_function(object: &Map<String, Value>, param: &str) -> Result<Value, Resp
     Ok(function)
 }
 
-/// What a call runs with.
+/// Tools of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Offer {
-    /// What the model is told of.
+    /// Functions offered to the model.
     pub functions: Vec<FunctionTool>,
-    /// What the answer names.
+    /// Tools listed in the response.
     pub shown: Vec<Value>,
 }
 
-/// The agent's functions and the request's tools; of two that are the same the request's counts. What nothing runs is shown
-/// only where the request named it, and the model never hears of it; nor of functions where the workspace forbids them.
+/// Combines the agent's functions and the request's tools; the request overrides an agent's tool of the same name.
+/// Tools that cannot be called are listed only if the request included them and are never offered to the model, nor
+/// are functions if the workspace forbids them.
 pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) -> Offer {
     let own = agent.iter().filter(|tool| {
         tool.kind == "function"
@@ -172,10 +173,10 @@ pub(super) fn offer(agent: &[Tool], request: &[Tool], may_call_functions: bool) 
     }
 }
 
-/// The `tool_choice` of a request, and how the answer shows it.
+/// Parses the `tool_choice` of a request; also returns it as shown in the response.
 ///
 /// # Errors
-/// `Invalid` when there is nothing to call, `Unsupported` for other tools than functions.
+/// `Invalid` if there is nothing to call, `Unsupported` for tools other than functions.
 pub(super) fn read_choice(
     value: Option<&Value>,
     offered: &[FunctionTool],
@@ -189,7 +190,11 @@ pub(super) fn read_choice(
             "auto" => ToolChoice::Auto,
             "none" => ToolChoice::None,
             "required" => ToolChoice::Required,
-            _ => return Err(wrong("tool_choice is none, auto, required, or a function")),
+            _ => {
+                return Err(wrong(
+                    "tool_choice must be none, auto, required, or a function",
+                ));
+            }
         },
         Value::Object(object) if object.get("type").is_some_and(|kind| kind == "function") => {
             let name = object
@@ -198,7 +203,7 @@ pub(super) fn read_choice(
                 .unwrap_or_default();
             if !offered.iter().any(|tool| tool.name == name) {
                 return Err(wrong(
-                    "tool_choice names a function that is not among the tools",
+                    "tool_choice refers to a function that is not in tools",
                 ));
             }
             ToolChoice::Function(name.to_owned())
@@ -210,7 +215,7 @@ pub(super) fn read_choice(
     };
     if choice == ToolChoice::Required && offered.is_empty() {
         return Err(wrong(
-            "tool_choice is required, but there is no function to call",
+            "tool_choice is required, but no function is available",
         ));
     }
     Ok((choice, value.clone()))

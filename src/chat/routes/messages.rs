@@ -248,7 +248,7 @@ async fn delete_message(
         let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
         let message = write_for(&state, WhichObject::Message(id), delete).await?;
         if let Err(e) = state.db.scrub().await {
-            tracing::warn!(error = %e, "a deleted text may stay in the write-ahead log until the next checkpoint");
+            tracing::warn!(error = %e, "deleted text may remain in the write-ahead log until the next checkpoint");
         }
         Ok::<_, ApiError>(message)
     };
