@@ -1,8 +1,8 @@
-//! The bytes, once by SHA-256: files below the data directory with `SQLite`, rows with `PostgreSQL`.
+//! Stored bytes, deduplicated by SHA-256: files below the data directory with `SQLite`, rows with `PostgreSQL`.
 //!
-//! Bytes come first, then the row that names them: a death in between leaves something that nobody refers to, which `sweep`
-//! finds. `publishing` keeps the two sides apart: who publishes holds it shared until the row is committed, who removes holds it
-//! alone, so that nothing is removed between a look and a commit.
+//! The bytes are stored before the row that refers to them, so a crash in between leaves unreferenced bytes, which
+//! `sweep` finds. `publishing` separates publishing and removal: a publisher holds it shared until its row is
+//! committed, and a removal holds it exclusively, so that nothing is removed between a check and a commit.
 
 use std::{
     collections::HashSet,
@@ -27,12 +27,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Of a row with a piece of a blob.
+/// Maximum size of a row with a chunk of a blob.
 const CHUNK_BYTES: usize = 1024 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 const STORED_BYTES: &str = "openvibe_upload_stored_bytes";
 
-/// The bytes of a file, as they are read.
+/// The bytes of a file as a stream.
 pub type Bytestream = BoxStream<'static, io::Result<Bytes>>;
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ enum Home {
     Rows(Db),
 }
 
-/// Where blobs are.
+/// Storage for blobs.
 #[derive(Clone)]
 pub struct Blobs {
     home: Home,
@@ -49,7 +49,10 @@ pub struct Blobs {
     tracker: TaskTracker,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the precision suffices for a gauge"
+)]
 fn as_f64(bytes: u64) -> f64 {
     bytes as f64
 }
@@ -62,7 +65,7 @@ fn path_of(dir: &Path, hash: &str) -> PathBuf {
     dir.join(&hash[..2]).join(hash)
 }
 
-/// Makes the names in a directory survive a power cut.
+/// Makes directory entries durable across a power failure.
 fn sync_directory(dir: &Path) -> io::Result<()> {
     std::fs::File::open(dir)?.sync_all()
 }
@@ -75,7 +78,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(io::Error::other)?
 }
 
-/// What is left behind when an upload does not come to its end.
+/// Data left behind by an incomplete upload.
 enum Leftover {
     File(PathBuf),
     Rows(Db, Uuid, TaskTracker),
@@ -85,13 +88,13 @@ enum Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         match self {
-            // Gone already, or removed when the server starts again.
+            // Already removed, or removed at the next server start.
             Self::File(path) => drop(std::fs::remove_file(path)),
             Self::Rows(db, upload, tracker) => {
                 let (db, upload) = (db.clone(), *upload);
                 tracker.spawn(async move {
                     if let Err(e) = remove_chunks(&db, upload).await {
-                        tracing::warn!(error = %e, "pieces of an upload stay for the tidy round");
+                        tracing::warn!(error = %e, "chunks of an upload are left for the next cleanup");
                     }
                 });
             }
@@ -129,18 +132,18 @@ pub struct Incoming {
     head: Vec<u8>,
 }
 
-/// An upload that is written whole and not named yet.
+/// A completely written upload that is not published yet.
 pub struct Whole {
     leftover: Leftover,
     upload: Uuid,
     pub hash: String,
     pub size_bytes: u64,
-    /// How it begins.
+    /// The beginning of the file.
     pub head: Vec<u8>,
     written: Option<PathBuf>,
 }
 
-/// Bytes that have their name, until the row is committed that refers to them.
+/// Published bytes, until the row that refers to them is committed.
 pub struct Published {
     pub hash: String,
     pub size_bytes: u64,
@@ -150,7 +153,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// The row is committed; `stored_as` is the upload whose bytes it refers to.
+    /// Called after the row is committed; `stored_as` is the upload whose bytes it refers to.
     pub fn keep(mut self, stored_as: Uuid) {
         if stored_as == self.upload {
             self.leftover = Leftover::Nothing;
@@ -160,10 +163,11 @@ impl Published {
 }
 
 impl Blobs {
-    /// Makes the place ready; what broken uploads left in it goes. The data directory is this process's alone.
+    /// Prepares the storage and removes leftovers of incomplete uploads. The data directory belongs to this process
+    /// alone.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// If the directory cannot be created.
     pub fn open(db: &Db, data_dir: &Path, tracker: TaskTracker) -> io::Result<Self> {
         let home = match db.engine() {
             Engine::Sqlite => {
@@ -217,7 +221,7 @@ impl Blobs {
         })
     }
 
-    /// Gives the bytes their name. The caller commits a row that refers to them, then calls `keep`.
+    /// Publishes the bytes under their hash. The caller commits a row that refers to them, and then calls `keep`.
     ///
     /// # Errors
     /// `Io`.
@@ -225,7 +229,7 @@ impl Blobs {
         let alone = Arc::clone(&self.publishing).read_owned().await;
         if let (Home::Directory(dir), Some(from)) = (&self.home, whole.written.take()) {
             let (dir, to) = (dir.clone(), path_of(dir, &whole.hash));
-            // Over the same bytes, if they are there already: it changes nothing and mends a damaged file.
+            // Replacing existing bytes is harmless, and repairs a damaged file.
             blocking(move || {
                 let parent = to.parent().unwrap_or(&dir);
                 if !parent.is_dir() {
@@ -247,10 +251,11 @@ impl Blobs {
         })
     }
 
-    /// `len` bytes of a blob from `from` on. What is missing shows as an error of the stream or of this.
+    /// Streams `len` bytes of a blob starting at `from`. Missing bytes are reported as an error of the stream or of
+    /// this call.
     ///
     /// # Errors
-    /// `NotFound` when the bytes are gone, `Io`.
+    /// `NotFound` if the bytes no longer exist, `Io`.
     pub async fn read(&self, hash: &str, from: u64, len: u64) -> Result<Bytestream, FileError> {
         match &self.home {
             Home::Directory(dir) => {
@@ -276,7 +281,7 @@ impl Blobs {
         }
     }
 
-    /// Removes the bytes that no row refers to. Returns how many blobs there were.
+    /// Removes bytes that are not referenced by any row. Returns the number of removed blobs.
     ///
     /// # Errors
     /// `Io`, `Db`.
@@ -317,7 +322,7 @@ impl Blobs {
             .await;
         let gone = match gone {
             Ok(gone) => gone,
-            // Another node has just begun to use it; the key that refers to it says so.
+            // Another node has just started to use it, as the foreign key shows.
             Err(DbError::Sql(sqlx::Error::Database(e))) if e.is_foreign_key_violation() => None,
             Err(e) => return Err(e.into()),
         };
@@ -338,12 +343,12 @@ impl Blobs {
         }
     }
 
-    /// Adds up what is stored, which goes through every blob's row.
+    /// Sums up the stored bytes by scanning the rows of all blobs.
     ///
     /// # Errors
     /// `Db`.
     pub async fn measure(&self, db: &Db) -> Result<(), FileError> {
-        // Nobody publishes or removes meanwhile.
+        // Blocks publishing and removal in the meantime.
         let _alone = self.publishing.write().await;
         let sum: i64 = db
             .read()
@@ -355,7 +360,8 @@ impl Blobs {
         Ok(())
     }
 
-    /// Removes what deaths between bytes and row left: files without a row, pieces of uploads that began before `before`.
+    /// Removes leftovers of crashes between storing bytes and their row: files without a row, and chunks of uploads
+    /// that began before `before`.
     ///
     /// # Errors
     /// `Io`, `Db`.
@@ -394,7 +400,7 @@ impl Blobs {
     }
 
     async fn sweep_chunks(&self, db: &Db, before: Timestamp) -> Result<usize, FileError> {
-        // Ids of uploads are ordered by time.
+        // Upload IDs are ordered by time.
         let stamp = uuid::Timestamp::from_unix(
             uuid::NoContext,
             u64::try_from(before.unix_s()).unwrap_or_default(),
@@ -417,7 +423,7 @@ impl Blobs {
     }
 }
 
-/// Names of the blobs in a directory.
+/// Hashes of the blobs in a directory.
 fn list(dir: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(dir)? {
@@ -508,7 +514,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// What was written is on disk afterwards.
+    /// Completes the upload; the bytes are durable afterwards.
     ///
     /// # Errors
     /// `Io`, `Db`.
@@ -539,14 +545,15 @@ impl Incoming {
     }
 }
 
-/// Names stored bytes in the transaction of the row that refers to them; the upload whose bytes count, which may be an earlier one.
+/// Registers stored bytes in the transaction of the row that refers to them. Returns the upload whose bytes are used,
+/// which may be an earlier one.
 pub(super) async fn name_blob(
     c: &mut Conn,
     hash: &str,
     upload: Uuid,
     size_bytes: i64,
 ) -> Result<Uuid, DbError> {
-    // The update locks the row, so that nobody removes it before this commits.
+    // The update locks the row, so that it cannot be removed before this transaction commits.
     c.q(
         "insert into blobs (hash, upload_id, size_bytes, created_at) values ($1, $2, $3, $4) \
          on conflict (hash) do update set size_bytes = excluded.size_bytes returning upload_id",

@@ -1,26 +1,26 @@
-//! What a file is, read from its bytes and never from what the sender says.
+//! Detects the type of a file from its bytes, never from the sender's claims.
 
-/// How much of the beginning is looked at.
+/// Number of bytes at the beginning that are examined.
 pub(super) const HEAD_BYTES: usize = 256 * 1024;
 
-/// How a browser is told to treat a file.
+/// How a browser should handle a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// Shown in the page or a tab.
+    /// Displayed in the page or a tab.
     Inline,
-    /// Saved.
+    /// Saved as a download.
     Attachment,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
-    /// As it is served.
+    /// MIME type used when serving the file.
     pub content_type: String,
     pub width: Option<i64>,
     pub height: Option<i64>,
 }
 
-/// What browsers show by themselves without running anything in it, with how it is called here.
+/// Types that browsers display natively without running any content: detected type and served type.
 const SHOWN: &[(&str, &str)] = &[
     ("image/png", "image/png"),
     ("image/jpeg", "image/jpeg"),
@@ -40,17 +40,17 @@ const SHOWN: &[(&str, &str)] = &[
     ("application/pdf", "application/pdf"),
 ];
 const TEXT: &str = "text/plain";
-/// Text that a browser would run or render if somebody talked it into it.
+/// Text that a browser could be tricked into running or rendering.
 const MARKUP: &str = "text/plain; markup";
 const BYTES: &str = "application/octet-stream";
-/// Endings of text that is more than text.
+/// File extensions of text that is more than plain text.
 const MARKUP_ENDINGS: &[&str] = &[
     "html", "htm", "xhtml", "shtml", "mht", "mhtml", "svg", "svgz", "xml", "xsl", "xslt", "js",
     "mjs", "cjs", "css", "hta", "swf", "wasm",
 ];
 
 impl Kind {
-    /// `head` is the beginning of the file (all of it, when it is short); the name only makes it less trusted.
+    /// `head` is the beginning of the file (all of it, if it is short); the name can only make the file less trusted.
     pub fn of(head: &[u8], name: &str) -> Self {
         let content_type = content_type(head, name);
         let size = content_type
@@ -70,7 +70,7 @@ fn content_type(head: &[u8], name: &str) -> String {
     if head.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
-    // Before the magic numbers: some are letters with which a text may begin.
+    // Checked before the magic numbers: some of them are letters with which a text may begin.
     if is_text(head) {
         let is_markup = reads_like_markup(head) || has_markup_ending(name);
         return if is_markup { MARKUP } else { TEXT }.to_owned();
@@ -84,15 +84,15 @@ fn content_type(head: &[u8], name: &str) -> String {
     }
 }
 
-/// What no browser runs, so that its name may be told.
+/// Returns true for types that no browser runs, so the type can be sent to clients.
 fn is_inert(mime: &str) -> bool {
     let active = ["text/", "html", "xml", "svg", "script", "flash", "wasm"];
-    // Office documents have `openxmlformats` in their names.
+    // Names of Office types contain `openxmlformats`.
     mime.starts_with("application/vnd.openxmlformats")
         || !active.iter().any(|part| mime.contains(part))
 }
 
-/// UTF-8 without characters that no text has. A character that is cut at the end is none of its faults.
+/// Valid UTF-8 without characters that never occur in text. A character cut off at the end is allowed.
 fn is_text(head: &[u8]) -> bool {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -106,7 +106,7 @@ fn is_text(head: &[u8]) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}'))
 }
 
-/// Tags anywhere near the beginning, as browsers look for them, or a line that names an interpreter.
+/// Finds tags near the beginning, as browsers do, or a line that names an interpreter.
 fn reads_like_markup(head: &[u8]) -> bool {
     let begin = String::from_utf8_lossy(&head[..head.len().min(4096)]);
     let begin = begin.trim_start_matches('\u{feff}').trim_start();
@@ -118,12 +118,12 @@ fn has_markup_ending(name: &str) -> bool {
         .is_some_and(|(_, ending)| MARKUP_ENDINGS.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
-/// Whether the bytes are an image that browsers show.
+/// Returns true for images that browsers display.
 pub(super) fn is_image(content_type: &str) -> bool {
     content_type.starts_with("image/") && delivery(content_type) == Delivery::Inline
 }
 
-/// What may be shown; everything else is saved.
+/// Displays only safe types; everything else is a download.
 pub(super) fn delivery(content_type: &str) -> Delivery {
     let is_shown = content_type == TEXT || SHOWN.iter().any(|(_, name)| *name == content_type);
     if is_shown {
@@ -133,7 +133,7 @@ pub(super) fn delivery(content_type: &str) -> Delivery {
     }
 }
 
-/// The header: texts are UTF-8, markup is told as text.
+/// Value of the `Content-Type` header: texts are UTF-8, and markup is served as plain text.
 pub(super) fn served_type(content_type: &str) -> &str {
     match content_type {
         TEXT | MARKUP => "text/plain; charset=utf-8",
@@ -141,7 +141,7 @@ pub(super) fn served_type(content_type: &str) -> &str {
     }
 }
 
-/// As clients are told.
+/// Content type returned to clients.
 pub(super) fn told_type(content_type: &str) -> &str {
     if content_type == MARKUP {
         TEXT
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(served_type(MARKUP), "text/plain; charset=utf-8");
     }
 
-    /// How browsers are told to treat a file of that name.
+    /// Summary of how browsers are told to handle a file with this name.
     fn told(bytes: &[u8], name: &str) -> String {
         let kind = Kind::of(bytes, name);
         let size = kind.width.zip(kind.height);

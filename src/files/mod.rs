@@ -1,12 +1,12 @@
-//! Uploads: bytes that are stored once, and the rows that give them a name and a place.
+//! Uploads: bytes that are stored once, and the rows with their names and attachments.
 //!
 //! ```text
 //! body ─► receive (multipart, limits) ─► blobs: to disk under the SHA-256 ─► rows: one transaction ─► attached to a message
-//!                                                                              └ tidy: what nobody refers to goes
+//!                                                                              └ tidy: deletes unreferenced files
 //! ```
 //!
-//! What a file is called is up to whoever sends it; what it is, is read from its bytes (`kind`). Rights follow the message: before
-//! it is in one, a file is only its uploader's.
+//! The sender chooses the name of a file; its type is detected from its bytes (`kind`). Access follows the message:
+//! until a file is attached to one, only its uploader can access it.
 
 mod blobs;
 mod error;

@@ -1,15 +1,15 @@
-//! What a file is called.
+//! File names.
 
-/// UTF-16 code units of a name.
+/// Maximum length of a name in UTF-16 code units.
 const NAME_UNITS_MAX: usize = 200;
-/// Of a name in UTF-8: more is no name in the usual file systems.
+/// Maximum length of a name in UTF-8 bytes, which is the limit of common file systems.
 const NAME_BYTES_MAX: usize = 255;
-/// Of an ending that stays when a name is cut.
+/// Maximum length of an extension that is kept when a name is shortened.
 const ENDING_UNITS_MAX: usize = 20;
 const NAMELESS: &str = "file";
 
-/// A name to show and to save under: without a path, characters that show nothing or turn the direction of writing, and not
-/// longer than a file system takes. What nothing is left of is called `file`.
+/// Returns a name that is safe to display and save: without a path, invisible characters, or characters that change
+/// the writing direction, and short enough for file systems. An empty result becomes `file`.
 pub fn clean_name(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let shown: String = last
@@ -22,14 +22,14 @@ pub fn clean_name(given: &str) -> String {
     shorten(name)
 }
 
-/// Invisible characters, and those that change the order in which others are shown.
+/// Invisible characters, and those that change the display order of others.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Cut in the middle, before the ending.
+/// Cuts the name before its extension.
 fn shorten(name: &str) -> String {
     let units = |text: &str| text.encode_utf16().count();
     if units(name) <= NAME_UNITS_MAX && name.len() <= NAME_BYTES_MAX {

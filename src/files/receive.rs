@@ -1,4 +1,4 @@
-//! An upload as it comes in: `multipart/form-data` with one part `file`, read piece by piece.
+//! Receives an upload: `multipart/form-data` with one part `file`, read in chunks.
 
 use std::{
     pin::Pin,
@@ -17,15 +17,15 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Blobs, FileError, blobs::Whole, clean_name};
 
-/// Slowest upload: this many bytes in each of these times. Time in which the server stores what it has does not count.
+/// Minimum upload speed: this many bytes per interval. Time during which the server stores data does not count.
 const PACE_BYTES: u64 = 64 * 1024;
 pub const PACE_WITHIN: Duration = Duration::from_secs(30);
-/// Of the upload that may be in memory between the network and the disk, headers of its parts included.
+/// Maximum amount of an upload in memory between network and disk, including the headers of its parts.
 const HELD_BYTES_MAX: i64 = 2 * 1024 * 1024;
-/// More than any `client_id` has.
+/// Longer than any valid `client_id`.
 const CLIENT_ID_BYTES_MAX: usize = 1024;
 
-/// How much of an upload is taken, and how fast it has to be.
+/// Size and speed limits of an upload.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     pub bytes_max: u64,
@@ -33,25 +33,24 @@ pub struct Bounds {
     pub pace_within: Duration,
 }
 
-/// An upload that has come in whole.
+/// A completely received upload.
 pub struct Received {
     pub whole: Whole,
     pub name: String,
     pub client_id: Option<String>,
 }
 
-/// Hands on one piece at a time, refuses to run far ahead of what is taken out at the other end, and ends when the client
-/// falls behind the pace.
+/// Forwards one chunk at a time, refuses to run far ahead of the consumer, and fails if the client is too slow.
 struct Paced<S> {
     body: S,
-    /// Bytes that may still come before some are taken.
+    /// Bytes that can be accepted before the consumer takes some.
     room: Arc<AtomicI64>,
     rests: bool,
     pace_within: Duration,
-    /// Bytes of the current stretch, and how long they were waited for.
+    /// Bytes received in the current interval, and the time spent waiting for them.
     bytes: u64,
     waited: Duration,
-    /// Since when the next bytes are waited for, and until when.
+    /// Start of the wait for the next bytes, and its timeout.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     is_too_slow: Arc<AtomicBool>,
 }
@@ -83,7 +82,7 @@ where
     type Item = Result<Bytes, std::io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The parser reads until nothing is there; this makes it look at each piece first.
+        // The parser reads until nothing is available; pausing makes it process each chunk first.
         if std::mem::take(&mut self.rests) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -94,14 +93,14 @@ where
                 let len = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
                 if self.room.fetch_sub(len, Ordering::Relaxed) < len {
                     return Poll::Ready(Some(Err(std::io::Error::other(
-                        "a part's headers are too long",
+                        "the headers of a part are too long",
                     ))));
                 }
                 self.rests = true;
                 Poll::Ready(Some(Ok(bytes)))
             }
             Poll::Ready(Some(Err(_))) => Poll::Ready(Some(Err(std::io::Error::other(
-                "the request's body broke off",
+                "the request body ended early",
             )))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
@@ -128,7 +127,9 @@ where
     E: 'static,
 {
     let boundary = multer::parse_boundary(content_type.unwrap_or_default()).map_err(|_| {
-        FileError::Multipart("it takes multipart/form-data with a boundary".to_owned())
+        FileError::Multipart(
+            "the content type must be multipart/form-data with a boundary".to_owned(),
+        )
     })?;
     let room = Arc::new(AtomicI64::new(HELD_BYTES_MAX));
     let is_too_slow = Arc::new(AtomicBool::new(false));
@@ -177,14 +178,14 @@ async fn read_parts(
             name => {
                 let name: String = name.unwrap_or_default().chars().take(40).collect();
                 let text = format!(
-                    "it takes one part `file` and at most one `client_id`; this has another `{name}`"
+                    "expected one part `file` and at most one `client_id`, but found another part `{name}`"
                 );
                 return Err(FileError::Multipart(text));
             }
         }
     }
     let (whole, name) =
-        file.ok_or_else(|| FileError::Multipart("it has no part named `file`".to_owned()))?;
+        file.ok_or_else(|| FileError::Multipart("the part `file` is missing".to_owned()))?;
     Ok(Received {
         whole,
         name,
@@ -225,11 +226,12 @@ async fn read_text(part: &mut Field<'_>, room: &AtomicI64) -> Result<String, Fil
             return Err(FileError::Multipart("the client_id is too long".to_owned()));
         }
     }
-    String::from_utf8(all).map_err(|_| FileError::Multipart("the client_id is no text".to_owned()))
+    String::from_utf8(all)
+        .map_err(|_| FileError::Multipart("the client_id is not valid UTF-8".to_owned()))
 }
 
-/// The name that was sent: as `filename*=UTF-8''…` (RFC 5987), else as browsers write it, with quotation marks and line breaks
-/// percent-encoded.
+/// File name sent by the client: `filename*=UTF-8''…` (RFC 5987), or else the form used by browsers, with
+/// percent-encoded quotation marks and line breaks.
 fn file_name(part: &Field<'_>) -> String {
     let header = part
         .headers()

@@ -1,4 +1,4 @@
-//! Files over HTTP.
+//! HTTP routes for files.
 
 use axum::{
     Extension, Json,
@@ -27,7 +27,7 @@ use crate::{
 
 type St = axum::extract::State<State>;
 
-/// Where a `client_id` of an upload counts.
+/// Scope of `client_id` for uploads.
 const PLACE: &str = "files";
 
 pub fn router() -> OpenApiRouter<State> {
@@ -38,19 +38,19 @@ pub fn router() -> OpenApiRouter<State> {
 }
 
 #[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "describes the parts of an upload")]
+#[expect(dead_code, reason = "documents the parts of an upload")]
 struct UploadForm {
-    /// The bytes, with a `filename`; at most 25 MiB unless the server is set otherwise.
+    /// The bytes, with a `filename`; at most 25 MiB by default.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
-    /// The same again answers 200 with the first.
+    /// A resend with the same ID returns 200 with the first file.
     client_id: Option<String>,
 }
 
-/// Upload a file, to be put into a message by its id within a day
+/// Upload a file, to be attached to a message by its ID within a day
 #[utoipa::path(post, path = "/v1/files", tag = "files",
     request_body(content = UploadForm, content_type = "multipart/form-data"),
-    responses((status = 201, body = File), (status = 200, body = File, description = "A resend: the first answer")))]
+    responses((status = 201, body = File), (status = 200, body = File, description = "A resend: returns the first file")))]
 async fn upload(
     axum::extract::State(state): St,
     caller: Caller,
@@ -59,7 +59,7 @@ async fn upload(
     request: Request,
 ) -> Result<(StatusCode, Json<File>), ApiError> {
     let workspace = workspace_of(&state, &headers, &caller).await?;
-    // Before a byte is read.
+    // Checked before any bytes are read.
     let actor = caller.enter(&mut state.db.read().await?, workspace).await?;
     actor.require(Scope::ChatWrite)?;
     state.disk.check().await?;
@@ -74,7 +74,7 @@ async fn upload(
     let received = super::receive(&state.blobs, content_type, body, bounds).await?;
     let client_id = post::parse_client_id(received.client_id.clone())?;
     let tracker = state.tracker.clone();
-    // On its own, so that bytes and row come together also when the client goes away in the middle.
+    // Runs in its own task, so that bytes and row are stored together even if the client disconnects.
     let storing = async move { store(&state, caller, workspace, received, client_id).await };
     let storing = tracker.spawn(storing.in_current_span());
     let (status, file) = storing.await.map_err(|_| ApiError::internal())??;
@@ -102,7 +102,7 @@ async fn store(
         client_id,
     };
     let insert = async move |c: &mut Conn| {
-        // Much may have changed while the bytes came in.
+        // Access may have changed during the upload.
         let actor = caller.enter(c, workspace).await?;
         actor.require(Scope::ChatWrite)?;
         let client_id = new.client_id.as_deref();
@@ -121,7 +121,7 @@ async fn store(
     Ok((status, file))
 }
 
-/// A file that one may see.
+/// Finds a file that the caller can see.
 async fn visible<'a>(
     c: &mut Conn,
     caller: &'a Caller,
@@ -153,7 +153,7 @@ async fn readable(state: &State, caller: &Caller, id: FileId) -> Result<Stored, 
     Ok(stored)
 }
 
-/// What is known of a file
+/// Get the metadata of a file
 #[utoipa::path(get, path = "/v1/files/{id}/metadata", tag = "files", params(("id" = FileId, Path)), responses((status = 200, body = File)))]
 async fn metadata(
     axum::extract::State(state): St,
@@ -163,9 +163,9 @@ async fn metadata(
     Ok(Json(readable(&state, &caller, id).await?.into()))
 }
 
-/// Delete an upload of one's own that is in no message
+/// Delete an upload of your own that is not attached to a message
 #[utoipa::path(delete, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path)),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "The file was deleted")))]
 async fn remove(
     axum::extract::State(state): St,
     caller: Caller,
@@ -195,20 +195,21 @@ async fn remove(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ServeQuery {
-    /// `1`: to be saved, whatever it is.
+    /// `1` serves the file as a download, whatever its type.
     download: Option<String>,
 }
 
-/// The bytes of a file
+/// Get the bytes of a file
 ///
-/// Takes `Range` with one range, and `If-None-Match`. What browsers could run is told as plain text or bytes, and to be saved.
+/// Supports `Range` with a single range, and `If-None-Match`. Types that browsers could run are served as plain text
+/// or bytes, and as a download.
 #[utoipa::path(get, path = "/v1/files/{id}", tag = "files", params(("id" = FileId, Path), ServeQuery,
-        ("Range" = Option<String>, Header, description = "One part of the bytes: `bytes=0-1023`."),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what one has.")),
-    responses((status = 200, content_type = "*/*", description = "The bytes, as the kind of file that they are"),
-        (status = 416, body = crate::http::error::ErrorBody, description = "The file does not reach that far"),
-        (status = 206, content_type = "*/*", description = "The part that `Range` names"),
-        (status = 304, description = "They are those of the tag in `If-None-Match`")))]
+        ("Range" = Option<String>, Header, description = "A single range, such as `bytes=0-1023`."),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of a cached copy.")),
+    responses((status = 200, content_type = "*/*", description = "The bytes, with the content type of the file"),
+        (status = 416, body = crate::http::error::ErrorBody, description = "The range is beyond the end of the file"),
+        (status = 206, content_type = "*/*", description = "The requested range"),
+        (status = 304, description = "The cached copy is current")))]
 async fn serve(
     axum::extract::State(state): St,
     caller: Caller,
@@ -234,7 +235,8 @@ async fn serve(
     Ok(response)
 }
 
-/// The bytes, or the part of them that `range` asks for. What is no single range of bytes is ignored (RFC 9110 §14.2).
+/// Serves the bytes, or the part requested by `range`. Anything other than a single byte range is ignored (RFC 9110
+/// §14.2).
 async fn bytes_of(
     state: &State,
     stored: &Stored,
@@ -279,12 +281,12 @@ fn set(response: &mut Response, name: header::HeaderName, value: &str) {
     }
 }
 
-/// Headers that keep what somebody uploaded from acting in our name.
+/// Sets headers that prevent uploaded content from acting with the origin's authority.
 fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &str) {
     let media = ["image/", "audio/", "video/"]
         .iter()
         .any(|kind| stored.served_type().starts_with(kind));
-    // Browsers show a picture or a film in a page of their own, which refers to it.
+    // Browsers wrap a picture or a film in a page of their own, which loads it.
     let policy = if media && delivery == Delivery::Inline {
         "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
     } else {
@@ -297,7 +299,7 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
         return;
     }
-    // A browser asks again each time, so that rights are checked; the tag saves the bytes.
+    // Browsers must revalidate each time so that access is checked; the tag avoids transferring the bytes again.
     set(response, header::CACHE_CONTROL, "private, no-cache");
     set(response, header::ETAG, tag);
     set(response, header::ACCEPT_RANGES, "bytes");
@@ -305,7 +307,7 @@ fn describe(response: &mut Response, stored: &Stored, delivery: Delivery, tag: &
     set(response, header::CONTENT_DISPOSITION, &disposition);
 }
 
-/// `inline` or `attachment`, with the name in both forms that clients read (RFC 6266).
+/// `inline` or `attachment`, with the name in both forms that clients support (RFC 6266).
 fn disposition(delivery: Delivery, name: &str) -> String {
     use std::fmt::Write;
     let kind = match delivery {
@@ -327,7 +329,7 @@ fn disposition(delivery: Delivery, name: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Writing to a string cannot fail.
+            // Writing to a string never fails.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! Files as clients see them, and the rows behind them.
+//! Files as returned to clients, and their rows.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Files of one message.
+/// Maximum number of files attached to a message.
 pub const ATTACHMENTS_MAX: usize = 10;
 
 /// An uploaded file.
@@ -23,21 +23,21 @@ pub struct File {
     pub id: FileId,
     pub workspace_id: WorkspaceId,
     pub name: String,
-    /// Read from the bytes; texts of any kind are `text/plain`.
+    /// Detected from the bytes; `text/plain` for all kinds of text.
     pub content_type: String,
     pub size_bytes: i64,
-    /// Of an image, in pixels.
+    /// For images, in pixels.
     pub width: Option<i64>,
     pub height: Option<i64>,
     pub created_by: UserId,
-    /// The message that it is in; null at first.
+    /// The message that the file is attached to; null until then.
     pub message_id: Option<MessageId>,
     pub created_at: Timestamp,
-    /// Where its bytes are.
+    /// URL of the file's bytes.
     pub url: String,
 }
 
-/// What a message's row keeps of a file.
+/// File data stored in a message's row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, sqlx::FromRow)]
 pub struct Attachment {
     pub id: FileId,
@@ -71,7 +71,7 @@ impl Attachment {
     }
 }
 
-/// A file with what only the server needs to know.
+/// A file with its internal fields.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Stored {
     #[sqlx(flatten)]
@@ -104,7 +104,7 @@ pub async fn find(c: &mut Conn, id: FileId) -> Result<Option<Stored>, DbError> {
     c.q(stored_sql!("where f.id = $1")).bind(id).opt().await
 }
 
-/// A row to insert for bytes that are stored.
+/// Row to insert for stored bytes.
 #[derive(Debug, Clone)]
 pub struct NewFile {
     pub id: FileId,
@@ -116,7 +116,7 @@ pub struct NewFile {
     pub client_id: Option<String>,
 }
 
-/// Inserts a file, and says which upload's bytes it has.
+/// Inserts a file and returns the upload whose bytes it uses.
 pub async fn insert(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -158,10 +158,10 @@ pub async fn insert(
     Ok((stored.into(), upload))
 }
 
-/// Puts uploads of a person into a message, in the given order.
+/// Attaches a user's uploads to a message, in the given order.
 ///
 /// # Errors
-/// `TooMany`, `Twice`, `NotFound` for what is not theirs, `InUse`.
+/// `TooMany`, `Twice`, `NotFound` for files of others, `InUse`.
 pub async fn attach(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -201,10 +201,11 @@ pub async fn attach(
     Ok(attached)
 }
 
-/// Lets a file be an agent's picture: an own upload that is in no message, or one that is a picture already.
+/// Allows a file to be used as an agent's picture: an upload of the actor that is not attached to a message, or an
+/// existing picture.
 ///
 /// # Errors
-/// `NotFound` for what is neither, `InUse` when a message has it, `NoImage`.
+/// `NotFound` for any other file, `InUse` if it is attached to a message, `NoImage`.
 pub async fn lend_avatar(c: &mut Conn, actor: &Actor<'_>, id: FileId) -> Result<(), FileError> {
     let stored = find(c, id)
         .await?
@@ -229,7 +230,7 @@ pub async fn lend_avatar(c: &mut Conn, actor: &Actor<'_>, id: FileId) -> Result<
     }
 }
 
-/// A picture that is none any more is an upload in no message.
+/// Turns a picture that is no longer used back into an unattached upload.
 pub(super) async fn release_avatar(c: &mut Conn, id: FileId) -> Result<(), DbError> {
     c.q("update files set is_avatar = FALSE where id = $1")
         .bind(id)
@@ -238,7 +239,7 @@ pub(super) async fn release_avatar(c: &mut Conn, id: FileId) -> Result<(), DbErr
     Ok(())
 }
 
-/// Removes the files of a message that is being deleted; their bytes go with the next tidy round.
+/// Removes the files of a message that is being deleted; their bytes are deleted in the next cleanup round.
 pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), DbError> {
     c.q(
         "delete from client_ids where (workspace_id, user_id, client_id) in \
@@ -254,7 +255,8 @@ pub async fn remove_of_message(c: &mut Conn, message: MessageId) -> Result<(), D
     Ok(())
 }
 
-/// Removes a file that is in no message and is no picture; false when it is one of these, or gone.
+/// Removes a file that is neither attached to a message nor a picture. Returns false if it is either, or does not
+/// exist.
 pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
     let gone: Option<(WorkspaceId, UserId, Option<String>)> = c
         .q("delete from files where id = $1 and message_id is null and is_avatar = FALSE returning workspace_id, created_by, client_id")
@@ -275,7 +277,7 @@ pub async fn delete_loose(c: &mut Conn, id: FileId) -> Result<bool, DbError> {
     Ok(true)
 }
 
-/// Removes what a person uploaded to a workspace and put into no message; how many there were.
+/// Removes a user's unattached uploads from a workspace; returns their number.
 pub async fn forget_loose_of(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -288,7 +290,7 @@ pub async fn forget_loose_of(
         .await
 }
 
-/// How many files of a person a workspace has.
+/// Number of a user's files in a workspace.
 pub async fn count_of_person(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -302,7 +304,7 @@ pub async fn count_of_person(
 }
 
 impl Stored {
-    /// The header that says what the bytes are.
+    /// Value of the `Content-Type` header.
     pub fn served_type(&self) -> &str {
         kind::served_type(&self.about.content_type)
     }

@@ -1,4 +1,4 @@
-//! What nobody refers to goes.
+//! Deletes unreferenced files.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// Rows and blobs removed in one round, so that a round ends.
+/// Maximum number of rows and blobs removed per round, so that a round ends.
 const AT_ONCE: i64 = 1000;
 
-/// How thorough a round is.
+/// Scope of a cleanup round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
-    /// What rows say.
+    /// Only files whose rows show that they are unreferenced.
     Rows,
-    /// Also what is stored without a row: looks at everything there is.
+    /// Also data stored without a row; scans everything that is stored.
     Whole,
 }
 
-/// Removes uploads that are in no message since `orphan_after` and the picture of no agent, then the bytes that nothing refers to.
+/// Removes uploads that have not been attached to a message since `orphan_after` and are not an agent's picture, and
+/// then unreferenced bytes.
 ///
 /// # Errors
 /// `Io`, `Db`.
@@ -54,15 +55,15 @@ pub async fn tidy(
     if how == Tidying::Whole {
         let swept = blobs.sweep(db, before).await?;
         if swept > 0 {
-            tracing::info!(swept, "removed what broken uploads had left");
+            tracing::info!(swept, "removed leftovers of incomplete uploads");
         }
         blobs.measure(db).await?;
     }
     Ok(())
 }
 
-/// Pictures that no version of an agent names any more are uploads like others. As long as one names it, an agent can be rolled
-/// back to that.
+/// Turns pictures that are no longer used by any agent version into ordinary uploads. As long as a version refers to
+/// a picture, an agent can be rolled back to it.
 async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     let mut after = FileId(Uuid::nil());
     loop {
@@ -82,7 +83,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
         for (id, workspace) in pictures {
             if !is_named(&mut db.read().await?, id, workspace).await? {
                 db.write(workspace.0, async move |c: &mut Conn| {
-                    // It may have been given to an agent since.
+                    // It may have been assigned to an agent since.
                     if is_named(c, id, workspace).await? {
                         return Ok(());
                     }
@@ -94,7 +95,7 @@ async fn release_pictures(db: &Db, before: Timestamp) -> Result<(), DbError> {
     }
 }
 
-/// Whether a version of an agent has this picture, itself or from a base.
+/// Returns true if any agent version uses this picture, directly or through a base.
 async fn is_named(c: &mut Conn, id: FileId, workspace: WorkspaceId) -> Result<bool, DbError> {
     let found: Option<(i64,)> = c
         .q("select v.version from agents a join agent_versions v on v.agent_id = a.id where a.workspace_id = $1 \

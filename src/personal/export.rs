@@ -1,4 +1,4 @@
-//! Everything that a workspace holds of one person, as one JSON document, written while it is read.
+//! Exports all data about one user in a workspace as a JSON document, streamed while it is read.
 
 use std::io;
 
@@ -21,17 +21,17 @@ use crate::{
     time::Timestamp,
 };
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const PAGE: i64 = 200;
 /// Numbers of the log that one statement goes through at most, so that each ends well before its deadline however many messages
 /// of others lie in between.
 const SCANNED_MAX: i64 = 16_384;
-/// Pieces that wait for a reader who is slow; then reading waits.
+/// Capacity of the queue to a slow reader; reading waits when it is full.
 const PIECES_MAX: usize = 4;
 
 type Piece = io::Result<Bytes>;
 
-/// Whose data, where.
+/// The user and workspace of an export.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
     pub workspace: WorkspaceId,
@@ -41,12 +41,13 @@ pub struct Subject {
     pub requester: UserId,
 }
 
-/// Whom a document is for.
+/// Recipient of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportReader {
-    /// The person, signed in: also addresses and devices of the account's sessions, which belong to no workspace.
+    /// The user, signed in: includes addresses and devices of the account's sessions, which do not belong to a
+    /// workspace.
     Subject,
-    /// An admin or a program.
+    /// An admin or an API client.
     Other,
 }
 
@@ -59,8 +60,8 @@ impl Subject {
     }
 }
 
-/// The document, piece by piece. No reader is kept open between pages, so a slow download holds nothing up; the parts are
-/// read one after the other and not at one moment.
+/// Streams the document. No database connection is held between pages, so a slow download does not block anything.
+/// The parts are read one after the other, not from a single snapshot.
 pub fn export(
     db: Db,
     (tracker, shutdown): (&TaskTracker, CancellationToken),
@@ -74,11 +75,11 @@ pub fn export(
             written = write(&db, &mut out, subject) => written,
         };
         if let Err(Broken::Db(e)) = written {
-            tracing::error!(error = %e, "an export broke off");
-            // The reader sees that the document has no end; nobody waits for one who does not read.
+            tracing::error!(error = %e, "an export failed");
+            // The client notices that the document is incomplete; there is no wait for a client that does not read.
             drop(
                 out.send
-                    .try_send(Err(io::Error::other("the export broke off"))),
+                    .try_send(Err(io::Error::other("the export failed"))),
             );
         }
     };
@@ -89,9 +90,9 @@ pub fn export(
     })
 }
 
-/// Why a document is not written to its end.
+/// Reason why a document is incomplete.
 enum Broken {
-    /// Nobody reads any more.
+    /// The client stopped reading.
     Gone,
     Db(DbError),
 }
@@ -129,7 +130,7 @@ impl Out {
 /// Rows of one kind.
 struct Part<T> {
     name: &'static str,
-    /// `$1` workspace, `$2` person, `$3` the last row's key, `$4` how many.
+    /// Parameters: `$1` workspace, `$2` user, `$3` key of the last row, `$4` page size.
     sql: &'static str,
     key: fn(&T) -> Uuid,
 }
@@ -345,7 +346,7 @@ async fn write(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.text("}\n".to_owned()).await
 }
 
-/// Who they are, here.
+/// The user's profile and membership.
 async fn head(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     type Row = (
         String,
@@ -387,7 +388,7 @@ fn next_after(rows: usize, last: Option<i64>, until: i64) -> i64 {
     last.filter(|_| is_full).unwrap_or(until)
 }
 
-/// Messages and reactions lie among everyone's, so they are looked for in the order of the log.
+/// Messages and reactions are not indexed by user, so they are searched in log order.
 async fn messages(db: &Db, out: &mut Out, who: Subject) -> Result<(), Broken> {
     out.text(",\n\"messages\":[".to_owned()).await?;
     let head: i64 = db

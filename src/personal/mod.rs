@@ -1,8 +1,8 @@
-//! One person's data in a workspace: all of it handed out, or all of it erased.
+//! Data about one user in a workspace: exporting or erasing all of it.
 //!
-//! Both go over everything that any capability stores of a person, so this stands above them all. Both go in pieces: an
-//! export is written while it is read, an erasure is many short transactions, and one that a crash cuts short is gone
-//! through again from its beginning, which changes nothing that is done already.
+//! Both cover everything that any capability stores about a user, so this module sits above all of them. Both work in
+//! steps: an export is streamed while it is read, and an erasure consists of many short transactions. An erasure that
+//! was interrupted by a crash runs again from the beginning, which does not change anything that is already done.
 
 mod erase;
 mod export;

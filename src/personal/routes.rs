@@ -1,4 +1,4 @@
-//! A person's data over HTTP: handed out, or erased.
+//! HTTP routes for a user's data: export and erasure.
 
 use axum::{
     Json,
@@ -42,10 +42,11 @@ impl From<&State> for Eraser {
     }
 }
 
-/// Everything that the workspace holds of a person, as a file: for themselves and for admins
+/// Export everything that the workspace stores about a user, for that user and for admins
 ///
-/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets), `sessions` (one's own only),
-/// `tasks`, `action_items`, `responses`, `audit_log`. A document that broke off is no JSON.
+/// `profile`, `membership`, and the lists `channels`, `messages`, `reactions`, `files`, `api_keys` (without secrets),
+/// `sessions` (only your own), `tasks`, `action_items`, `responses`, `audit_log`. An interrupted export is not valid
+/// JSON.
 #[utoipa::path(get, path = "/v1/members/{user_id}/export", tag = "admin", params(("user_id" = UserId, Path)),
     responses((status = 200, body = Object, content_type = "application/json")))]
 async fn export_member(
@@ -57,7 +58,7 @@ async fn export_member(
     let actor = asker.enter(&mut c).await?;
     let member = auth::get_member(&mut c, actor.workspace, user).await?;
     drop(c);
-    // What a key may read is less than all that is known of its person.
+    // An API key grants less access than the complete data about its owner.
     if user != actor.user || actor.key.is_some() {
         actor.require(Scope::WorkspaceAdmin)?;
     }
@@ -99,13 +100,13 @@ async fn export_member(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct EraseForm {
-    /// The person's handle, to be sure that they are meant.
+    /// The user's handle, as confirmation.
     handle: String,
 }
 
-/// Take a person out and erase their data; the same again goes on where it was cut short
+/// Remove a user from the workspace and erase their data; repeating the request resumes an interrupted erasure
 ///
-/// Their messages become tombstones, their files, reactions and marks go, and their name with them. There is no way back.
+/// Their messages become tombstones, and their files, reactions, and name are erased. This cannot be undone.
 #[utoipa::path(post, path = "/v1/members/{user_id}/erase", tag = "admin", params(("user_id" = UserId, Path)), request_body = EraseForm,
     responses((status = 200, body = Erased)))]
 async fn erase_member(
@@ -115,7 +116,7 @@ async fn erase_member(
     Body(form): Body<EraseForm>,
 ) -> Result<Json<Erased>, ApiError> {
     let tracker = state.tracker.clone();
-    // On its own, so that it goes on when the client goes away in the middle.
+    // Runs in its own task, so that it continues if the client disconnects.
     let erasing = async move {
         let begun = asker
             .write(&state.db, async move |c, actor| {

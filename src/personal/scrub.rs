@@ -1,14 +1,14 @@
-//! Taking a person out of JSON.
+//! Removes a user's data from JSON.
 
 use serde_json::{Map, Value};
 
 use crate::ids::UserId;
 
-/// What stands where a name stood.
+/// Replaces a name.
 pub(super) const NOBODY: &str = "Deleted account";
 
-/// Takes names, addresses and what the person wrote out of a frame of the log. Ids stay: clients that replay it must know what
-/// it is about, and nothing stands behind them any more.
+/// Removes names, addresses, and the user's texts from a log frame. IDs are kept: clients that replay the frame need
+/// them, and they no longer refer to any data.
 pub(super) fn frame(value: &mut Value, user: &str) {
     match value {
         Value::Object(object) => {
@@ -58,7 +58,7 @@ fn replace(object: &mut Map<String, Value>, field: &str, with: Value) {
     }
 }
 
-/// Puts another id in the place of the person's, wherever it stands.
+/// Replaces the user's ID everywhere.
 pub(super) fn rename(value: &mut Value, user: UserId, alias: UserId) {
     let (from, to) = (user.to_string(), alias.to_string());
     each_text(value, &|text| {
@@ -68,7 +68,7 @@ pub(super) fn rename(value: &mut Value, user: UserId, alias: UserId) {
     });
 }
 
-/// Empties every text that is one of these.
+/// Clears every text that equals one of these.
 pub(super) fn forget(value: &mut Value, words: &[String]) {
     each_text(value, &|text| {
         if words.iter().any(|word| word == text) {
