@@ -89,7 +89,7 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir)
-            .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+            .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     }
     Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
 }

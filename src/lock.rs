@@ -48,7 +48,7 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
 /// A sentence for the operator: another process has it, or it cannot be made.
 pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     std::fs::create_dir_all(dir)
-        .with_context(|| format!("the data directory {} cannot be made", dir.display()))?;
+        .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
     lock_file(
         &dir.join("openvibe.lock"),
         &format!("the data directory {}", dir.display()),

@@ -1,4 +1,4 @@
-//! The file: writing it, and reading it with every check.
+//! The backup file: writing it, and reading it with full verification.
 
 use std::{
     cell::Cell,
@@ -20,28 +20,29 @@ const FORMAT: &str = "openvibe-backup";
 const FORMAT_VERSION: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const INDEX: &str = "index.json";
-/// As it is written: what stands here is under no checksum.
+/// The gzip header exactly as written: it is not covered by any checksum.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
-/// No entry is larger, whatever a file says.
+/// Maximum size of an entry, whatever a file claims.
 const ENTRY_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Between the bytes of two entries, and behind the last: heads, long names, empty blocks.
+/// Maximum number of bytes between the contents of two entries and after the last one: headers, long names, and empty
+/// blocks.
 const BETWEEN_BYTES_MAX: u64 = 64 * 1024;
-/// To which entries are filled up.
+/// Entries are padded to a multiple of this size.
 const BLOCK_BYTES: u64 = 512;
 
-/// What a backup is of; its first entry.
+/// Metadata of a backup; its first entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
     pub format: String,
     pub format_version: u32,
-    /// Of the program that made it.
+    /// Version of the program that created the backup.
     pub program_version: String,
-    /// The newest migration of its tables.
+    /// Newest migration applied to the tables.
     pub migration: i64,
     pub engine: String,
     pub created_at: String,
     pub epoch: Option<String>,
-    /// Each after those that it refers to.
+    /// Tables in an order in which references come first.
     #[serde(default)]
     pub tables: Vec<Table>,
 }
@@ -74,17 +75,17 @@ struct Entry {
     sha256: String,
 }
 
-/// What a backup holds; its last entry.
+/// Contents of a backup; its last entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     entries: Vec<Entry>,
-    /// Rows of each table.
+    /// Number of rows per table.
     pub rows: BTreeMap<String, u64>,
     pub blobs: u64,
 }
 
 impl Index {
-    /// Whether the `nth` entry is as it was when the backup was made.
+    /// Returns true if the `nth` entry is unchanged since the backup was created.
     pub(super) fn holds(&self, nth: usize, name: &str, bytes: &[u8]) -> bool {
         match self.entries.get(nth) {
             Some(entry) => *entry == entry_of(name, bytes),
@@ -93,22 +94,22 @@ impl Index {
     }
 }
 
-/// A backup that is whole.
+/// A fully verified backup.
 #[derive(Debug, Clone)]
 pub struct Verified {
     pub manifest: Manifest,
     pub index: Index,
 }
 
-/// Why a file cannot be restored.
+/// Reason why a file cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     #[error("the file cannot be read: {0}")]
     Unreadable(io::Error),
-    #[error("the file is no backup of OpenVibe")]
+    #[error("the file is not an OpenVibe backup")]
     NoBackup,
     #[error(
-        "the backup was made by version {0} of OpenVibe, which is newer than this one: upgrade first"
+        "the backup was created by OpenVibe {0}, which is newer than this version: upgrade first"
     )]
     Newer(String),
     #[error("the backup is damaged: {0}; nothing was changed")]
@@ -164,7 +165,7 @@ impl<W: Write> Writer<W> {
         self.index.blobs += 1;
     }
 
-    /// Writes the index; what is written to, and what it says.
+    /// Writes the index; returns the output and the index.
     pub(super) fn finish(mut self) -> io::Result<(W, Index)> {
         let index = serde_json::to_vec(&self.index)?;
         self.put(INDEX, &index)?;
@@ -173,7 +174,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Gives no more bytes than there is room for, so that a small file that unpacks to a huge one fills no memory.
+/// Limits the number of bytes that can be read, so that a small file that unpacks to a huge one does not fill the
+/// memory.
 struct Bounded<R> {
     inner: R,
     room: Rc<Cell<u64>>,
@@ -185,7 +187,7 @@ impl<R: Read> Read for Bounded<R> {
         if room == 0 && !out.is_empty() {
             return match self.inner.read(&mut [0])? {
                 0 => Ok(0),
-                _ => Err(io::Error::other("more follows than belongs there")),
+                _ => Err(io::Error::other("it contains unexpected data")),
             };
         }
         let out_max = out.len().min(room);
@@ -207,7 +209,7 @@ impl Reader {
         let mut head = [0; 10];
         match file.read_exact(&mut head) {
             Ok(()) if head == GZIP_HEAD => {}
-            Ok(()) if head[..2] == GZIP_HEAD[..2] => return Err(damaged("its head was changed")),
+            Ok(()) if head[..2] == GZIP_HEAD[..2] => return Err(damaged("its header was changed")),
             Ok(()) => return Err(Damage::NoBackup),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(Damage::NoBackup),
             Err(e) => return Err(Damage::Unreadable(e)),
@@ -224,7 +226,7 @@ impl Reader {
         })
     }
 
-    /// Names and bytes of all entries, in order.
+    /// Names and contents of all entries, in order.
     pub(super) fn entries(
         &mut self,
     ) -> Result<impl Iterator<Item = Result<(String, Vec<u8>), Damage>>, Damage> {
@@ -241,7 +243,7 @@ impl Reader {
                 return Err(damaged(format!("{name} is too large")));
             }
             if !entry.header().entry_type().is_file() {
-                return Err(damaged(format!("{name} is no file")));
+                return Err(damaged(format!("{name} is not a file")));
             }
             let mut bytes = Vec::new();
             room.set(entry.size().next_multiple_of(BLOCK_BYTES));
@@ -253,27 +255,27 @@ impl Reader {
         }))
     }
 
-    /// Whether the file ends where it should.
+    /// Checks that nothing follows the end of the archive.
     fn ends(self) -> Result<(), Damage> {
         let mut unpacked = self.tar.into_inner();
         let mut rest = Vec::new();
-        // What follows the last entry is empty blocks, then gzip's own checksum.
+        // The last entry is followed by empty blocks and then the checksum of gzip.
         unpacked
             .read_to_end(&mut rest)
             .map_err(|e| damaged(e.to_string()))?;
         let mut file = unpacked.inner.into_inner();
         let after = file.read(&mut [0]).map_err(Damage::Unreadable)?;
         if after > 0 || rest.iter().any(|byte| *byte != 0) {
-            return Err(damaged("something follows its end"));
+            return Err(damaged("there is data after its end"));
         }
         Ok(())
     }
 }
 
-/// Reads a whole backup and compares every entry with the index.
+/// Reads an entire backup and compares every entry with the index.
 ///
 /// # Errors
-/// `Damage`, which says what is wrong.
+/// `Damage` with a description of the problem.
 pub fn verify(path: &Path) -> Result<Verified, Damage> {
     let mut reader = Reader::open(path)?;
     let (mut manifest, mut index): (Option<Manifest>, Option<Index>) = (None, None);
@@ -285,7 +287,7 @@ pub fn verify(path: &Path) -> Result<Verified, Damage> {
             Err(e) => return Err(e),
         };
         if index.is_some() {
-            return Err(damaged("something follows its index"));
+            return Err(damaged("there is data after its index"));
         }
         if manifest.is_none() {
             manifest = Some(read_manifest(&name, &bytes)?);
@@ -296,7 +298,7 @@ pub fn verify(path: &Path) -> Result<Verified, Damage> {
         }
         let known = manifest.as_ref().is_some_and(|m| belongs(m, &name));
         if !known {
-            return Err(damaged(format!("{name:?} is not understood")));
+            return Err(damaged(format!("unexpected entry {name:?}")));
         }
         if let Some(table) = table_of(&name) {
             let n = bytes.split(|byte| *byte == b'\n').count() as u64 - 1;
@@ -318,12 +320,12 @@ pub fn verify(path: &Path) -> Result<Verified, Damage> {
         .map(|(table, n)| (table.clone(), *n))
         .collect();
     if rows != told {
-        return Err(damaged("its counts of rows are wrong"));
+        return Err(damaged("its row counts are wrong"));
     }
     Ok(Verified { manifest, index })
 }
 
-/// Whether it is the name of something that a backup holds.
+/// Returns true if a backup can contain an entry with this name.
 fn belongs(manifest: &Manifest, name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty();
@@ -342,7 +344,7 @@ fn belongs(manifest: &Manifest, name: &str) -> bool {
     }
 }
 
-/// The first entry that is not as the index has it.
+/// The first difference between the index and the entries.
 fn difference(told: &[Entry], seen: &[Entry]) -> Option<String> {
     for (i, entry) in told.iter().enumerate() {
         match seen.get(i) {
@@ -354,10 +356,10 @@ fn difference(told: &[Entry], seen: &[Entry]) -> Option<String> {
         }
     }
     seen.get(told.len())
-        .map(|entry| format!("{} does not belong to it", entry.name))
+        .map(|entry| format!("unexpected entry {}", entry.name))
 }
 
-/// What every version of the format says.
+/// Fields present in every version of the format.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -380,7 +382,7 @@ fn read_manifest(name: &str, bytes: &[u8]) -> Result<Manifest, Damage> {
     serde_json::from_slice(bytes).map_err(|e| damaged(format!("its manifest: {e}")))
 }
 
-/// The table whose rows an entry holds.
+/// The table of an entry with rows.
 pub(super) fn table_of(name: &str) -> Option<&str> {
     name.strip_prefix("tables/")?.split('/').next()
 }

@@ -1,5 +1,5 @@
-//! Restoring a backup into an empty place. Until it is whole nothing of it counts: a file is filled under another name, a
-//! `PostgreSQL` database in one transaction.
+//! Restores a backup into an empty target. A restore takes effect only when it is complete: a `SQLite` file is filled
+//! under another name, a `PostgreSQL` database in one transaction.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,24 +20,24 @@ use crate::db::{
     dump::{Load, Table},
 };
 
-/// What was restored.
+/// Contents of a restored backup.
 #[derive(Debug, Clone)]
 pub struct Restored {
     pub manifest: Manifest,
-    /// Rows of each table.
+    /// Number of rows per table.
     pub rows: BTreeMap<String, u64>,
     pub blobs: u64,
 }
 
-/// Where a restore works before it counts.
+/// Temporary location of a restore until it takes effect.
 struct Staging {
-    /// `None` with `PostgreSQL`, where the transaction is the place.
+    /// `None` for `PostgreSQL`, where a transaction is used instead.
     database: Option<(PathBuf, PathBuf)>,
     blobs: PathBuf,
 }
 
 impl Drop for Staging {
-    /// What is left of one that failed; nothing, when it went well.
+    /// Removes leftovers of a failed restore; there are none after a successful one.
     fn drop(&mut self) {
         if let Some((path, _)) = &self.database {
             drop(fs::remove_file(path));
@@ -61,7 +61,7 @@ fn holds_files(dir: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Refuses a place that holds data.
+/// Fails if the target contains data.
 fn require_empty(place: &Place, data_dir: &Path) -> anyhow::Result<()> {
     let Place::Sqlite(path) = place else {
         return Ok(());
@@ -79,13 +79,13 @@ fn require_empty(place: &Place, data_dir: &Path) -> anyhow::Result<()> {
     let blobs = data_dir.join("blobs");
     anyhow::ensure!(
         !holds_files(&blobs)?,
-        "{} holds uploads: restore into an empty directory, or move the old data away",
+        "{} contains uploads: restore into an empty directory, or move the old data away",
         blobs.display()
     );
     Ok(())
 }
 
-/// Access in a backup that a restore does not bring back.
+/// Credentials that a restore can skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Sessions,
@@ -101,10 +101,11 @@ impl Access {
     }
 }
 
-/// Restores a backup that `verify` found whole, without the access in `ended`. The caller holds the lock on `data_dir`.
+/// Restores a verified backup, except for the credentials in `ended`. The caller holds the lock on `data_dir`.
 ///
 /// # Errors
-/// When the place is not empty, or the backup damaged, newer, or not of the tables that its version has. Nothing is changed then.
+/// If the target is not empty, or if the backup is damaged, newer than this version, or does not match the tables of
+/// its version. Nothing is changed in these cases.
 pub async fn restore(
     file: &Path,
     whole: Verified,
@@ -125,7 +126,7 @@ pub async fn restore(
         },
         blobs: data_dir.join("blobs.restoring"),
     };
-    // Of an earlier one that was killed.
+    // Leftover of an earlier restore that was killed.
     drop(fs::remove_dir_all(&staging.blobs));
     let mut load = match (place, &staging.database) {
         (Place::Postgres(url), _) => Load::into_postgres(url, manifest.migration).await?,
@@ -136,7 +137,7 @@ pub async fn restore(
             }
             Load::into_file(path, manifest.migration).await?
         }
-        (Place::Sqlite(_), None) => anyhow::bail!("there is no place to restore to"),
+        (Place::Sqlite(_), None) => anyhow::bail!("no restore target is configured"),
     };
     let mut rows = fill(file, &manifest, &index, &mut load, &staging).await?;
     for access in ended {
@@ -176,7 +177,7 @@ async fn fill(
         });
         anyhow::ensure!(
             fits,
-            "the backup's table {} is not as version {} has it",
+            "the backup's table {} does not match that of version {}",
             table.name,
             manifest.migration
         );
@@ -185,17 +186,17 @@ async fn fill(
     let mut reader = Reader::open(file)?;
     for (nth, entry) in reader.entries()?.enumerate() {
         let (name, bytes) = entry?;
-        // It may have been changed since it was looked at.
+        // The file may have changed since it was verified.
         anyhow::ensure!(
             index.holds(nth, &name, &bytes),
-            "{name} was changed while it was restored"
+            "{name} was changed during the restore"
         );
         if let Some(table) = table_of(&name) {
             let table = manifest
                 .tables
                 .iter()
                 .find(|known| known.name == table)
-                .with_context(|| format!("{name} belongs to no table"))?;
+                .with_context(|| format!("{name} does not belong to a table"))?;
             let text = std::str::from_utf8(&bytes).with_context(|| name.clone())?;
             let n = load
                 .insert(table, text)
@@ -209,12 +210,12 @@ async fn fill(
     let expected: BTreeMap<_, _> = index.rows.iter().filter(|(_, n)| **n > 0).collect();
     anyhow::ensure!(
         expected == rows.iter().collect(),
-        "not every row came in: {expected:?} were expected, {rows:?} are there"
+        "some rows are missing: expected {expected:?}, restored {rows:?}"
     );
     Ok(rows)
 }
 
-/// A part of an upload: `HASH/UPLOAD/N`.
+/// A chunk of an upload: `HASH/UPLOAD/N`.
 async fn put_blob(
     load: &mut Load,
     staging: &Staging,
@@ -223,10 +224,10 @@ async fn put_blob(
 ) -> anyhow::Result<()> {
     let parts: Vec<&str> = name.split('/').collect();
     let [hash, upload, n] = parts.as_slice() else {
-        anyhow::bail!("blobs/{name} is not understood");
+        anyhow::bail!("blobs/{name} is not a valid name");
     };
     let is_hash = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    anyhow::ensure!(is_hash, "blobs/{name} is not understood");
+    anyhow::ensure!(is_hash, "blobs/{name} is not a valid name");
     if staging.database.is_none() {
         let upload = Uuid::parse_str(upload)?;
         return Ok(load.put_chunk(upload, n.parse()?, bytes).await?);
@@ -245,7 +246,7 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Moves what was restored to its place, the database last: where that is, everything is.
+/// Moves the restored data to its final location, the database last: once it is in place, everything is.
 fn publish(staging: &Staging, data_dir: &Path) -> anyhow::Result<()> {
     let Some((from, to)) = &staging.database else {
         return Ok(());
@@ -257,7 +258,7 @@ fn publish(staging: &Staging, data_dir: &Path) -> anyhow::Result<()> {
         }
         sync_directory(&staging.blobs)?;
         if blobs.is_dir() {
-            // Empty folders only, as was looked at.
+            // Only empty directories, as checked before.
             fs::remove_dir_all(&blobs)?;
         }
         fs::rename(&staging.blobs, &blobs)?;

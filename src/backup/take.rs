@@ -1,4 +1,4 @@
-//! Making a backup, while the server goes on.
+//! Creates a backup while the server keeps running.
 
 use std::{
     io::{self, Read, Write},
@@ -16,18 +16,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// Of an entry with rows.
+/// Maximum size of an entry with rows.
 const ROWS_BYTES: usize = 2 * 1024 * 1024;
-/// Of an entry with a part of an upload, as those in the database are.
+/// Maximum size of an entry with a chunk of an upload, as for chunks in the database.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// What a backup holds.
+/// Contents of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     pub tables: usize,
     pub rows: u64,
     pub blobs: u64,
-    /// What there is to say about single uploads.
+    /// Warnings about individual uploads.
     pub warnings: Vec<String>,
 }
 
@@ -35,14 +35,14 @@ pub struct Taken {
 enum TakeError {
     #[error(transparent)]
     Db(#[from] DbError),
-    #[error("the backup cannot be written: {0}")]
+    #[error("cannot write the backup: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Writes one state of a database, with the uploads that it names, to `out`.
+/// Writes a consistent snapshot of a database, with the uploads that it refers to, to `out`.
 ///
 /// # Errors
-/// When the database cannot be read or `out` not written.
+/// If the database cannot be read or `out` cannot be written.
 pub async fn take<W: Write>(place: &Place, data_dir: &Path, out: W) -> anyhow::Result<(W, Taken)> {
     let mut dump = Dump::open(place).await?;
     let tables = dump.tables().await?;
@@ -59,7 +59,7 @@ pub async fn take<W: Write>(place: &Place, data_dir: &Path, out: W) -> anyhow::R
     );
     let mut writer = Writer::begin(out, &manifest)?;
     let mut warnings = Vec::new();
-    // First, because the tidy round goes on removing what nobody names any more.
+    // Uploads come first, because cleanup keeps removing unreferenced ones in the meantime.
     if tables.iter().any(|table| table.name == "blobs") {
         for blob in dump.blobs().await? {
             match dump.engine() {
@@ -135,7 +135,7 @@ async fn copy_file<W: Write>(
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // Deleted since, with the last row that named it: the backup is of the moment before.
+            // Deleted since, together with the last row that referred to it: the backup shows an earlier state.
             if dump::names_blob(place, &blob.hash).await? {
                 warnings.push(format!("the upload {} is missing", path.display()));
             }
@@ -158,7 +158,7 @@ async fn copy_file<W: Write>(
     }
     if hex::encode(hash.finalize()) != blob.hash {
         let text = format!(
-            "the upload {} is damaged; it is kept as it is",
+            "the upload {} is damaged; it is included unchanged",
             path.display()
         );
         warnings.push(text);

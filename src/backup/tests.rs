@@ -1,4 +1,4 @@
-//! Files that are no backups, or no longer: told so, and nothing is left of them.
+//! Damaged backups and other files: they are rejected with a reason, and nothing is left behind.
 
 use std::{fs, io::Read as _, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A directory that goes with the test.
+/// A directory that is deleted with the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -64,7 +64,7 @@ fn every_archive_of_the_corpus_is_whole_or_told_what_is_wrong_with_it() {
     }
 }
 
-/// What a damage says to whoever wants to restore.
+/// Returns true if the message is meaningful to someone who wants to restore.
 fn is_told(damage: &Damage) -> bool {
     let text = damage.to_string();
     text.contains("backup") || text.contains("cannot be read")
@@ -88,7 +88,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
-        // `append_data` refuses names that climb out, so they are put in as they are.
+        // `append_data` rejects names that leave the directory, so they are written as they are.
         let raw = name.as_bytes();
         let room = &mut header.as_old_mut().name;
         let len = raw.len().min(room.len());
@@ -104,7 +104,7 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// Writes the index anew, as whoever changes a backup on purpose would.
+/// Rebuilds the index, as someone who changes a backup on purpose would.
 fn sealed(entries: &mut [(String, Vec<u8>)]) {
     let Some((index, rest)) = entries.split_last_mut() else {
         return;
@@ -186,7 +186,7 @@ fn apply(entries: &mut Vec<(String, Vec<u8>)>, change: &Change) {
     }
 }
 
-/// A small place and its backup.
+/// A small data directory and its backup.
 async fn backed_up() -> (Dir, Vec<u8>) {
     let dir = Dir::new();
     let upload = b"an upload".repeat(100);
@@ -217,7 +217,7 @@ async fn backed_up() -> (Dir, Vec<u8>) {
     (dir, bytes)
 }
 
-/// Restores into a new place: what it holds, or what was wrong; then it is empty.
+/// Restores into a new directory; returns the contents or the error, in which case the directory is empty.
 async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
     let (from, to) = (Dir::new(), Dir::new());
     let file = from.0.join("x.ovb");
@@ -255,7 +255,7 @@ fn a_changed_backup_is_refused_and_nothing_of_it_is_left_or_it_is_the_same() {
     let (manifest, _) = runtime.block_on(restored(&whole)).unwrap();
     let parts = unpacked(&whole);
 
-    // Bytes of the file.
+    // Changes to the bytes of the file.
     let edits = prop::collection::vec((any::<Pick>(), 0..8_u8), 1..3);
     proptest!(corpus::config(128), |(edits in edits, cut in prop::option::of(any::<Pick>()))| {
         let mut bytes = whole.clone();
@@ -272,7 +272,7 @@ fn a_changed_backup_is_refused_and_nothing_of_it_is_left_or_it_is_the_same() {
         }
     });
 
-    // Entries, with the index as it was or made to fit.
+    // Changes to entries, with the original index or a rebuilt one.
     let changes = (prop::collection::vec(change(), 1..4), any::<bool>());
     proptest!(corpus::config(24), |((changes, is_sealed) in changes)| {
         let mut entries = parts.clone();
@@ -288,7 +288,7 @@ fn a_changed_backup_is_refused_and_nothing_of_it_is_left_or_it_is_the_same() {
         }
         if !is_sealed && entries != parts {
             let found = check(&packed(&entries));
-            // The index tells nothing of itself but what it counts.
+            // The index has no checksum of its own; only its counts are verified.
             prop_assert!(found.is_err() || entries[..entries.len() - 1] == parts[..parts.len() - 1]);
         }
     });

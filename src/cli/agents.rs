@@ -1,7 +1,9 @@
-//! `openvibe agents import|export`: agents as files of a directory, over HTTP to a running server.
+//! `openvibe agents import|export`: agents as files in a directory, transferred over HTTP to or from a running
+//! server.
 //!
-//! SOUL.md is the agent's instructions, IDENTITY.md its identity; MEMORY.md, `memory/*.md`, AGENTS.md and TOOLS.md are its
-//! files. `agent.json` holds the other fields of the profile, so that an export imports as the same agent.
+//! SOUL.md contains the agent's instructions and IDENTITY.md its identity; MEMORY.md, `memory/*.md`, AGENTS.md, and
+//! TOOLS.md are its files. `agent.json` contains the other fields of the profile, so that importing an export
+//! recreates the same agent.
 
 use std::{
     collections::BTreeMap,
@@ -18,15 +20,15 @@ use super::say;
 const PROFILE: &str = "agent.json";
 const SOUL: &str = "SOUL.md";
 const IDENTITY: &str = "IDENTITY.md";
-/// Parts of a path below the directory.
+/// Maximum number of levels below the directory.
 const DEPTH_MAX: usize = 8;
 const FILES_MAX: usize = 1000;
 
 #[derive(Subcommand)]
 pub(super) enum AgentsCommand {
-    /// Make an agent of files
+    /// Create an agent from files
     Import(Import),
-    /// Write an agent's files
+    /// Write an agent to files
     Export(Export),
 }
 
@@ -35,29 +37,29 @@ struct Server {
     /// Address of the running server
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     server: String,
-    /// A key of the workspace, `ov_…`, with `agents:write` to import and `agents:read` to export
+    /// API key of the workspace, `ov_…`, with `agents:write` to import or `agents:read` to export
     #[arg(long, env = "OPENVIBE_API_KEY", hide_env_values = true)]
     api_key: String,
 }
 
 #[derive(Args)]
 pub(super) struct Import {
-    /// A directory with SOUL.md and what else there is
+    /// Directory with SOUL.md and optionally the other files
     #[arg(long, conflicts_with_all = ["soul", "identity", "memory"])]
     dir: Option<PathBuf>,
-    /// The file with the agent's instructions
+    /// File with the agent's instructions
     #[arg(long, required_unless_present = "dir")]
     soul: Option<PathBuf>,
-    /// The file with its identity
+    /// File with the agent's identity
     #[arg(long)]
     identity: Option<PathBuf>,
     /// The file with its memory; it is stored, but replies do not use it yet
     #[arg(long)]
     memory: Option<PathBuf>,
-    /// Its name in the workspace; by default the exported one, else the directory's
+    /// Name in the workspace [default: the exported name, or the directory's]
     #[arg(long)]
     name: Option<String>,
-    /// The model that it runs on; the server's default if left out
+    /// Model of the agent [default: the server's]
     #[arg(long)]
     model: Option<String>,
     #[command(flatten)]
@@ -66,10 +68,10 @@ pub(super) struct Import {
 
 #[derive(Args)]
 pub(super) struct Export {
-    /// The agent's name, `main` for the default one, or its id
+    /// Name or ID of the agent, or `main` for the default one
     #[arg(long)]
     name: String,
-    /// The directory to write; made if it is missing
+    /// Directory to write; created if it does not exist
     #[arg(long)]
     dir: PathBuf,
     #[command(flatten)]
@@ -77,7 +79,7 @@ pub(super) struct Export {
 }
 
 pub(super) async fn run(command: AgentsCommand) -> anyhow::Result<()> {
-    // Fails only when another part of the process was faster.
+    // Fails only if a provider was already installed in this process.
     drop(rustls::crypto::ring::default_provider().install_default());
     match command {
         AgentsCommand::Import(import) => import_agent(import).await,
@@ -91,7 +93,7 @@ impl Server {
             .bearer_auth(&self.api_key)
             .send()
             .await
-            .with_context(|| format!("{} does not answer; is the server running?", self.server))?;
+            .with_context(|| format!("{} does not respond; is the server running?", self.server))?;
         let status = response.status();
         let text = response.text().await?;
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -99,9 +101,12 @@ impl Server {
             return Ok(body);
         }
         match body.pointer("/error/message").and_then(Value::as_str) {
-            Some(message) => bail!("the server refused ({}): {message}", status.as_u16()),
+            Some(message) => bail!(
+                "the server rejected the request ({}): {message}",
+                status.as_u16()
+            ),
             None => bail!(
-                "{} answered {status}; is that the address of an OpenVibe server?",
+                "{} returned {status}; is this the address of an OpenVibe server?",
                 self.server
             ),
         }
@@ -127,31 +132,31 @@ fn client() -> anyhow::Result<reqwest::Client> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The files of a directory by their path in it; names that begin with a dot are passed over.
+/// The files of a directory by their relative path; names that start with a dot are skipped.
 fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut open = vec![(dir.to_owned(), String::new(), 1)];
     while let Some((path, prefix, depth)) = open.pop() {
         let entries = std::fs::read_dir(&path)
-            .with_context(|| format!("the directory {} cannot be read", path.display()))?;
+            .with_context(|| format!("cannot read the directory {}", path.display()))?;
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_str().with_context(|| {
-                format!("{} has a name that is no UTF-8", entry.path().display())
+                format!("the name of {} is not valid UTF-8", entry.path().display())
             })?;
             if name.starts_with('.') {
                 continue;
             }
             let inner = format!("{prefix}{name}");
-            // A link is followed to a file, never to a directory, so that no circle is walked.
+            // Links to files are followed, but not links to directories, so that there are no cycles.
             if entry.file_type()?.is_dir() {
                 ensure!(
                     depth < DEPTH_MAX,
-                    "{} lies too deep: at most {DEPTH_MAX} levels",
+                    "{} is nested too deeply; the limit is {DEPTH_MAX} levels",
                     entry.path().display()
                 );
                 open.push((entry.path(), format!("{inner}/"), depth + 1));
@@ -160,7 +165,7 @@ fn read_dir(dir: &Path) -> anyhow::Result<BTreeMap<String, String>> {
             }
             ensure!(
                 files.len() <= FILES_MAX,
-                "{} holds more than {FILES_MAX} files",
+                "{} contains more than {FILES_MAX} files",
                 dir.display()
             );
         }
@@ -175,11 +180,11 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
         files = read_dir(dir)?;
         if let Some(text) = files.remove(PROFILE) {
             agent = serde_json::from_str(&text)
-                .with_context(|| format!("{} is no JSON object", dir.join(PROFILE).display()))?;
+                .with_context(|| format!("{} is not a JSON object", dir.join(PROFILE).display()))?;
         }
         ensure!(
             files.contains_key(SOUL),
-            "{} has no {SOUL}: that is the agent's instructions",
+            "{} does not contain {SOUL} with the agent's instructions",
             dir.display()
         );
         for (path, field) in [(SOUL, "instructions"), (IDENTITY, "identity")] {
@@ -205,7 +210,7 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
         .name
         .or_else(|| Some(agent.get("name")?.as_str()?.to_owned()))
         .or_else(|| named_after(import.dir.as_deref()?))
-        .context("say how the agent is to be named: --name")?;
+        .context("the agent needs a name: set --name")?;
     agent.insert("name".to_owned(), name.into());
     if let Some(model) = import.model {
         agent.insert("model".to_owned(), model.into());
@@ -213,7 +218,7 @@ async fn import_agent(import: Import) -> anyhow::Result<()> {
     let body = json!({"agent": agent, "files": files});
     let made = import.server.post("/v1/agents/import", &body).await?;
     let text = |field: &str| made[field].as_str().unwrap_or_default().to_owned();
-    say(&format!("made @{} ({})", text("name"), text("id")));
+    say(&format!("created @{} ({})", text("name"), text("id")));
     let unused = unused_options(&made);
     if !unused.is_empty() {
         say(&format!("no effect yet: {}", unused.join(", ")));
@@ -246,7 +251,7 @@ async fn export_agent(export: Export) -> anyhow::Result<()> {
             .await?;
         list.pointer("/data/0/id")
             .and_then(Value::as_str)
-            .with_context(|| format!("there is no agent named `{}`", export.name))?
+            .with_context(|| format!("the agent `{}` does not exist", export.name))?
             .to_owned()
     };
     let answer = server.get(&format!("/v1/agents/{id}/export")).await?;
@@ -266,18 +271,21 @@ async fn export_agent(export: Export) -> anyhow::Result<()> {
     let profile = serde_json::to_string_pretty(&Value::Object(agent))?;
     files.insert(PROFILE.to_owned(), format!("{profile}\n"));
     for (path, content) in &files {
-        // The server only keeps paths that stay below; this holds whatever answers.
+        // The server only stores relative paths; this check does not rely on it.
         let is_safe = Path::new(path)
             .components()
             .all(|part| matches!(part, std::path::Component::Normal(_)));
-        ensure!(is_safe, "the server sent a file with the path `{path}`");
+        ensure!(
+            is_safe,
+            "the server sent a file with the unsafe path `{path}`"
+        );
         let target = export.dir.join(path);
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent)
-                .with_context(|| format!("{} cannot be made", parent.display()))?;
+                .with_context(|| format!("cannot create {}", parent.display()))?;
         }
         std::fs::write(&target, content)
-            .with_context(|| format!("{} cannot be written", target.display()))?;
+            .with_context(|| format!("cannot write {}", target.display()))?;
     }
     say(&format!(
         "wrote {} files to {}",

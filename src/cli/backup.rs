@@ -14,26 +14,26 @@ use crate::{backup, config::Config, db::Place, lock};
 
 #[derive(Args)]
 pub(super) struct BackupCommand {
-    /// Where to; `-` is standard output
+    /// File to write; `-` is standard output
     file: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Args)]
 pub(super) struct RestoreCommand {
-    /// A file that `openvibe backup` made
+    /// File created by `openvibe backup`
     file: PathBuf,
-    /// Restore no sessions: everyone signs in again
+    /// Do not restore sessions: everyone has to sign in again
     #[arg(long)]
     end_sessions: bool,
-    /// Restore no API keys
+    /// Do not restore API keys
     #[arg(long)]
     revoke_keys: bool,
 }
 
-/// Removes a file that was not finished.
+/// Removes an incomplete file.
 struct Unfinished(Option<PathBuf>);
 
 impl Drop for Unfinished {
@@ -62,7 +62,7 @@ pub(super) async fn backup(config: Config, command: BackupCommand) -> anyhow::Re
     name.push(".tmp");
     let unfinished = PathBuf::from(name);
     let out = File::create(&unfinished)
-        .with_context(|| format!("{} cannot be written", unfinished.display()))?;
+        .with_context(|| format!("cannot write {}", unfinished.display()))?;
     let mut guard = Unfinished(Some(unfinished.clone()));
     let out = BufWriter::new(out);
     let (out, taken) = backup::take(&config.database, &config.data_dir, out).await?;
@@ -89,7 +89,7 @@ fn tell(taken: &backup::Taken, to: &str, say: impl Fn(&str)) {
 }
 
 pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::Result<()> {
-    // Before the directory is made.
+    // Verified before the directory is created.
     let whole = backup::verify(&command.file)?;
     let _directory = lock::lock_directory(&config.data_dir)?;
     let _database = match &config.database {
@@ -114,7 +114,7 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         say(&format!("{rows:>10} {table}"));
     }
     say(&format!(
-        "restored {} rows of {} tables and {} uploads; the backup was made at {} by version {}",
+        "restored {} rows of {} tables and {} uploads; the backup was created at {} by version {}",
         restored.rows.values().sum::<u64>(),
         restored.manifest.tables.len(),
         restored.blobs,
@@ -122,16 +122,18 @@ pub(super) async fn restore(config: Config, command: RestoreCommand) -> anyhow::
         restored.manifest.program_version
     ));
     say(if command.end_sessions {
-        "all sessions have ended (--end-sessions)"
+        "sessions were not restored (--end-sessions)"
     } else {
-        "sessions of the backup are valid again, also those that were ended since: --end-sessions ends all"
+        "sessions in the backup are valid again, including those ended since: use --end-sessions to end all of them"
     });
     say(if command.revoke_keys {
-        "all API keys are revoked (--revoke-keys)"
+        "API keys were not restored (--revoke-keys)"
     } else {
-        "API keys of the backup are valid again, also those that were deleted since: --revoke-keys revokes all"
+        "API keys in the backup are valid again, including those deleted since: use --revoke-keys to revoke all of them"
     });
-    say("passwords are those of the backup: `openvibe user reset-password` replaces one");
-    say("start the server; clients load everything anew, and tasks that were running run again");
+    say("passwords are as in the backup: use `openvibe user reset-password` to replace one");
+    say(
+        "you can start the server now; clients will reload everything, and interrupted tasks will run again",
+    );
     Ok(())
 }

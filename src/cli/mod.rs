@@ -1,4 +1,4 @@
-//! The commands of the program.
+//! Command-line interface.
 
 mod agents;
 mod backup;
@@ -38,22 +38,22 @@ struct Arguments {
 enum Command {
     /// Run the server (the default)
     Serve,
-    /// Run a server with a filled workspace to look at
+    /// Run a demo server with a sample workspace
     Demo,
-    /// Bring the database up to date and stop
+    /// Update the database schema and exit
     Migrate,
-    /// Write everything to one file, while the server runs
+    /// Back up all data to one file, while the server runs
     Backup(BackupCommand),
-    /// Fill an empty data directory or database from such a file
+    /// Restore a backup into an empty data directory or database
     Restore(RestoreCommand),
     /// Print the `OpenAPI` document
     Openapi,
-    /// Agents as files: make one of a directory, or write one to it
+    /// Import an agent from files, or export it to files
     Agents {
         #[command(subcommand)]
         command: AgentsCommand,
     },
-    /// Accounts, from the server's own machine
+    /// Manage accounts on the server's machine
     User {
         #[command(subcommand)]
         command: UserCommand,
@@ -62,21 +62,21 @@ enum Command {
 
 #[derive(Subcommand)]
 enum UserCommand {
-    /// Make an account, whatever the sign-up rule
+    /// Create an account, regardless of the sign-up setting
     Create {
         #[arg(long)]
         email: String,
         #[arg(long)]
         name: String,
-        /// Without it one is made and printed
+        /// Generated and printed if omitted
         #[arg(long)]
         password: Option<String>,
     },
-    /// Set a password; every session of the account ends, and its API keys are revoked
+    /// Set a new password; ends all sessions of the account and revokes its API keys
     ResetPassword {
         #[arg(long)]
         email: String,
-        /// Without it one is made and printed
+        /// Generated and printed if omitted
         #[arg(long)]
         password: Option<String>,
         /// Keep the account's API keys
@@ -88,7 +88,7 @@ enum UserCommand {
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Whatever this program creates is for its own user: 0600 and 0700.
+    // Everything this program creates is only accessible to its owner: 0600 and 0700.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
 }
 
 fn say(line: &str) {
-    // Nobody may be reading; the server works all the same.
+    // Errors are ignored: standard output may be closed, and the server works without it.
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
@@ -122,7 +122,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             say(&openapi::document().to_pretty_json()?);
             Ok(())
         }
-        // Speaks to a running server, whose settings are not this terminal's.
+        // Connects to a running server, whose settings may differ from this environment.
         Command::Agents { command } => runtime()?.block_on(agents::run(command)),
         Command::Serve => with_config(arguments.listen, serve),
         Command::Demo => with_config(arguments.listen, demo::run),
@@ -162,32 +162,33 @@ async fn migrate(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each connection is an open file, and shells and services begin with a low limit that a process may raise itself.
+/// Raises the limit for open files: each connection is an open file, and shells and services start with a low limit
+/// that a process can raise itself.
 fn allow_open_files(config: &Config) {
     let wanted = config.sockets_max + config.connections_max;
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(allowed) if allowed < wanted as u64 => tracing::info!(
-            "the system allows {allowed} open files: fewer than {wanted}, for which OPENVIBE_SOCKETS_MAX and \
-             OPENVIBE_CONNECTIONS_MAX stand"
+            "the system allows only {allowed} open files; OPENVIBE_SOCKETS_MAX and \
+             OPENVIBE_CONNECTIONS_MAX require {wanted}"
         ),
         Ok(_) => {}
-        Err(e) => tracing::warn!(error = %e, "the limit of open files could not be raised"),
+        Err(e) => tracing::warn!(error = %e, "could not raise the limit for open files"),
     }
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
     allow_open_files(&config);
     let app = App::build(config).await?;
-    // Before anyone can know that the server runs, and end it.
+    // Installed before anyone can notice that the server runs and stop it.
     let stop = stop_signal()?;
     if let Some(link) = app.setup_link().await? {
-        say(&format!("set-up link: {link}"));
+        say(&format!("setup link: {link}"));
     }
     announce(&app, say);
     app.run(stop).await
 }
 
-/// Says where the server is.
+/// Prints the addresses of the server.
 fn announce(app: &App, mut say: impl FnMut(&str)) {
     let bound = format!("http://{}", app.address());
     say(&format!("listening on {bound}"));
@@ -196,7 +197,7 @@ fn announce(app: &App, mut say: impl FnMut(&str)) {
     }
 }
 
-/// From here on SIGTERM and SIGINT end nothing at once; the future is done when one of them came.
+/// From now on, SIGTERM and SIGINT do not end the process; the future completes when one of them arrives.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -213,7 +214,7 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
     if matches!(config.database, crate::db::Place::Sqlite(_)) {
         std::fs::create_dir_all(&config.data_dir).with_context(|| {
             format!(
-                "the data directory {} cannot be made",
+                "cannot create the data directory {}",
                 config.data_dir.display()
             )
         })?;
@@ -238,7 +239,7 @@ async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
         } => {
             let (password, made) = given(password);
             let user = auth::create_account(&db, &hasher, &email, &name, password.clone()).await?;
-            say(&format!("made the account of {}", user.email));
+            say(&format!("created the account of {}", user.email));
             if made {
                 say(&format!("password: {password}"));
             }
@@ -252,11 +253,11 @@ async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {
             let (keys, said) = if keep_keys {
                 (KeysAfterReset::Kept, "its API keys still work")
             } else {
-                (KeysAfterReset::Revoked, "its API keys are revoked")
+                (KeysAfterReset::Revoked, "its API keys have been revoked")
             };
             auth::reset_password(&db, &hasher, &email, password.clone(), keys).await?;
             say(&format!(
-                "the password is set; every session of the account has ended, and {said}"
+                "the password has been set; all sessions of the account have ended, and {said}"
             ));
             if made {
                 say(&format!("password: {password}"));

@@ -1,4 +1,4 @@
-//! Calls of models, counted and timed where they are made.
+//! Counts and times model calls.
 
 use std::{
     collections::HashSet,
@@ -13,7 +13,7 @@ use metrics::{counter, histogram};
 
 use crate::model::{ChatRequest, Delta, DeltaStream, ModelError, Provider, Usage};
 
-/// Names of models that get figures of their own: people with an API key may send any name.
+/// Maximum number of model names with separate metrics: API clients can send any name.
 const MODELS_MAX: usize = 50;
 const MODEL_CHARS_MAX: usize = 100;
 const OTHER: &str = "other";
@@ -25,7 +25,7 @@ pub struct Measured {
     patience: Patience,
 }
 
-/// When callers give up, so that a call that is dropped can be told from one that nobody wants any more.
+/// Timeouts of callers, to distinguish a call that timed out from one that was canceled.
 #[derive(Clone, Copy)]
 struct Patience {
     silence_max: Duration,
@@ -33,7 +33,7 @@ struct Patience {
 }
 
 impl Measured {
-    /// Calls are given up after `silence_max` without a first or next piece, or after `time_max` as a whole.
+    /// Callers give up after `silence_max` without a first or next chunk, or after `time_max` in total.
     pub fn around(inner: Arc<dyn Provider>, silence_max: Duration, time_max: Duration) -> Self {
         Self {
             inner,
@@ -46,7 +46,7 @@ impl Measured {
     }
 }
 
-/// The names that were called so far.
+/// Model names seen so far.
 #[derive(Default)]
 struct Models(Mutex<HashSet<String>>);
 
@@ -76,12 +76,12 @@ fn outcome_of(error: &ModelError) -> &'static str {
     }
 }
 
-/// One call; it is counted when it ends, or else when it is dropped.
+/// One call; counted when it ends, or when it is dropped before.
 struct Call {
     model: String,
     patience: Patience,
     started: Instant,
-    /// When the last piece came.
+    /// Time of the last chunk.
     heard: Instant,
     first_text: Option<Instant>,
     has_said: bool,
@@ -124,7 +124,7 @@ impl Call {
         }
     }
 
-    /// What a stream came to that says no more.
+    /// Outcome of a stream that has ended.
     fn at_end(&self) -> &'static str {
         match (self.has_stopped, self.has_said) {
             (false, _) => "broken",
@@ -133,7 +133,8 @@ impl Call {
         }
     }
 
-    /// Why a call was dropped. Callers begin to count a little earlier than this does, hence the twentieth.
+    /// Reason why a call was dropped. Callers start their timers slightly earlier than this one, so a twentieth is
+    /// added.
     fn given_up(&self) -> &'static str {
         let is_over = |waited: Duration, max: Duration| waited + max / 20 >= max;
         if is_over(self.heard.elapsed(), self.patience.silence_max)

@@ -1,8 +1,8 @@
-//! Lines of the log: text for people, or one flat JSON object each for collectors.
+//! Log output: text for people, or one flat JSON object per line for collectors.
 //!
-//! A line holds the fields of its event and of the spans around it: `request.id`, `user.id` and `workspace.id` of a request,
-//! `task.id` and `agent.id` of a task. Spans are made for every request and told of by few, so their fields are kept as they were
-//! written and only put together for a line.
+//! A line contains the fields of its event and of the enclosing spans: `request.id`, `user.id`, and `workspace.id` of
+//! a request, `task.id` and `agent.id` of a task. Every request creates spans, but few are logged, so their fields
+//! are stored as formatted and combined only when a line is written.
 
 use std::{
     fmt::{self, Write as _},
@@ -28,14 +28,14 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// What lines look like.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     Text,
     Json,
 }
 
-/// Starts logging to standard error; `filter` as `tracing` has it.
+/// Starts logging to standard error; `filter` has the syntax of `tracing`.
 pub fn start(filter: &str, shape: Shape) {
     let parsed = EnvFilter::try_new(filter);
     let is_wrong = parsed.is_err();
@@ -43,7 +43,7 @@ pub fn start(filter: &str, shape: Shape) {
         .with(filter_fn(may_be_logged))
         .with(parsed.unwrap_or_else(|_| EnvFilter::new("info")));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // Fails only when logging was started before.
+    // Fails only if logging was already started.
     drop(match shape {
         Shape::Text => layers
             .with(
@@ -58,16 +58,16 @@ pub fn start(filter: &str, shape: Shape) {
             .try_init(),
     });
     if is_wrong {
-        tracing::warn!("OPENVIBE_LOG is no filter that is understood: `info` is used");
+        tracing::warn!("OPENVIBE_LOG is not a valid filter: using `info`");
     }
 }
 
-/// What other people's code says at its most talkative holds what it was given: tungstenite writes out every frame.
+/// Trace logs of dependencies may contain user data: tungstenite logs every frame.
 fn may_be_logged(about: &Metadata<'_>) -> bool {
     *about.level() <= Level::DEBUG || about.target().starts_with("openvibe")
 }
 
-/// Fields for people. What is said of a span again, it says once.
+/// Fields for text output. A field that is recorded again in a span is written only once.
 struct Words(DefaultFields);
 
 impl<'w> FormatFields<'w> for Words {
@@ -89,7 +89,7 @@ impl<'w> FormatFields<'w> for Words {
     }
 }
 
-/// Fields of a span or event as JSON, without the braces: `"a":1,"b":"c"`.
+/// Fields of a span or event as JSON without braces: `"a":1,"b":"c"`.
 #[derive(Clone, Copy)]
 struct Pieces;
 
@@ -160,7 +160,8 @@ impl Visit for PieceVisitor<'_> {
     }
 }
 
-/// Lines as flat objects: `timestamp`, `level`, `target`, `message`, then fields, those of the event before those of spans.
+/// Lines as flat objects: `timestamp`, `level`, `target`, `message`, then the fields, those of the event before those
+/// of spans.
 struct Flat;
 
 impl<S, N> FormatEvent<S, N> for Flat
@@ -185,7 +186,7 @@ where
         let mut own = String::new();
         context.format_fields(Writer::new(&mut own), event)?;
         take(&mut fields, &own);
-        // Lines of the crate `log` name their target in a field.
+        // Events from the crate `log` contain their target in a field.
         let target = fields.remove("log.target");
         fields.retain(|name, _| !name.starts_with("log."));
         let target = target.unwrap_or_else(|| event.metadata().target().into());

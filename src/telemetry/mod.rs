@@ -1,8 +1,8 @@
-//! What is measured and logged, for whoever runs the server (docs/operations.md).
+//! Metrics and logs for administrators (docs/operations.md).
 //!
-//! `table` names every metric there is; `requests` has those of HTTP, `calls` those of models, `process` those of the
-//! operating system, `logs` the shape of a line. Where something happens seldom, it is counted there by the macros of
-//! `metrics`; what happens for every message or frame has its handle here, looked up once.
+//! `table` lists all metrics; `requests` records those of HTTP, `calls` those of models, `process` those of the
+//! operating system, and `logs` defines the log format. Rare events are counted where they occur with the macros of
+//! `metrics`; frequent ones (each message or frame) have a handle here that is looked up once.
 
 mod calls;
 pub mod logs;
@@ -22,42 +22,42 @@ use metrics::{
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 pub use table::{Kind, METRICS, Metric};
 
-/// Commands that shared a commit.
+/// Number of commands that shared a commit.
 pub static BATCH_SIZE: LazyLock<Histogram> = LazyLock::new(|| {
     ready();
     histogram!("openvibe_db_batch_size")
 });
 
-/// From the first command of a batch to its commit.
+/// Time from the first command of a batch to its commit.
 pub static COMMIT_SECONDS: LazyLock<Histogram> = LazyLock::new(|| {
     ready();
     histogram!("openvibe_db_commit_seconds")
 });
 
-/// From an event's commit until every socket's queue has it.
+/// Time from the commit of an event until it is in every socket's queue.
 pub static FANOUT_SECONDS: LazyLock<Histogram> = LazyLock::new(|| {
     ready();
     histogram!("openvibe_fanout_seconds")
 });
 
-/// Milliseconds for a line of the log.
+/// Duration in milliseconds, for log lines.
 pub fn ms(took: Duration) -> u64 {
     u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What reads the figures of this process. Several servers of one process share it; who comes first installs it while the others
-/// wait.
+/// Recorder of this process's metrics. Several servers in one process share it; the first caller installs it while
+/// the others wait.
 ///
 /// # Errors
-/// When something else of this process measures already.
+/// If another recorder is already installed in this process.
 pub fn recorder() -> Result<PrometheusHandle, String> {
     static HANDLE: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
     HANDLE.get_or_init(install).clone()
 }
 
-/// A handle that is taken before the recorder is there would count nothing for ever.
+/// Installs the recorder first: a handle created before would never record anything.
 fn ready() {
-    // Who needs the figures asks for the recorder and hears of it.
+    // An error is returned to callers of `recorder` that need the metrics.
     drop(recorder());
 }
 
@@ -78,7 +78,7 @@ fn install() -> Result<PrometheusHandle, String> {
             Kind::Gauge => describe_gauge!(metric.name, metric.unit, metric.help),
             Kind::Histogram(_) => describe_histogram!(metric.name, metric.unit, metric.help),
         }
-        // What is there from the start is seen to rise when it does so for the first time.
+        // Initial values make the first increase of a counter visible.
         for labels in metric.begins_with {
             let labels: Vec<(&str, &str)> = metric
                 .labels

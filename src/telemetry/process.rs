@@ -1,4 +1,4 @@
-//! What the operating system says of this process. Linux only; elsewhere the gauges stay away.
+//! Operating-system metrics of this process. Linux only; the gauges are not exported elsewhere.
 
 use std::{
     fs,
@@ -13,18 +13,19 @@ static STARTED: LazyLock<f64> = LazyLock::new(|| {
     since.unwrap_or_default().as_secs_f64()
 });
 
-/// Notes when the process began; called first.
+/// Records the start time of the process; called first.
 pub fn note_start() {
     LazyLock::force(&STARTED);
 }
 
-/// The number behind `label` in a text of lines such as `VmRSS:     1234 kB`.
+/// The number after `label` in lines such as `VmRSS:     1234 kB`.
 fn number_after(text: &str, label: &str) -> Option<u32> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Brings the gauges up to date. Reads a few files of `/proc` and counts the open ones, so it belongs on a thread that may wait.
+/// Updates the gauges. Reads a few files of `/proc` and counts open files, so it should run on a thread that may
+/// block.
 pub fn look() {
     gauge!("process_start_time_seconds").set(*STARTED);
     let read = |name: &str| fs::read_to_string(format!("/proc/self/{name}"));
@@ -41,7 +42,7 @@ pub fn look() {
         gauge!("process_max_fds").set(f64::from(max));
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is this very directory.
+        // One of them is this directory itself.
         let n = u32::try_from(open.count()).unwrap_or(u32::MAX);
         gauge!("process_open_fds").set(f64::from(n.saturating_sub(1)));
     }

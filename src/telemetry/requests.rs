@@ -1,4 +1,4 @@
-//! Requests by route: how many, with which status, and how long until they were answered.
+//! Requests by route: count, status, and time until the response.
 
 use std::{
     collections::HashMap,
@@ -8,23 +8,24 @@ use std::{
 
 use metrics::{Counter, Histogram, counter, histogram};
 
-/// The route of what no route is for.
+/// Route label of requests that do not match a route.
 pub const UNMATCHED: &str = "unmatched";
-/// The status of a request whose sender went away before there was an answer, as nginx has it.
+/// Status for a client that disconnected before the response, as in nginx.
 const GONE: u16 = 499;
 
-/// The figures of one method of one route.
+/// Metrics of one method of a route.
 struct Figures {
     method: &'static str,
     route: String,
     seconds: Histogram,
-    /// By status; a route gives few.
+    /// Counters by status; each route returns only a few.
     answers: RwLock<Vec<(u16, Counter)>>,
 }
 
 type Methods = Vec<(&'static str, Arc<Figures>)>;
 
-/// As many as the router has routes: looking a handle up anew for each request would cost more than all the rest of this.
+/// Bounded by the number of routes. Handles are cached because looking one up for each request would cost more than
+/// everything else here.
 static ROUTES: LazyLock<RwLock<HashMap<String, Methods>>> = LazyLock::new(RwLock::default);
 
 fn figures(method: &'static str, route: &str) -> Arc<Figures> {
@@ -68,13 +69,13 @@ impl Figures {
         ];
         let counter = counter!("openvibe_http_requests_total", &labels);
         counter.increment(1);
-        // Twice in the list after a race does no harm: it is the same counter.
+        // A duplicate after a race is harmless: it is the same counter.
         let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
         answers.push((status, counter));
     }
 }
 
-/// The method as a label: anybody can invent methods.
+/// The method as a label; unknown methods share one, since clients can invent them.
 pub fn method_label(method: &str) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known
@@ -83,7 +84,7 @@ pub fn method_label(method: &str) -> &'static str {
         .unwrap_or("other")
 }
 
-/// A request that is being answered; dropped without an answer, it counts as one whose sender is gone.
+/// A request in progress; if dropped without a response, it is counted as disconnected.
 pub struct Open {
     figures: Arc<Figures>,
     started: Instant,
@@ -91,7 +92,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// `method` as `method_label` says, `route` a pattern of the router or `UNMATCHED`.
+    /// `method` comes from `method_label`, and `route` is a route pattern or `UNMATCHED`.
     pub fn new(method: &'static str, route: &str) -> Self {
         Self {
             figures: figures(method, route),
@@ -100,7 +101,7 @@ impl Open {
         }
     }
 
-    /// How long it took.
+    /// Records the response and returns the elapsed time.
     pub fn answered(mut self, status: u16) -> Duration {
         let took = self.started.elapsed();
         self.is_answered = true;

@@ -1,4 +1,4 @@
-//! Every metric there is. A test keeps docs/operations.md and what `/metrics` gives in agreement with it.
+//! All metrics. A test keeps docs/operations.md and the output of `/metrics` in sync with this table.
 
 use metrics::Unit;
 
@@ -10,7 +10,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As Prometheus names it.
+    /// Prometheus name of the kind.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -25,9 +25,9 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     pub kind: Kind,
     pub unit: Unit,
-    /// What it says, for people.
+    /// Human-readable description.
     pub help: &'static str,
-    /// Values of the labels with which it is there from the start, at 0.
+    /// Label values that are exported from the start with the value 0.
     pub begins_with: &'static [&'static [&'static str]],
 }
 
@@ -35,15 +35,15 @@ pub struct Metric {
 const SHORT: &[f64] = &[
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 ];
-/// A request or a commit: a millisecond to the time after which it is given up.
+/// A request or a commit: from a millisecond to its timeout.
 const REQUEST: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
-/// Models: a tenth of a second to the longest attempt.
+/// Models: from a tenth of a second to the longest attempt.
 const CALL: &[f64] = &[
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 900.0,
 ];
-/// Up to the most commands of a batch.
+/// Up to the maximum number of commands per batch.
 const BATCH: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0];
 
 const ONCE: &[&[&str]] = &[&[]];
@@ -78,29 +78,29 @@ pub const METRICS: &[Metric] = &[
         &["method", "route", "status"],
         Kind::Counter,
         Unit::Count,
-        "requests answered, by the pattern of their route (`unmatched`: the client's files, and what is not there); \
-         status 499: who asked went away first",
+        "requests by route pattern (`unmatched`: static files and unknown paths); \
+         status 499: the client disconnected first",
     ),
     metric(
         "openvibe_http_request_seconds",
         &["method", "route"],
         Kind::Histogram(REQUEST),
         Unit::Seconds,
-        "until the answer begins; what streams or stays open afterwards does not count",
+        "time until the response starts; streaming and open connections afterwards are not included",
     ),
     metric(
         "openvibe_rate_limited_total",
         &["limit"],
         Kind::Counter,
         Unit::Count,
-        "requests, log-ins and sockets refused because there were too many; `connections`: closed beyond an address's share; `bodies`, `unsent`: 503 for a share of memory; `slow_readers`: connections whose client took too long to read",
+        "requests, sign-ins, and sockets rejected by a limit; `connections`: closed because an address exceeded its share; `bodies`, `unsent`: 503 because a share of memory was exceeded; `slow_readers`: connections whose client read too slowly",
     ),
     metric(
         "openvibe_sockets",
         &[],
         Kind::Gauge,
         Unit::Count,
-        "sockets that are open in a workspace",
+        "open sockets",
     )
     .there_from_start(ONCE),
     metric(
@@ -108,7 +108,7 @@ pub const METRICS: &[Metric] = &[
         &["reason"],
         Kind::Counter,
         Unit::Count,
-        "sockets that ended: `left`, `going_away` (shutdown, silence, told to resume), `too_slow`, `not_authenticated`, \
+        "closed sockets: `left`, `going_away` (shutdown, silence, or asked to resume), `too_slow`, `not_authenticated`, \
          `not_in_workspace`, `policy`, `too_large`, `no_hello`",
     )
     .there_from_start(&[
@@ -126,7 +126,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Histogram(SHORT),
         Unit::Seconds,
-        "from an event's commit until it is in the queue of every socket that may see it",
+        "time from the commit of an event until it is in the queue of every authorized socket",
     )
     .there_from_start(ONCE),
     metric(
@@ -134,21 +134,21 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Gauge,
         Unit::Count,
-        "1 when the database answered this look within 2 s; at 0 the figures of tasks and of its size are NaN",
+        "1 if the database responded within 2 s; if 0, the metrics of tasks and database size are NaN",
     ),
     metric(
         "openvibe_db_write_queue",
         &[],
         Kind::Gauge,
         Unit::Count,
-        "write commands that wait for their batch; at 2,048 for each writer, further ones wait outside and then get 503",
+        "write commands waiting for their batch; beyond 2,048 per writer, further commands wait outside the queue and then fail with 503",
     ),
     metric(
         "openvibe_db_batch_size",
         &[],
         Kind::Histogram(BATCH),
         Unit::Count,
-        "write commands that shared a commit",
+        "write commands per commit",
     )
     .there_from_start(ONCE),
     metric(
@@ -156,7 +156,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Histogram(REQUEST),
         Unit::Seconds,
-        "from the first command of a batch to its commit",
+        "time from the first command of a batch to its commit",
     )
     .there_from_start(ONCE),
     metric(
@@ -164,14 +164,14 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Gauge,
         Unit::Bytes,
-        "the SQLite file with its write-ahead log, or the PostgreSQL database",
+        "size of the SQLite file with its write-ahead log, or of the PostgreSQL database",
     ),
     metric(
         "openvibe_upload_stored_bytes",
         &[],
         Kind::Gauge,
         Unit::Bytes,
-        "bytes of uploads that are stored; counted anew each hour",
+        "bytes of stored uploads; recalculated hourly",
     )
     .there_from_start(ONCE),
     metric(
@@ -179,28 +179,28 @@ pub const METRICS: &[Metric] = &[
         &["kind"],
         Kind::Gauge,
         Unit::Count,
-        "tasks that wait, also for their next try",
+        "waiting tasks, including those waiting for a retry",
     ),
     metric(
         "openvibe_tasks_queued_oldest_seconds",
         &["kind"],
         Kind::Gauge,
         Unit::Seconds,
-        "how long ago the oldest of them was asked for; 0 when none waits",
+        "age of the oldest waiting task; 0 if there is none",
     ),
     metric(
         "openvibe_tasks_running",
         &["kind"],
         Kind::Gauge,
         Unit::Count,
-        "tasks that a worker holds",
+        "tasks claimed by a worker",
     ),
     metric(
         "openvibe_task_run_seconds",
         &["kind"],
         Kind::Histogram(CALL),
         Unit::Seconds,
-        "one run of a task by a worker, however it ended",
+        "duration of a task run by a worker, whatever its result",
     )
     .there_from_start(&[&["reply"], &["resolve"]]),
     metric(
@@ -208,7 +208,7 @@ pub const METRICS: &[Metric] = &[
         &["kind", "status"],
         Kind::Counter,
         Unit::Count,
-        "tasks that ended, once each: `reply`, `resolve`, `compact` (a summary), `response` (a call of `/v1/responses`); \
+        "finished tasks: `reply`, `resolve`, `compact` (a summary), `response` (a call of `/v1/responses`); \
          `completed`, `failed`, `cancelled`",
     )
     .there_from_start(&[
@@ -229,7 +229,7 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Counter,
         Unit::Count,
-        "tasks taken away from a worker that was not heard of for a lease",
+        "tasks reclaimed from a worker whose lease expired",
     )
     .there_from_start(ONCE),
     metric(
@@ -237,7 +237,7 @@ pub const METRICS: &[Metric] = &[
         &["model", "outcome"],
         Kind::Counter,
         Unit::Count,
-        "calls of a model (the first 50 names, then `other`): `ok`, `cancelled` (no longer wanted), `timeout`, `rate_limited`, \
+        "model calls (the first 50 names, then `other`): `ok`, `cancelled` (no longer needed), `timeout`, `rate_limited`, \
          `unavailable`, `context_too_large`, `bad_request`, `auth`, `broken`, `empty`",
     ),
     metric(
@@ -245,21 +245,21 @@ pub const METRICS: &[Metric] = &[
         &["model"],
         Kind::Histogram(CALL),
         Unit::Seconds,
-        "from a call to the first piece of its answer",
+        "time from a call to the first chunk of its reply",
     ),
     metric(
         "openvibe_model_call_seconds",
         &["model"],
         Kind::Histogram(CALL),
         Unit::Seconds,
-        "whole calls that ended `ok`",
+        "duration of calls that ended with `ok`",
     ),
     metric(
         "openvibe_model_tokens_total",
         &["kind"],
         Kind::Counter,
         Unit::Count,
-        "tokens of ended tasks, `input` and `output`; estimated where the model server does not say",
+        "tokens of finished tasks, `input` and `output`; estimated if the model server does not report them",
     )
     .there_from_start(&[&["input"], &["output"]]),
     metric(
@@ -267,7 +267,7 @@ pub const METRICS: &[Metric] = &[
         &["version"],
         Kind::Gauge,
         Unit::Count,
-        "always 1: which version runs",
+        "always 1; the running version is a label",
     ),
     metric(
         "process_open_fds",
@@ -281,20 +281,20 @@ pub const METRICS: &[Metric] = &[
         &[],
         Kind::Gauge,
         Unit::Count,
-        "how many it may have (`LimitNOFILE`)",
+        "limit for open files and connections (`LimitNOFILE`)",
     ),
     metric(
         "process_resident_memory_bytes",
         &[],
         Kind::Gauge,
         Unit::Bytes,
-        "memory that the process holds",
+        "resident memory of the process",
     ),
     metric(
         "process_start_time_seconds",
         &[],
         Kind::Gauge,
         Unit::Seconds,
-        "when it started, in seconds since 1970",
+        "start time of the process, in seconds since 1970",
     ),
 ];

@@ -76,7 +76,7 @@ async fn beyond_loopback_the_first_sign_up_needs_the_token_that_was_printed() {
         .said
         .iter()
         .find(|line| line.contains("setup_token="))
-        .expect("a set-up link");
+        .expect("a setup link");
     let token = link.split("setup_token=").nth(1).unwrap().trim();
     let who = visitor(&base);
     assert_eq!(

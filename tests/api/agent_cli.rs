@@ -89,7 +89,7 @@ async fn files_make_an_agent() {
         "tiny",
     ];
     let output = import(&t, &files.0, &arguments).await;
-    assert!(said(&output).starts_with("made @fern (agent_"));
+    assert!(said(&output).starts_with("created @fern (agent_"));
     let agent = t.bo.agent("fern").await;
     let whole =
         t.bo.get(&format!("/v1/agents/{}", text(&agent, "/id")))
@@ -169,10 +169,10 @@ async fn what_cannot_be_imported_is_said_and_makes_nothing() {
     let names = || async { list(&t.ada.get("/v1/agents").await.ok(), "/data").len() };
     let before = names().await;
     for (arguments, expected) in [
-        (vec!["--dir", "empty", "--name", "x"], "has no SOUL.md"),
+        (vec!["--dir", "empty", "--name", "x"], "does not contain SOUL.md"),
         (
             vec!["--soul", "nowhere.md", "--name", "x"],
-            "nowhere.md cannot be read",
+            "cannot read nowhere.md",
         ),
         (vec!["--soul", "SOUL.md", "--name", "vibe"], "is taken"),
         (

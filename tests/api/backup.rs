@@ -444,7 +444,7 @@ async fn a_file_that_is_not_whole_is_refused_and_changes_nothing() {
         ("something else", entries_of_another()),
     ] {
         std::fs::write(&damaged, bytes).unwrap();
-        refuse(what, "no backup of OpenVibe").await;
+        refuse(what, "not an OpenVibe backup").await;
     }
     std::fs::write(&damaged, [whole.as_slice(), b"more"].concat()).unwrap();
     refuse("more at the end", "damaged").await;
@@ -472,7 +472,7 @@ async fn a_file_that_is_not_whole_is_refused_and_changes_nothing() {
         manifest["program_version"] = "9.9.9".into();
         some[0].1 = manifest.to_string().into_bytes();
         write_entries(&damaged, &some);
-        refuse(field, "made by version 9.9.9").await;
+        refuse(field, "created by OpenVibe 9.9.9").await;
     }
     std::fs::remove_file(&damaged).unwrap();
     refuse("no file", "cannot be read").await;
@@ -572,8 +572,8 @@ async fn a_restore_can_leave_out_sessions_and_keys() {
     let output = run(&other, &f.model, &arguments).await;
     assert!(output.status.success(), "{output:?}");
     let text = said(&output);
-    assert!(text.contains("all sessions have ended"), "{text}");
-    assert!(text.contains("all API keys are revoked"), "{text}");
+    assert!(text.contains("sessions were not restored"), "{text}");
+    assert!(text.contains("API keys were not restored"), "{text}");
     let server = TestProcess::start(&other, &f.model, &OFF).await;
     let ada = f.ada.at(&server.base);
     ada.get("/v1/auth/me").await.refused(401);

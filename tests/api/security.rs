@@ -124,7 +124,7 @@ async fn no_secret_comes_into_logs_answers_or_events() {
     let setup_token = printed
         .split_once("setup_token=")
         .map(|(_, rest)| rest.split_whitespace().next().unwrap().to_owned());
-    let setup_token = setup_token.unwrap_or_else(|| panic!("no set-up link in {printed}"));
+    let setup_token = setup_token.unwrap_or_else(|| panic!("no setup link in {printed}"));
     let form = json!({"email": "ada@example.org", "password": PASSWORD, "name": "Ada", "setup_token": setup_token});
     let reply = visitor(&base).post("/v1/auth/signup", form).await;
     let mut ada = visitor(&base);

@@ -129,7 +129,7 @@ test('on an open address the set-up needs the link that the server printed', asy
   const eve = await person(browser, open.base.replace('0.0.0.0', lan ?? 'localhost'));
   try {
     await eve.page.goto('/');
-    await eve.page.getByText('Open the set-up link that the server printed').waitFor();
+    await eve.page.getByText('Open the setup link that the server printed').waitFor();
     await accessible(eve.page, 'set-up without its token');
     const link = /(http:\/\/\S+setup_token=\S+)/.exec(open.said)[1];
     const { pathname, search } = new URL(link);

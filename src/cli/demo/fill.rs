@@ -1,4 +1,4 @@
-//! Tells the story: each act is a request of the person whose act it is.
+//! Fills the demo: each step of the story is a request of the person who performs it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::config::Secret;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const TASK_WITHIN: Duration = Duration::from_mins(1);
 
-/// Everybody and every channel, by name.
+/// All people and channels by name.
 struct Cast {
     people: BTreeMap<String, Person>,
     channels: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ struct Cast {
 /// Fills an empty server.
 ///
 /// # Errors
-/// What the server said to whom.
+/// The failed request and the server's response.
 pub(super) async fn fill(
     base: &str,
     setup_token: Option<String>,
@@ -107,10 +107,10 @@ async fn gather(
 impl Cast {
     fn person(&self, name: &str) -> anyhow::Result<&Person> {
         let person = self.people.get(name);
-        person.with_context(|| format!("seeds/demo.yaml: nobody is called {name}"))
+        person.with_context(|| format!("seeds/demo.yaml: there is no person named {name}"))
     }
 
-    /// A thread from its first message to what came of it.
+    /// Creates a thread, from its first message to its result.
     async fn hold(&self, thread: &Thread) -> anyhow::Result<()> {
         let channel = self
             .channels
@@ -146,7 +146,7 @@ impl Cast {
         Ok(())
     }
 
-    /// The ids of what was said, once agents have answered.
+    /// Posts messages and returns their IDs, after agents have replied.
     async fn talk(&self, path: &str, all: &[Said]) -> anyhow::Result<Vec<String>> {
         let mut ids = Vec::new();
         for said in all {
@@ -158,7 +158,7 @@ impl Cast {
         Ok(ids)
     }
 
-    /// Waits until the tasks that a message made have ended well.
+    /// Waits until the tasks started by a message have completed.
     async fn answered(&self, person: &Person, posted: &Value) -> anyhow::Result<()> {
         for task in posted["tasks"].as_array().into_iter().flatten() {
             self.done(person, &text(task, "/id")?).await?;

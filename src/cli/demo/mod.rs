@@ -1,8 +1,8 @@
-//! `openvibe demo`: a server with a filled workspace to look at and to show.
+//! `openvibe demo`: a server with a sample workspace.
 //!
-//! The workspace is made over the server's own API by invented people (`seeds/demo.yaml`), so it holds nothing that people
-//! could not have made. Agents reply with the configured model, or else with the built-in responder. The demo has a directory of its own and never touches other
-//! data; when it is there already, it is shown again as it was left.
+//! The workspace is created through the server's own API by fictional people (`seeds/demo.yaml`), so everything in it
+//! could have been created by real users. Agents reply with the configured model, or with the built-in responder. The
+//! demo has its own directory and never touches other data; an existing demo is opened again as it was left.
 
 mod fill;
 mod person;
@@ -20,13 +20,13 @@ use crate::{
     db::Place,
 };
 
-/// Where the demo is, unless `OPENVIBE_DATA_DIR` says otherwise.
+/// Default directory of the demo; `OPENVIBE_DATA_DIR` overrides it.
 const DIRECTORY: &str = "openvibe-demo";
-/// Holds who may sign in, once the workspace is filled.
+/// File with the sign-in details; written once the workspace is complete.
 const SIGN_IN: &str = "sign-in.txt";
 const DATABASE: &str = "openvibe.db";
 
-/// Runs the demo until it is told to stop.
+/// Runs the demo until it is stopped.
 pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let dir = match std::env::var_os("OPENVIBE_DATA_DIR").filter(|dir| !dir.is_empty()) {
         Some(_) => config.data_dir.clone(),
@@ -57,9 +57,9 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
             None => fill_new(&dir, &format!("http://{address}"), setup_link).await?,
         };
         say(if has_model {
-            "This is a demo: invented people, and agents with the configured model."
+            "This is a demo with fictional people, and agents that use the configured model."
         } else {
-            "This is a demo: invented people, and agents without a model."
+            "This is a demo with fictional people, and agents without a model."
         });
         say(&sign_in);
         for line in lines {
@@ -73,36 +73,36 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         told = telling => if let Err(e) = told {
             stopping.cancel();
             serving.await?;
-            return Err(e.context(format!("the demo could not be filled; remove {} before you try again", dir.display())));
+            return Err(e.context(format!("could not fill the demo; remove {} before you try again", dir.display())));
         },
     }
     serving.await
 }
 
-/// What is said once the workspace can be looked at.
+/// Lines to print once the workspace is available.
 fn listening_lines(app: &App) -> Vec<String> {
     let mut lines = Vec::new();
     announce(app, |line| lines.push(line.to_owned()));
     lines
 }
 
-/// Who may sign in to a demo that is there; `None` when nothing is.
+/// Sign-in details of an existing demo; `None` if there is none.
 fn what_is_there(dir: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(dir.join(SIGN_IN)) {
         Ok(text) => return Ok(Some(text.trim_end().to_owned())),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) => return Err(e).context("the demo's sign-in cannot be read"),
+        Err(e) => return Err(e).context("cannot read the demo's sign-in details"),
     }
     ensure!(
         !dir.join(DATABASE).exists(),
-        "{} holds a database that is no finished demo: remove the directory, or set OPENVIBE_DATA_DIR to another one",
+        "{} contains a database that is not a complete demo: remove the directory, or set OPENVIBE_DATA_DIR to another one",
         dir.display()
     );
     Ok(None)
 }
 
 async fn fill_new(dir: &Path, base: &str, setup_link: Option<String>) -> anyhow::Result<String> {
-    say("Filling a workspace; this takes some seconds.");
+    say("Filling a workspace; this takes a few seconds.");
     let story = story::read()?;
     let setup_token =
         setup_link.and_then(|link| Some(link.split_once("setup_token=")?.1.to_owned()));
@@ -111,15 +111,15 @@ async fn fill_new(dir: &Path, base: &str, setup_link: Option<String>) -> anyhow:
     let emails: Vec<&str> = story.people.iter().map(|p| p.email.as_str()).collect();
     let first = emails.first().copied().unwrap_or_default();
     let text = format!(
-        "Sign in as {first} with the password {}\nThe others have the same one: {}",
+        "Sign in as {first} with the password {}\nThe others have the same password: {}",
         password.0,
         emails.get(1..).unwrap_or_default().join(", ")
     );
-    write_private(&dir.join(SIGN_IN), &text).context("the demo's sign-in cannot be written")?;
+    write_private(&dir.join(SIGN_IN), &text).context("cannot write the demo's sign-in details")?;
     Ok(text)
 }
 
-/// Writes a file that only this user may read.
+/// Writes a file that only its owner can read.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     let mut file = std::fs::OpenOptions::new()

@@ -1,4 +1,4 @@
-//! One of the demo's people, as the server knows them: signed in, over HTTP.
+//! A person of the demo, signed in to the server over HTTP.
 
 use anyhow::{Context, bail};
 use reqwest::{Client, Method, RequestBuilder, header};
@@ -13,16 +13,16 @@ pub(super) struct Person {
     cookie: String,
 }
 
-/// The text at this place of an answer.
+/// The string at this JSON pointer.
 pub(super) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
     let found = value.pointer(pointer).and_then(Value::as_str);
     Ok(found
-        .with_context(|| format!("no text at {pointer}"))?
+        .with_context(|| format!("no string at {pointer}"))?
         .to_owned())
 }
 
 impl Person {
-    /// Makes an account, with the fields that let them in.
+    /// Creates an account, with the fields that authorize the sign-up.
     pub(super) async fn sign_up(
         base: &str,
         name: &str,
@@ -50,7 +50,7 @@ impl Person {
         person.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
         let answer = read(response)
             .await
-            .with_context(|| format!("{name} signs up"))?;
+            .with_context(|| format!("cannot sign up {name}"))?;
         person.id = text(&answer, "/user/id")?;
         Ok(person)
     }
@@ -74,7 +74,7 @@ impl Person {
         self.send(Method::POST, path, Some(form)).await
     }
 
-    /// Uploads a text; the file's id.
+    /// Uploads a text and returns the file's ID.
     pub(super) async fn upload(&self, name: &str, content: &str) -> anyhow::Result<String> {
         const BOUNDARY: &str = "openvibe-demo-part";
         let body = format!(

@@ -1,4 +1,4 @@
-//! What the demo's people say: `seeds/demo.yaml`.
+//! The story of the demo: `seeds/demo.yaml`.
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -9,9 +9,9 @@ const TEXT: &str = include_str!("../../../seeds/demo.yaml");
 #[serde(deny_unknown_fields)]
 pub(super) struct Story {
     pub(super) workspace: String,
-    /// The first one makes the workspace.
+    /// The first one creates the workspace.
     pub(super) people: Vec<Character>,
-    /// Beside those that every workspace has.
+    /// In addition to the initial channels of every workspace.
     pub(super) channels: Vec<Channel>,
     pub(super) threads: Vec<Thread>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Channel {
     pub(super) by: String,
     #[serde(default)]
     pub(super) private: bool,
-    /// Of a private one, beside its maker.
+    /// Members of a private channel, besides its creator.
     #[serde(default)]
     pub(super) members: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Thread {
     #[serde(default)]
     pub(super) reactions: Vec<Reaction>,
     pub(super) dive: Option<Dive>,
-    /// It comes after the first person has read everything.
+    /// True if the thread starts after the first person has read everything.
     #[serde(default)]
     pub(super) late: bool,
 }
@@ -73,7 +73,7 @@ pub(super) struct Said {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reaction {
-    /// Which message of people in the thread, from 0.
+    /// Index among the messages of people in the thread, from 0.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) emoji: String,
@@ -82,13 +82,13 @@ pub(super) struct Reaction {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Dive {
-    /// Which message of people in the thread, from 0.
+    /// Index among the messages of people in the thread, from 0.
     pub(super) on: usize,
     pub(super) by: String,
     pub(super) title: String,
     pub(super) description: String,
     pub(super) say: Vec<Said>,
-    /// None while it is open.
+    /// `None` while the dive is open.
     pub(super) result: Option<Outcome>,
 }
 
@@ -108,14 +108,14 @@ pub(super) struct Outcome {
 #[serde(deny_unknown_fields)]
 pub(super) struct Point {
     pub(super) text: String,
-    /// Of an action item.
+    /// Owner of an action item.
     pub(super) owner: Option<String>,
-    /// Messages of the dive, from 0.
+    /// Indices of the source messages in the dive, from 0.
     pub(super) from: Vec<usize>,
 }
 
 /// # Errors
-/// When the seeds are not what they should be.
+/// If the seed file is invalid.
 pub(super) fn read() -> anyhow::Result<Story> {
     serde_yaml_ng::from_str(TEXT).context("seeds/demo.yaml")
 }

@@ -39,7 +39,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 pub fn text(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found
-        .unwrap_or_else(|| panic!("no text at {pointer} of {value}"))
+        .unwrap_or_else(|| panic!("no string at {pointer} of {value}"))
         .to_owned()
 }
 
