@@ -1,4 +1,4 @@
-//! The server as a whole: built from its settings, run until told to stop.
+//! The server as a whole: built from its configuration, run until stopped.
 
 use std::{
     collections::HashMap,
@@ -49,20 +49,20 @@ use crate::{
     telemetry::{self, FANOUT_SECONDS, Measured},
 };
 
-/// Committed notices that wait for the hub; beyond that writers wait.
+/// Capacity of the queue of committed signals to the hub; writers wait when it is full.
 const NOTICES_MAX: usize = 4096;
-/// How long open work may take to end.
+/// Time limit for ending open work at shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(7);
-/// How long the database may take to close.
+/// Time limit for closing the database.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 const TIDY_EVERY_MAX: Duration = Duration::from_mins(1);
-/// Rounds until everything that is stored is looked at again.
+/// Number of cleanup rounds until all stored data is scanned again.
 const WHOLE_TIDY_ROUNDS: u64 = 60;
 const REMOVE_CONTEXTS_EVERY: Duration = Duration::from_hours(24);
 const ANNOUNCE_EDITS_EVERY: Duration = Duration::from_secs(1);
-/// Pause between two looks for agents that do not follow their base yet.
+/// Interval between checks for agents that are behind their base.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
-/// Pause between two batches of them.
+/// Pause between two batches of agents.
 const REFRESH_PAUSE: Duration = Duration::from_millis(20);
 
 pub struct App {
@@ -75,7 +75,7 @@ pub struct App {
     bounds: Bounds,
 }
 
-/// Locks on files, held as long as the server runs: the data belongs to this process.
+/// File locks held while the server runs: the data belongs to this process.
 struct FileLocks(
     #[expect(dead_code, reason = "held, not used")] std::fs::File,
     #[expect(dead_code, reason = "held, not used")] Option<std::fs::File>,
@@ -94,8 +94,9 @@ fn lock_files(config: &Config) -> anyhow::Result<FileLocks> {
     Ok(FileLocks(directory, Some(lock::lock_database_file(path)?)))
 }
 
-/// Hands what was committed to hub and queue, in commit order, from a task of its own: writers do not wait for sockets. It is a task
-/// of the runtime because waking a socket's task from there costs less than from a thread outside (docs/performance.md).
+/// Passes commits on to the hub and the queue, in commit order, from its own task so that writers do not wait for
+/// sockets. It is a task of the runtime because waking a socket's task from there is cheaper than from another thread
+/// (docs/performance.md).
 fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
     let (send, mut receive) = mpsc::channel::<(Instant, Vec<Notice>)>(NOTICES_MAX);
     let deliver = async move {
@@ -123,7 +124,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
     )]
     tokio::spawn(deliver);
     Arc::new(move |notices| {
-        // A writer has a thread of its own, so that it may wait when there is no room.
+        // Writers have their own threads, so they can block when the queue is full.
         let sent = match send.try_send((Instant::now(), notices)) {
             Err(TrySendError::Full(notices)) => {
                 futures::executor::block_on(send.send(notices)).is_ok()
@@ -132,7 +133,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
         };
         if !sent {
             tracing::error!(
-                "committed events could not be delivered; clients will read them from the log"
+                "could not deliver committed events; clients will read them from the log"
             );
         }
     })
@@ -162,12 +163,12 @@ async fn read_or_make_epoch(db: &Db) -> Result<String, DbError> {
 }
 
 impl App {
-    /// Binds the port, opens the database, and gets everything ready.
+    /// Binds the port, opens the database, and prepares everything else.
     ///
     /// # Errors
-    /// What is wrong and what to do, as a sentence for the operator.
+    /// The problem and its solution, as a sentence for the operator.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
-        // Fails only when another part of the process was faster.
+        // Fails only if a provider was already installed in this process.
         drop(rustls::crypto::ring::default_provider().install_default());
         telemetry::process::note_start();
         let metrics = telemetry::recorder().map_err(anyhow::Error::msg)?;
@@ -189,7 +190,7 @@ impl App {
         let guard = Guard::lock(&db).await?;
         let epoch = prepare(&db, &config, agents)
             .await
-            .map_err(|e| in_words(&config.database, "cannot be made ready", e))?;
+            .map_err(|e| in_words(&config.database, "could not be prepared", e))?;
         let provider: Arc<dyn Provider> = Arc::new(Measured::around(
             model::from_settings(config.model.clone())?,
             config.task_timeout,
@@ -261,7 +262,7 @@ impl App {
             ..Bounds::new(config.connections_max)
         };
         let blobs = Blobs::open(&db, &config.data_dir, tracker.clone())
-            .context("the directory for uploads cannot be made ready")?;
+            .context("could not prepare the directory for uploads")?;
         let state = State(Arc::new(Inner {
             db,
             public_url,
@@ -292,7 +293,7 @@ impl App {
         })
     }
 
-    /// Other bounds, for tests that cannot wait for the real ones.
+    /// Overrides the bounds, for tests that cannot wait for the real ones.
     pub fn bounds_mut(&mut self) -> &mut Bounds {
         &mut self.bounds
     }
@@ -301,12 +302,12 @@ impl App {
         self.address
     }
 
-    /// The database with its writers, so that tests can occupy one.
+    /// The database with its writers, so that tests can block one.
     pub fn db(&self) -> Db {
         self.state.db.clone()
     }
 
-    /// Where frames can be handed to this process's sockets, as `bench/` does.
+    /// The hub, so that `bench/` can send frames to this process's sockets.
     pub fn hub(&self) -> Arc<Hub> {
         Arc::clone(&self.state.hub)
     }
@@ -315,10 +316,10 @@ impl App {
         &self.state.public_url
     }
 
-    /// The link for the first account, where it needs one.
+    /// The setup link for the first account, if required.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not respond.
     pub async fn setup_link(&self) -> anyhow::Result<Option<String>> {
         let Some(token) = &self.state.setup_token else {
             return Ok(None);
@@ -327,10 +328,10 @@ impl App {
         Ok((!known).then(|| format!("{}/setup?setup_token={token}", self.state.public_url)))
     }
 
-    /// Serves until `stop` is done, then ends open work within 10 s.
+    /// Serves until `stop` completes, then ends open work within 10 s.
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener fails.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let Self {
             state,
@@ -367,10 +368,10 @@ impl App {
             &bounds,
             shutdown.clone(),
         );
-        // Not on the tracker: the end of a request may start work there.
+        // Not on the tracker, because the end of a request may start work there.
         let mut serving = std::pin::pin!(serving);
         let has_ended = tokio::select! {
-            // When the database was taken and nobody is connected.
+            // This happens if the database was taken over and no client is connected.
             () = &mut serving => true,
             () = shutdown.cancelled() => false,
             () = stop => {
@@ -390,7 +391,7 @@ impl App {
             tokio::join!(serving, tracker.wait());
         });
         if drained.await.is_err() {
-            tracing::warn!("some connections did not end in time");
+            tracing::warn!("some connections did not close in time");
         }
         if tokio::time::timeout(CLOSE_WITHIN, state.db.close())
             .await
@@ -401,7 +402,7 @@ impl App {
         drop(files);
         anyhow::ensure!(
             !is_taken.load(Ordering::SeqCst),
-            "another OpenVibe took the database while it did not answer: only one can run on it"
+            "another OpenVibe server took over the database while it was unreachable: only one server can use it"
         );
         Ok(())
     }
@@ -410,17 +411,17 @@ impl App {
 async fn open_database(place: &Place, listener: crate::db::Listener) -> anyhow::Result<Db> {
     Db::open(place, listener)
         .await
-        .map_err(|e| in_words(place, "cannot be opened", e))
+        .map_err(|e| in_words(place, "could not be opened", e))
 }
 
-/// Why the database is of no use, as a sentence for the operator.
+/// Describes a database failure as a sentence for the operator.
 pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
     let database = match place {
         Place::Sqlite(path) => format!("the database {}", path.display()),
         Place::Postgres(_) => "the PostgreSQL database".to_owned(),
     };
     match error.trouble() {
-        // What exactly did not answer is in the error.
+        // The error itself describes what did not respond.
         Some(Trouble::Away | Trouble::Unknown) | None => {
             anyhow::Error::new(error).context(format!("{database} {what}"))
         }
@@ -431,7 +432,7 @@ pub fn in_words(place: &Place, what: &str, error: DbError) -> anyhow::Error {
     }
 }
 
-/// Brings the data to where a server can begin; the database's epoch.
+/// Prepares the data before the server starts; returns the database's epoch.
 async fn prepare(db: &Db, config: &Config, agents: Option<String>) -> Result<String, DbError> {
     index::bring_up_to_date(db).await?;
     manifest::convert_old(db).await?;
@@ -468,7 +469,7 @@ async fn tell_presence_forever(state: State) {
     }
 }
 
-/// Removes what has run out: old events, sessions, answers that were kept long enough, counters of requests.
+/// Removes expired events, sessions, stored responses, and request counters.
 async fn tidy_forever(state: State) {
     let retention = state.config.event_retention;
     let every = (retention / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
@@ -478,7 +479,7 @@ async fn tidy_forever(state: State) {
             () = tokio::time::sleep(every) => {}
         }
         if let Err(e) = tidy(&state, retention).await {
-            tracing::warn!(error = %e, "old rows could not be removed; trying again later");
+            tracing::warn!(error = %e, "could not remove expired rows; retrying later");
         }
     }
 }
@@ -518,7 +519,7 @@ async fn tidy(state: &State, retention: Duration) -> Result<(), auth::AuthError>
         .await
 }
 
-/// Removes uploads that nobody refers to; now and then also what deaths have left, the first time soon after the start.
+/// Removes unreferenced uploads, and occasionally also leftovers of crashes, the first time soon after startup.
 async fn tidy_files_forever(state: State) {
     let orphan_after = state.config.upload_orphan_after;
     let every = (orphan_after / 4).clamp(Duration::from_millis(250), TIDY_EVERY_MAX);
@@ -529,7 +530,7 @@ async fn tidy_files_forever(state: State) {
             Tidying::Rows
         };
         if let Err(e) = files::tidy(&state.db, &state.blobs, orphan_after, how).await {
-            tracing::warn!(error = %e, "files that nobody refers to could not be removed; trying again later");
+            tracing::warn!(error = %e, "could not remove unreferenced files; retrying later");
         }
         tokio::select! {
             () = state.shutdown.cancelled() => return,
@@ -551,7 +552,7 @@ async fn remove_contexts_forever(state: State) {
     }
 }
 
-/// Tells everyone of edits of drafts that came too soon after the last one that they were told of.
+/// Announces draft edits that were held back because they followed an announcement too closely.
 async fn announce_edits_forever(state: State) {
     loop {
         tokio::select! {
@@ -559,12 +560,12 @@ async fn announce_edits_forever(state: State) {
             () = tokio::time::sleep(ANNOUNCE_EDITS_EVERY) => {}
         }
         if let Err(e) = announce_edits(&state).await {
-            tracing::warn!(error = %e, "edits of drafts could not be announced; trying again");
+            tracing::warn!(error = %e, "could not announce draft edits; retrying");
         }
     }
 }
 
-/// Lets agents follow changes of their bases, a few per transaction, so that other writes go on in between.
+/// Refreshes agents after changes to their bases, a few per transaction, so that other writes can proceed in between.
 async fn refresh_agents_forever(state: State) {
     loop {
         let pause = if state.disk.check().await.is_err() {
@@ -574,7 +575,7 @@ async fn refresh_agents_forever(state: State) {
                 Ok(true) => REFRESH_PAUSE,
                 Ok(false) => REFRESH_EVERY,
                 Err(e) => {
-                    tracing::warn!(error = %e, "agents could not follow their base; trying again");
+                    tracing::warn!(error = %e, "could not refresh agents after a change to their base; retrying");
                     REFRESH_EVERY
                 }
             }

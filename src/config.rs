@@ -1,4 +1,4 @@
-//! The settings of `PROTOCOL.md` §6: `openvibe.toml`, then the environment, then flags.
+//! Configuration: `openvibe.toml`, overridden by environment variables, overridden by flags.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -6,7 +6,7 @@ use crate::{db::Place, model::ModelSettings};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signup {
-    /// The first account, then by invite.
+    /// Open until the first account exists, then by invite.
     First,
     Open,
     Invite,
@@ -28,7 +28,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// A text that never shows in logs.
+/// A text that is never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -42,40 +42,40 @@ impl fmt::Debug for Secret {
 pub struct Config {
     /// `HOST:PORT`; port 0 picks a free one.
     pub listen: String,
-    /// Without a slash at the end; `None`: made from the address that was bound.
+    /// Without a trailing slash; `None` derives the URL from the bound address.
     pub public_url: Option<String>,
     pub trusted_proxies: Vec<IpAddr>,
     pub data_dir: PathBuf,
     pub database: Place,
     pub model: ModelSettings,
-    /// Model calls at once in this process.
+    /// Maximum number of concurrent model calls in this process.
     pub workers: usize,
     pub retry_delays: Vec<Duration>,
-    /// Without a first or next piece of the answer.
+    /// Time to wait for the first or next chunk of a reply.
     pub task_timeout: Duration,
-    /// For one attempt.
+    /// Time limit for one attempt.
     pub attempt_max: Duration,
     pub event_retention: Duration,
     /// How long a text that was sent to a model is kept after its last use.
     pub context_retention: Duration,
-    /// Of one upload.
+    /// Maximum size of an upload.
     pub upload_bytes_max: u64,
-    /// How long an upload may be in no message.
+    /// How long unattached uploads are kept.
     pub upload_orphan_after: Duration,
     pub signup: Signup,
     pub rate_limits: bool,
-    /// Connections that carry requests, open in this process at once.
+    /// Maximum number of open HTTP connections in this process.
     pub connections_max: usize,
-    /// Open in this process at once.
+    /// Maximum number of open sockets in this process.
     pub sockets_max: usize,
     pub sockets_per_user: usize,
-    /// Tasks that wait in a workspace; further ones fail at once.
+    /// Maximum number of waiting tasks per workspace; further tasks fail immediately.
     pub tasks_queued_max: i64,
     pub workspaces_per_user: i64,
-    /// Bytes of uploads and agents that a workspace can store.
+    /// Maximum total size of uploads and agents per workspace, in bytes.
     pub workspace_bytes_max: u64,
     pub agents_max: i64,
-    /// Agents of new workspaces, instead of the built-in ones.
+    /// Initial agents of new workspaces, replacing the built-in ones.
     pub seeds_file: Option<PathBuf>,
     pub metrics_token: Option<Secret>,
     pub log: String,
@@ -90,12 +90,12 @@ pub enum ConfigError {
     File(String),
 }
 
-/// More would be no upload but a disk.
+/// Hard upper limit of `OPENVIBE_UPLOAD_BYTES_MAX`.
 const UPLOAD_BYTES_LIMIT: u64 = 1 << 30;
-/// Largest quota of a workspace.
+/// Hard upper limit of the storage quota of a workspace.
 const WORKSPACE_BYTES_LIMIT: u64 = 1 << 50;
 
-/// Every setting's name without the prefix `OPENVIBE_`.
+/// Names of all settings without the prefix `OPENVIBE_`.
 const NAMES: &[&str] = &[
     "LISTEN",
     "PUBLIC_URL",
@@ -130,7 +130,7 @@ const NAMES: &[&str] = &[
     "LOG_FORMAT",
 ];
 
-/// `250ms`, `1s`, `15m`, `2h`, `7d`; a bare number is seconds.
+/// `250ms`, `1s`, `15m`, `2h`, `7d`; a number without a unit is in seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text
@@ -157,7 +157,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is too long"))
 }
 
-/// `1000000`, `25MiB`, `1GiB`; a bare number is bytes.
+/// `1000000`, `25MiB`, `1GiB`; a number without a unit is in bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text
@@ -260,10 +260,10 @@ fn from_file() -> Result<BTreeMap<String, String>, ConfigError> {
 }
 
 impl Config {
-    /// Reads file and environment of this process; `listen` is the flag.
+    /// Reads the configuration file and the environment; `listen` is the flag.
     ///
     /// # Errors
-    /// Which setting is wrong, and which values it takes.
+    /// The invalid setting and its valid values.
     pub fn load(listen: Option<String>) -> Result<Self, ConfigError> {
         let mut values = from_file()?;
         for name in NAMES {
@@ -282,7 +282,7 @@ impl Config {
         Self::from_values(values)
     }
 
-    /// The same from given values; names without the prefix.
+    /// Builds the configuration from the given values; names are without the prefix.
     ///
     /// # Errors
     /// As `load`.
@@ -303,7 +303,7 @@ impl Config {
                 if t.starts_with("http://") || t.starts_with("https://") {
                     Ok(Some(t.trim_end_matches('/').to_owned()))
                 } else {
-                    Err(format!("`{t}` does not begin with http:// or https://"))
+                    Err(format!("`{t}` does not start with http:// or https://"))
                 }
             })?,
             trusted_proxies: s.parsed("TRUSTED_PROXIES", Vec::new(), |t| {

@@ -1,8 +1,9 @@
-//! Where a list goes on, as clients are given it: opaque, of one kind of list, and taken back only as it was given.
+//! List positions as opaque cursors for clients. A cursor is valid only for its kind of list and only in the exact
+//! form in which it was returned.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// A cursor of that kind of list; `place` holds no negative number.
+/// Creates a cursor for a kind of list; `place` must not contain negative numbers.
 pub fn write(list: &str, place: &[i64]) -> String {
     let mut text = list.to_owned();
     for number in place {
@@ -12,10 +13,10 @@ pub fn write(list: &str, place: &[i64]) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// The place in that kind of list.
+/// Parses a cursor of this kind of list.
 ///
 /// # Errors
-/// `None` for what `write` never gives.
+/// `None` for any text that `write` never returns.
 pub fn read<const N: usize>(list: &str, cursor: &str) -> Option<[i64; N]> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
     let mut place = [0; N];
@@ -23,7 +24,7 @@ pub fn read<const N: usize>(list: &str, cursor: &str) -> Option<[i64; N]> {
     for slot in &mut place {
         *slot = numbers.next()?.parse().ok().filter(|n| *n >= 0)?;
     }
-    // `+7` and `007` are numbers, too.
+    // Rejects other spellings of the same numbers, such as `+7` and `007`.
     (write(list, &place) == cursor).then_some(place)
 }
 

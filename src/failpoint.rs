@@ -1,8 +1,9 @@
-//! Places at which a debug build can be made to die or to wait, so that tests can ask what survives.
+//! Points in the code at which a debug build can be made to crash or wait, so that tests can verify what survives.
 //!
-//! `OPENVIBE_FAILPOINT=NAME:N` ends the process, as `kill -9` would, when the place called `NAME` is reached for the `N`th time (the
-//! first by default). `NAME:N:pause=MS` keeps whoever reaches it for so many milliseconds; `NAME:N:hold=HOST:PORT` until the test
-//! that listens there closes the connection. Release builds have no such places.
+//! `OPENVIBE_FAILPOINT=NAME:N` ends the process, like `kill -9`, when the failpoint `NAME` is reached for the `N`th
+//! time (the first time by default). `NAME:N:pause=MS` blocks for the given number of milliseconds;
+//! `NAME:N:hold=HOST:PORT` blocks until the test listening there closes the connection. Release builds do not contain
+//! failpoints.
 
 use std::{
     io::Read,
@@ -47,18 +48,18 @@ pub fn reach(name: &str) {
     }
     match &armed.act {
         Act::Die => std::process::abort(),
-        // The task stands still, with all that it runs side by side; other tasks go on.
+        // Blocks this task with everything that it runs concurrently; other tasks continue.
         Act::Pause(pause) => tokio::task::block_in_place(|| std::thread::sleep(*pause)),
         Act::Hold(address) => tokio::task::block_in_place(|| {
             if let Ok(mut test) = TcpStream::connect(address) {
-                // The end of the connection is what is waited for, whichever way it comes.
+                // Waits for the end of the connection, whether it is closed or fails.
                 drop(test.read(&mut [0]));
             }
         }),
     }
 }
 
-/// Names a place for `OPENVIBE_FAILPOINT`.
+/// Defines a failpoint for `OPENVIBE_FAILPOINT`.
 #[macro_export]
 macro_rules! failpoint {
     ($name:expr) => {

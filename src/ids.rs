@@ -1,31 +1,29 @@
-//! Every id is its own type: a `UUIDv7` inside, `prefix_` and 26 base-32 characters outside (`TypeID`).
+//! Each kind of ID is its own type: a `UUIDv7` internally, `prefix_` and 26 base-32 characters externally (`TypeID`).
 //!
-//! The database stores the bare UUID. Two kinds of id cannot be swapped, and a text with the wrong
-//! prefix does not parse.
+//! The database stores the bare UUID. IDs of different kinds cannot be mixed up, and parsing fails for a wrong
+//! prefix.
 
 use std::{fmt, str::FromStr};
 
 use uuid::Uuid;
 
-/// Crockford's alphabet in lower case, as the `TypeID` specification 0.3 has it.
+/// Crockford's base-32 alphabet in lowercase, as required by the `TypeID` specification 0.3.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const SUFFIX_LEN: usize = 26;
 
-/// Stands in the message of `IdError::OtherKind` and in no other.
-pub const OTHER_KIND: &str = "is an id of another kind";
+/// Part of the message of `IdError::OtherKind` only.
+pub const OTHER_KIND: &str = "is an ID of another kind";
 
-/// Why a text is not an id of the kind that was asked for.
+/// Reason why a text is not an ID of the requested kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    #[error("`{text}` {OTHER_KIND} (`{found}`); this place takes a `{wanted}_…` id")]
+    #[error("`{text}` {OTHER_KIND} (`{found}`): expected a `{wanted}_…` ID")]
     OtherKind {
         text: String,
         wanted: &'static str,
         found: String,
     },
-    #[error(
-        "`{text}` is not an id; this place takes a `{wanted}_…` id with 26 characters after the `_`"
-    )]
+    #[error("`{text}` is not an ID: expected `{wanted}_` followed by 26 characters")]
     Malformed { text: String, wanted: &'static str },
 }
 
@@ -49,7 +47,7 @@ fn decode(suffix: &str) -> Option<Uuid> {
     Some(Uuid::from_u128(n))
 }
 
-/// Prefixes of every kind of id; a well-formed id with another one of these is of the wrong kind.
+/// Prefixes of all kinds of IDs, to recognize a valid ID of another kind.
 const PREFIXES: &[&str] = &[
     "user", "ws", "chan", "thread", "fork", "msg", "task", "agent", "res", "item", "inv", "key",
     "file", "mem", "flow", "sess", "audit", "authev", "sbx", "resp",
@@ -86,13 +84,13 @@ macro_rules! ids {
         impl $name {
             pub const PREFIX: &'static str = $prefix;
 
-            /// A new id; ids made later by this process sort after it.
+            /// Creates a new ID; IDs created later by this process sort after it.
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
             }
 
             /// # Errors
-            /// `IdError::OtherKind` for an id of another kind, else `IdError::Malformed`.
+            /// `IdError::OtherKind` for an ID of another kind, otherwise `IdError::Malformed`.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 parse(text, $prefix).map(Self)
             }

@@ -5,7 +5,8 @@
 //!                                                                                     realtime::{log, hub} ─► db ─► ids
 //! ```
 //!
-//! `model` and `telemetry` stand beside; `model` imports nothing of ours. The parts and their reasons: `docs/architecture.md`.
+//! `model` and `telemetry` are separate; `model` does not import any other module. For the parts and their reasons,
+//! see `docs/architecture.md`.
 
 pub mod agents;
 pub mod app;

@@ -1,7 +1,7 @@
-//! One process at a time on a data directory, a `SQLite` file, and a `PostgreSQL` database.
+//! Locks that allow only one process at a time to use a data directory, a `SQLite` file, or a `PostgreSQL` database.
 //!
-//! Locks on files go with the process, however it ends. That on `PostgreSQL` goes with its connection, so it is watched and taken
-//! again: see `Guard`.
+//! File locks are released when the process ends, however it ends. The lock on `PostgreSQL` belongs to a connection,
+//! so it is monitored and acquired again if it is lost: see `Guard`.
 
 use std::{
     fs::File,
@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::db::{Conn, Db, DbError, Engine};
 
-/// How often the lock in the database is looked at, and taken again when it is lost.
+/// Interval at which the database lock is checked and, if lost, acquired again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Takes the lock file at `path`; `what` says what it stands for, and `setting` what to set to use another.
+/// Takes the lock file at `path`. `what` describes the locked object, and `setting` is the setting to change to use
+/// another one.
 fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
     let mut file = File::options()
         .create(true)
@@ -26,26 +27,26 @@ fn lock_file(path: &Path, what: &str, setting: &str) -> anyhow::Result<File> {
         .read(true)
         .write(true)
         .open(path)
-        .with_context(|| format!("the lock file {} cannot be opened", path.display()))?;
+        .with_context(|| format!("could not open the lock file {}", path.display()))?;
     if file.try_lock().is_err() {
         let owner = std::fs::read_to_string(path).unwrap_or_default();
         anyhow::bail!(
-            "{what} is in use by another OpenVibe (process {}): stop that one, or set {setting}",
+            "{what} is in use by another OpenVibe server (PID {}): stop it, or set {setting}",
             owner.trim()
         );
     }
-    // Only for people who look; the lock holds without it, also where the disk is full.
+    // Only informational; the lock works without it, even if the disk is full.
     let noted = file
         .set_len(0)
         .and_then(|()| write!(file, "{}", std::process::id()));
     if let Err(e) = noted {
-        tracing::warn!(error = %e, "the lock file {} could not be written", path.display());
+        tracing::warn!(error = %e, "could not write the lock file {}", path.display());
     }
     Ok(file)
 }
 
 /// # Errors
-/// A sentence for the operator: another process has it, or it cannot be made.
+/// A sentence for the operator: another process holds the lock, or it cannot be created.
 pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create the data directory {}", dir.display()))?;
@@ -56,12 +57,12 @@ pub fn lock_directory(dir: &Path) -> anyhow::Result<File> {
     )
 }
 
-/// A database file may be named from several data directories, so it has a lock beside it.
+/// Locks a database file. Several data directories may refer to the same file, so its lock is next to it.
 ///
 /// # Errors
-/// As for a directory.
+/// As for `lock_directory`.
 pub fn lock_database_file(path: &Path) -> anyhow::Result<File> {
-    // The file that is meant, whatever links lead there.
+    // Resolves links to the actual file.
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| {
         let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
         match (dir, path.file_name()) {
@@ -78,16 +79,16 @@ pub fn lock_database_file(path: &Path) -> anyhow::Result<File> {
     )
 }
 
-/// The session that holds the lock on a `PostgreSQL` database. A second process would deliver no events to the first one's sockets,
-/// so it must not start.
+/// The session that holds the lock on a `PostgreSQL` database. A second process would not deliver events to the
+/// sockets of the first one, so it must not start.
 pub struct Guard {
     c: Conn,
-    /// Of the session at the server: its process and when that began.
+    /// Process ID and start time of the session on the database server.
     session: (i64, String),
 }
 
 impl Guard {
-    /// Takes the lock; `None` when another session has it.
+    /// Acquires the lock; returns `None` if another session holds it.
     async fn take(db: &Db) -> Result<Option<Self>, DbError> {
         let mut c = db.session().await?;
         let free: bool = c
@@ -105,7 +106,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// When another process has the lock, or the database does not answer.
+    /// If another process holds the lock or the database does not respond.
     pub async fn lock(db: &Db) -> anyhow::Result<Option<Self>> {
         if db.engine() == Engine::Sqlite {
             return Ok(None);
@@ -113,7 +114,7 @@ impl Guard {
         let guard = Self::take(db).await?;
         anyhow::ensure!(
             guard.is_some(),
-            "the database is in use by another OpenVibe: stop that one first"
+            "the database is in use by another OpenVibe server: stop it first"
         );
         Ok(guard)
     }
@@ -123,11 +124,11 @@ impl Guard {
         matches!(tokio::time::timeout(LOOK_EVERY * 5, asked).await, Ok(Ok(_)))
     }
 
-    /// Watches over the lock until `shutdown`, and takes it again when its session was lost: the server was restarted, or the
-    /// connection broke.
+    /// Monitors the lock until `shutdown`, and acquires it again if its session was lost because the database server
+    /// restarted or the connection failed.
     ///
     /// # Errors
-    /// When another process took it meanwhile: this one must end.
+    /// If another process acquired the lock in the meantime: this process must stop.
     pub async fn keep(mut self, db: Db, shutdown: CancellationToken) -> Result<(), ()> {
         loop {
             tokio::select! {
@@ -137,7 +138,9 @@ impl Guard {
             if self.is_held().await {
                 continue;
             }
-            tracing::warn!("the lock on the database went with its connection; taking it again");
+            tracing::warn!(
+                "lost the connection that holds the database lock; acquiring the lock again"
+            );
             let session = self.session;
             drop(self.c);
             let again = tokio::select! {
@@ -146,34 +149,34 @@ impl Guard {
             };
             let Some(guard) = again else {
                 tracing::error!(
-                    "another OpenVibe took the database while it did not answer; stopping"
+                    "another OpenVibe server took over the database while it was unreachable; stopping"
                 );
                 return Err(());
             };
-            tracing::info!("the lock on the database is taken again");
+            tracing::info!("acquired the database lock again");
             self = guard;
         }
     }
 }
 
-/// `None` when another process has the lock.
+/// Returns `None` if another process holds the lock.
 async fn retake(db: &Db, lost: &(i64, String)) -> Option<Guard> {
     loop {
         match Guard::take(db).await {
             Ok(Some(guard)) => return Some(guard),
-            // The server may not have noticed yet that our old session is gone.
+            // The database server may not have noticed yet that the old session is gone.
             Ok(None) => match end_session(db, lost).await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(e) => tracing::warn!(error = %e, "the database does not answer; trying again"),
+                Err(e) => tracing::warn!(error = %e, "the database does not respond; retrying"),
             },
-            Err(e) => tracing::warn!(error = %e, "the database does not answer; trying again"),
+            Err(e) => tracing::warn!(error = %e, "the database does not respond; retrying"),
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Ends a session of ours that we lost; whether there was one.
+/// Ends the lost session of this process; returns true if it still existed.
 async fn end_session(db: &Db, (pid, began): &(i64, String)) -> Result<bool, DbError> {
     let ended: Option<(bool,)> = db
         .read()

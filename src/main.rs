@@ -1,4 +1,4 @@
-//! The program `openvibe`: reads the command, runs it.
+//! The program `openvibe`: runs the command line.
 
 fn main() -> std::process::ExitCode {
     openvibe::cli::main()

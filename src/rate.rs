@@ -1,7 +1,8 @@
-//! How often something may happen, counted for each of many keys in bounded memory.
+//! Rate limits for many keys in bounded memory.
 //!
-//! Each key has a bucket of permits that fills again steadily. Of a bucket only one number is kept: when it will be
-//! full again (the generic cell rate algorithm). A full bucket is as good as none, so it is forgotten.
+//! Each key has a bucket of permits that refills at a constant rate. Only one value is stored per bucket: the time at
+//! which it will be full again (the generic cell rate algorithm). A full bucket is equivalent to none, so it is
+//! removed.
 
 use std::{
     hash::Hash,
@@ -11,26 +12,26 @@ use std::{
 
 use dashmap::{DashMap, Entry};
 
-/// Keys that are remembered. What more come share one bucket, so that nobody's memory is had by inventing keys.
+/// Maximum number of remembered keys. Further keys share one bucket, so invented keys cannot exhaust memory.
 const KEYS_MAX: usize = 100_000;
-/// Looking for full buckets takes a while with so many keys, so it is not done at every new one.
+/// Scanning this many keys for full buckets takes time, so it is not done for every new key.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
 /// A bucket of permits for each key.
 pub struct Buckets<K> {
-    /// In which one permit comes back.
+    /// Time in which one permit is refilled.
     every: Duration,
-    /// In which an empty bucket is full again.
+    /// Time in which an empty bucket is completely refilled.
     whole: Duration,
     keys_max: usize,
-    /// When each bucket that is not full will be.
+    /// Time at which each bucket will be full again.
     full_at: DashMap<K, Instant>,
-    /// The bucket of all keys that found no room, and when room was looked for last.
+    /// The bucket shared by all further keys, and the time of the last scan for room.
     crowd: Mutex<(Option<Instant>, Option<Instant>)>,
 }
 
 impl<K: Hash + Eq> Buckets<K> {
-    /// `burst` permits at once; one comes back in each `every`.
+    /// Allows `burst` permits at once; one is refilled in each `every`.
     pub fn new(every: Duration, burst: u32) -> Self {
         Self {
             every,
@@ -41,10 +42,10 @@ impl<K: Hash + Eq> Buckets<K> {
         }
     }
 
-    /// When the bucket will be full if a permit is taken now.
+    /// Time at which the bucket will be full if a permit is taken now.
     ///
     /// # Errors
-    /// How long to wait for the next permit.
+    /// Time to wait for the next permit.
     fn next(&self, full_at: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
         let next = full_at.map_or(now, |at| at.max(now)) + self.every;
         match next.checked_duration_since(now + self.whole) {
@@ -56,7 +57,7 @@ impl<K: Hash + Eq> Buckets<K> {
     /// Takes a permit.
     ///
     /// # Errors
-    /// How long to wait for the next one; nothing was taken.
+    /// Time to wait for the next permit; none was taken.
     pub fn take(&self, key: K, now: Instant) -> Result<(), Duration> {
         if let Some(mut full_at) = self.full_at.get_mut(&key) {
             *full_at = self.next(Some(*full_at), now)?;
@@ -68,7 +69,7 @@ impl<K: Hash + Eq> Buckets<K> {
             return Ok(());
         }
         match self.full_at.entry(key) {
-            // Another request of this key was faster.
+            // A concurrent request with the same key inserted it first.
             Entry::Occupied(mut entry) => {
                 let next = self.next(Some(*entry.get()), now)?;
                 entry.insert(next);
@@ -80,7 +81,7 @@ impl<K: Hash + Eq> Buckets<K> {
         Ok(())
     }
 
-    /// Gives a permit back that turned out not to be needed.
+    /// Returns a permit that was not needed.
     pub fn give_back(&self, key: &K) {
         if let Some(mut full_at) = self.full_at.get_mut(key)
             && let Some(earlier) = full_at.checked_sub(self.every)
@@ -89,7 +90,7 @@ impl<K: Hash + Eq> Buckets<K> {
         }
     }
 
-    /// Forgets what is full again.
+    /// Removes buckets that are full again.
     pub fn tidy(&self, now: Instant) {
         self.full_at.retain(|_, full_at| *full_at > now);
         if self.full_at.capacity() > 4 * self.full_at.len().max(1024) {

@@ -1,4 +1,4 @@
-//! Amounts that are held for a while (bytes, connections), with a bound on all of them and a share for each holder.
+//! Amounts held for a while (bytes, connections), with a total limit and a limit per holder.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ pub enum Exhausted {
     Share,
 }
 
-/// Memory is bounded by what is held: a holder without a permit is forgotten.
+/// A pool of amounts. Its memory is bounded by what is held: a holder without a permit is removed.
 #[derive(Debug)]
 pub struct Pool<K> {
     bounds: PoolBounds,
@@ -50,17 +50,17 @@ impl<K: Hash + Eq + Clone> Pool<K> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A permit for `amount`, held until it is dropped.
+    /// Acquires a permit for `amount`, held until it is dropped.
     ///
     /// # Errors
-    /// The bound that has no room for it.
+    /// The bound that would be exceeded.
     pub fn take(self: &Arc<Self>, holder: K, amount: u64) -> Result<Permit<K>, Exhausted> {
         let mut permit = self.force(holder, 0);
         permit.grow(amount)?;
         Ok(permit)
     }
 
-    /// A permit beyond the bounds: for what exists already and cannot be refused any more.
+    /// Acquires a permit regardless of the bounds: for something that already exists and can no longer be refused.
     pub fn force(self: &Arc<Self>, holder: K, amount: u64) -> Permit<K> {
         let permit = Permit {
             pool: Arc::clone(self),
@@ -74,14 +74,14 @@ impl<K: Hash + Eq + Clone> Pool<K> {
         permit
     }
 
-    /// Whether this holder has used up its share.
+    /// Returns true if this holder has used up its share.
     pub fn has_used_up(&self, holder: &K) -> bool {
         let held = self.held();
         held.of.get(holder).copied().unwrap_or(0) >= self.bounds.share
     }
 }
 
-/// An amount that is held until this is dropped.
+/// An amount held until this is dropped.
 #[derive(Debug)]
 pub struct Permit<K: Hash + Eq + Clone> {
     pool: Arc<Pool<K>>,
@@ -95,10 +95,10 @@ impl<K: Hash + Eq + Clone> Permit<K> {
         self.amount
     }
 
-    /// Adds to the amount.
+    /// Increases the amount.
     ///
     /// # Errors
-    /// The bound that has no room for it; the amount stays.
+    /// The bound that would be exceeded; the amount is unchanged.
     pub fn grow(&mut self, more: u64) -> Result<(), Exhausted> {
         let bounds = self.pool.bounds;
         let mut held = self.pool.held();

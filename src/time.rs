@@ -1,4 +1,4 @@
-//! Moments, as both engines store them (microseconds) and clients see them (milliseconds).
+//! Points in time, as stored by both engines (microseconds) and returned to clients (milliseconds).
 
 use std::{
     ops::{Add, Sub},
@@ -10,7 +10,7 @@ use chrono::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in UTC. Its text is RFC 3339 with three decimals and `Z`.
+/// A point in time in UTC. Its text is RFC 3339 with three decimals and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct Timestamp(DateTime<Utc>);
@@ -18,7 +18,7 @@ pub struct Timestamp(DateTime<Utc>);
 impl Timestamp {
     pub const EPOCH: Self = Self(DateTime::UNIX_EPOCH);
 
-    /// The present, cut to what both engines store.
+    /// The current time, truncated to the precision of both engines.
     pub fn now() -> Self {
         Self(Utc::now().trunc_subsecs(6))
     }
@@ -27,15 +27,15 @@ impl Timestamp {
         self.0.to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 
-    /// `None` outside of the years 1 to 9999, which both engines compare rightly.
+    /// Returns `None` outside of the years 1 to 9999, which both engines compare correctly.
     pub fn within_years(moment: DateTime<Utc>) -> Option<Self> {
         (1..=9999)
             .contains(&moment.year())
             .then(|| Self(moment.trunc_subsecs(6)))
     }
 
-    /// The minute that this is in, or the next one if it has begun, such as `14:35 UTC`; with the day unless `reader` is on the
-    /// same one.
+    /// The time rounded up to a minute, such as `14:35 UTC`; includes the date unless it is the same day for
+    /// `reader`.
     pub fn to_minute_text(self, reader: Self) -> String {
         let minute = TimeDelta::minutes(1);
         let begun = self.0.duration_trunc(minute).unwrap_or(self.0);
@@ -57,12 +57,12 @@ impl Timestamp {
         self.0.timestamp()
     }
 
-    /// The day in UTC.
+    /// The date in UTC.
     pub fn day(self) -> NaiveDate {
         self.0.date_naive()
     }
 
-    /// How long from `earlier` to this; zero when it is the other way round.
+    /// The duration from `earlier` to this time; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         (self.0 - earlier.0).to_std().unwrap_or_default()
     }

@@ -221,7 +221,7 @@ async fn open(config: &Config) -> anyhow::Result<Db> {
     }
     Db::open(&config.database, std::sync::Arc::new(|_| {}))
         .await
-        .map_err(|e| in_words(&config.database, "cannot be opened", e))
+        .map_err(|e| in_words(&config.database, "could not be opened", e))
 }
 
 async fn user(config: &Config, command: UserCommand) -> anyhow::Result<()> {

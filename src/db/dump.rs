@@ -468,7 +468,7 @@ impl Load {
             .fetch_one(&mut *tx)
             .await?;
         if !free {
-            let text = "the database is in use by another OpenVibe: stop that one first";
+            let text = "the database is in use by another OpenVibe server: stop it first";
             return Err(odd(text.to_owned()));
         }
         let mut link = Link::Pg(tx);

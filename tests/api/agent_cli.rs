@@ -169,7 +169,10 @@ async fn what_cannot_be_imported_is_said_and_makes_nothing() {
     let names = || async { list(&t.ada.get("/v1/agents").await.ok(), "/data").len() };
     let before = names().await;
     for (arguments, expected) in [
-        (vec!["--dir", "empty", "--name", "x"], "does not contain SOUL.md"),
+        (
+            vec!["--dir", "empty", "--name", "x"],
+            "does not contain SOUL.md",
+        ),
         (
             vec!["--soul", "nowhere.md", "--name", "x"],
             "cannot read nowhere.md",

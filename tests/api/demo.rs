@@ -158,7 +158,7 @@ async fn the_demo_leaves_other_data_alone() {
     let output = output.await.unwrap();
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("no finished demo"), "{error}");
+    assert!(error.contains("not a complete demo"), "{error}");
     let kept = std::fs::read_to_string(dir.0.join("openvibe.db")).unwrap();
     assert_eq!(kept, "somebody's");
 }

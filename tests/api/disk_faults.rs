@@ -376,7 +376,7 @@ async fn a_second_process_on_the_same_data_is_refused() {
     let (_server, ada) = p.start(&[]).await;
     let said = refusal(&command(&p.place, &p.model, &[]));
     assert!(
-        said.contains("in use by another OpenVibe (process "),
+        said.contains("in use by another OpenVibe server (PID "),
         "{said}"
     );
     assert!(said.contains("OPENVIBE_DATA_DIR"), "{said}");
@@ -392,7 +392,7 @@ async fn a_second_process_on_the_same_data_is_refused() {
             let settings = [("DATA_DIR", other), ("DATABASE_URL", url.as_str())];
             let said = refusal(&command(&p.place, &p.model, &settings));
             assert!(
-                said.contains("in use by another OpenVibe (process "),
+                said.contains("in use by another OpenVibe server (PID "),
                 "{said}"
             );
             assert!(said.contains("OPENVIBE_DATABASE_URL"), "{said}");
