@@ -1,4 +1,4 @@
-//! Reads what one reply is made from (PROTOCOL §5, "Context"). Rendering it is in `prompt`.
+//! Loads the context of a reply; `prompt` renders it.
 
 use super::{
     derived::DELETED,
@@ -15,7 +15,7 @@ use crate::{
     tasks::Task,
 };
 
-/// What was read, and what was passed over.
+/// The loaded context and the messages that were left out.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub context: Context,
@@ -34,12 +34,12 @@ struct Row {
     state: String,
     content: String,
     attachments: Json<Vec<Attachment>>,
-    /// Of a later reply: the seq of the message that it answers.
+    /// For a later reply, the seq of the message that it replies to.
     parent_seq: Option<i64>,
 }
 
 impl Row {
-    /// A reply that came later stands right after what it answers.
+    /// Sort key: a later reply directly follows the message that it replies to.
     fn order(&self) -> (i64, i64) {
         self.parent_seq
             .map_or((self.seq, 0), |parent| (parent, self.seq))
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// What was said, as one text.
+    /// The content of the message with its attachments as one text.
     fn shown(&self) -> String {
         let mut text = self.content.clone();
         for file in told(self.attachments.0.clone()) {
@@ -100,7 +100,8 @@ fn told(files: Vec<Attachment>) -> Vec<Attached> {
         .collect()
 }
 
-/// Columns of a `Row`, with the author's name, from messages as `m`; the text that follows says which.
+/// Selects the columns of a `Row`, including the author's name, from messages as `m`; the arguments continue the
+/// query.
 macro_rules! row_sql {
     ($parent_seq:literal, $tail:literal) => {
         concat!(
@@ -115,7 +116,8 @@ macro_rules! row_sql {
     };
 }
 
-/// What counts as said: nothing deleted, no notices, no replies that are still streaming, and of a result only the newest version.
+/// Condition for messages that belong to the history: not deleted, not a notice, not streaming, and only the newest
+/// version of a resolution.
 macro_rules! said {
     () => {
         " and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' and (m.kind <> 'resolution' or not exists \
@@ -123,7 +125,7 @@ macro_rules! said {
     };
 }
 
-/// `None` when the message that asks is gone or deleted. `c` sees one state of the database.
+/// Returns `None` if the trigger message is missing or deleted. `c` must be a snapshot of the database.
 pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<Loaded>, DbError> {
     let Some((trigger, seat)) = task.trigger_message_id.zip(task.seat()) else {
         return Ok(None);
@@ -177,7 +179,7 @@ pub async fn load(c: &mut Conn, task: &Task, agent: &Resolved) -> Result<Option<
     }))
 }
 
-/// The newest messages of a place before the one that asks, oldest first, at most `HISTORY_MAX`.
+/// The newest messages in a conversation before the trigger message, oldest first, at most `HISTORY_MAX`.
 async fn history(
     c: &mut Conn,
     place: Spot,
@@ -185,7 +187,8 @@ async fn history(
     agent: AgentId,
 ) -> Result<Vec<Row>, DbError> {
     let mut rows = before(c, place, trigger_seq, HISTORY_MAX).await?;
-    // This agent's finished replies to earlier messages count as before the trigger, also when they came later.
+    // Finished replies of this agent to earlier messages are placed before the trigger message even if they were
+    // posted later.
     let q = match place {
         Spot::Thread(_) => c.q(concat!(
             row_sql!(
@@ -221,7 +224,7 @@ async fn history(
     Ok(rows)
 }
 
-/// The newest messages of a place before a number, newest first.
+/// The newest messages in a conversation before a seq, newest first.
 async fn before(
     c: &mut Conn,
     place: Spot,
@@ -253,7 +256,7 @@ async fn before(
         .await
 }
 
-/// Where a dive starts from: its header, and what of the thread its partner may know.
+/// Origin of a fork: its header, and the thread messages that the fork's agent can see.
 async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>), DbError> {
     let (thread, message, context, description): (ThreadId, MessageId, String, Option<String>) = c
         .q("select thread_id, message_id, context, description from forks where id = $1")
@@ -293,7 +296,8 @@ async fn origin(c: &mut Conn, fork: ForkId) -> Result<(Option<Dive>, Vec<Spoken>
     Ok((Some(dive), background))
 }
 
-/// What stands before the trigger and is not sent, by reason. Costs the same however long the thread is.
+/// Messages before the trigger message that are not sent, grouped by reason. The cost does not depend on the length
+/// of the thread.
 async fn left_out(
     c: &mut Conn,
     place: Spot,
@@ -336,7 +340,8 @@ async fn left_out(
     Ok(reasons)
 }
 
-/// Messages between the oldest that is sent and the trigger that do not count as said, and why; newest first.
+/// Messages between the oldest one sent and the trigger message that do not belong to the history, with the reason;
+/// newest first.
 async fn passed_over(
     c: &mut Conn,
     place: Spot,
@@ -366,8 +371,8 @@ async fn passed_over(
         .await
 }
 
-/// How many messages were said in a place before the trigger. A thread's own counter spares counting a long one: only what came
-/// since the trigger is counted.
+/// Number of history messages in a conversation before the trigger message. Uses the thread's counter to avoid
+/// counting a long thread: only messages since the trigger are counted.
 async fn said_before(c: &mut Conn, place: Spot, trigger_seq: i64) -> Result<i64, DbError> {
     let q = match place {
         Spot::Thread(_) => c.q(

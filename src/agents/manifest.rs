@@ -35,7 +35,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Ids of one reason that are named; the count says how many there were.
+/// Maximum number of message IDs listed per reason; the count includes all messages.
 pub const LEFT_OUT_IDS_MAX: usize = 50;
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -47,24 +47,24 @@ pub struct AskedBy {
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
-    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (the card of a result that a newer version
-    /// replaced), `context_too_large` or `summarised`.
+    /// `older_than_newest_50`, `deleted`, `notice`, `streaming`, `superseded` (a resolution message replaced by a
+    /// newer version), `context_too_large`, or `summarised`.
     pub reason: String,
     pub count: i64,
-    /// The newest of them, at most 50.
+    /// The newest of these messages, at most 50.
     pub message_ids: Vec<MessageId>,
 }
 
-/// One call of the model.
+/// One model call.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AttemptRecord {
     pub attempt: i64,
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// `running`, `completed`, `failed`, `cancelled` or `retry`.
+    /// `running`, `completed`, `failed`, `cancelled`, or `retry`.
     pub outcome: String,
     pub error: Option<AttemptError>,
-    /// Waited after it, before the next.
+    /// Wait after this attempt, before the next one.
     pub waited_ms: i64,
 }
 
@@ -269,7 +269,7 @@ pub async fn save(
     attempt: &AttemptRecord,
 ) -> Result<(), DbError> {
     let mut attempts = attempts_of(c, task).await?;
-    // A call whose worker was lost never said how it ended.
+    // The end of a call whose worker was lost was never recorded.
     if let Some(last) = attempts.last_mut().filter(|last| last.ended_at.is_none()) {
         last.ended_at = Some(attempt.started_at);
         "retry".clone_into(&mut last.outcome);
@@ -364,7 +364,7 @@ async fn remove_deleted(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Notes how the newest call ended, if that is not noted yet.
+/// Records how the newest call ended, unless that is already recorded.
 pub async fn end_attempt(
     c: &mut Conn,
     task: TaskId,

@@ -1,12 +1,13 @@
-//! Erasing one person's data from a workspace.
+//! Erases one user's data from a workspace.
 //!
 //! ```text
-//! begin: out of the workspace ─► messages ─► threads, dives, results ─► tasks, what models saw ─► agents
-//!        ─► the log ─► audit log, keys of requests, the account if it is in no other workspace
+//! begin: removal from the workspace ─► messages ─► threads, forks, resolutions ─► tasks, model contexts ─► agents
+//!        ─► event log ─► audit log, client IDs, the account if it is not in any other workspace
 //! ```
 //!
-//! From the first step on an id that nobody has, the alias, takes the person's place in every row, so that what is left
-//! of them (a tombstone, a sum of tokens) leads nowhere. What they wrote goes as if they had deleted it.
+//! From the first step on, an alias (an ID that does not belong to anyone) replaces the user's ID in every row, so
+//! that remaining data (a tombstone, a token count) cannot be attributed to them. Their messages are deleted as if
+//! they had done it themselves.
 
 use std::sync::Arc;
 
@@ -35,9 +36,9 @@ use crate::{
     tasks::{queue, usage},
 };
 
-/// Messages that one transaction takes back: each touches a dozen tables.
+/// Maximum number of messages per transaction: each one affects a dozen tables.
 const MESSAGES_AT_ONCE: i64 = 20;
-/// Rows of anything else that one transaction changes.
+/// Maximum number of other rows changed per transaction.
 const ROWS_AT_ONCE: i64 = 100;
 
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -64,14 +65,14 @@ macro_rules! erasure_sql {
     };
 }
 
-/// What an erasure did.
+/// Result of an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Erased {
-    /// Messages that are tombstones now.
+    /// Messages turned into tombstones.
     pub messages: i64,
-    /// Uploads that are gone.
+    /// Deleted uploads.
     pub files: i64,
-    /// The account was in no other workspace, so it is gone too.
+    /// True if the account was deleted too, because it was not in any other workspace.
     pub account_deleted: bool,
 }
 
@@ -79,8 +80,8 @@ async fn get(c: &mut Conn, id: Uuid) -> Result<Erasure, DbError> {
     c.q(erasure_sql!("where id = $1")).bind(id).one().await
 }
 
-/// Takes the person out of the workspace and notes that their data goes; or finds that noted already, by a request that was
-/// cut short or another admin's.
+/// Removes the user from the workspace and records that their data will be erased. Returns the existing erasure if an
+/// interrupted request or another admin has already started one.
 ///
 /// # Errors
 /// `MemberNotFound`, `HandleMismatch`, `LastAdmin`, or an error from `Actor::require`.
@@ -141,7 +142,7 @@ pub async fn begin(
     Ok(id)
 }
 
-/// Erasures that were begun and not finished: those of a process that died.
+/// Erasures that were started by a process that died before finishing them.
 async fn unfinished(c: &mut Conn) -> Result<Vec<Uuid>, DbError> {
     let rows: Vec<(Uuid,)> = c
         .q("select id from erasures where finished_at is null order by started_at limit 1000")
@@ -150,22 +151,22 @@ async fn unfinished(c: &mut Conn) -> Result<Vec<Uuid>, DbError> {
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Finishes what a process that died had begun.
+/// Finishes the erasures of a process that died.
 pub async fn finish_begun(eraser: Eraser) {
     let begun = async { unfinished(&mut eraser.db.read().await?).await };
     match begun.await {
         Ok(begun) => {
             for id in begun {
                 if let Err(e) = eraser.run(id).await {
-                    tracing::warn!(error = %e, "an erasure could not be finished; ask for it again");
+                    tracing::warn!(error = %e, "could not finish an erasure; request it again");
                 }
             }
         }
-        Err(e) => tracing::warn!(error = %e, "unfinished erasures could not be looked for"),
+        Err(e) => tracing::warn!(error = %e, "could not look up unfinished erasures"),
     }
 }
 
-/// What an erasure needs.
+/// Dependencies of an erasure.
 #[derive(Clone)]
 pub struct Eraser {
     pub db: Db,
@@ -175,10 +176,10 @@ pub struct Eraser {
 }
 
 impl Eraser {
-    /// Does everything that is left of an erasure.
+    /// Runs all remaining steps of an erasure.
     ///
     /// # Errors
-    /// When the database fails or the server stops; running it again goes on.
+    /// If the database fails or the server is stopping; running it again resumes the erasure.
     pub async fn run(&self, id: Uuid) -> Result<Erased, ChatError> {
         let erasure = get(&mut self.db.read().await?, id).await?;
         if erasure.finished_at.is_none() {
@@ -203,19 +204,20 @@ impl Eraser {
                 socket.user == erasure.user_id
             });
         }
-        // What the rows said is gone; so should be what they stood for, now and not at the next round.
+        // The rows of the files are gone, so their bytes are deleted immediately instead of in the next cleanup
+        // round.
         loop {
             match self.blobs.remove_unused(&self.db, ROWS_AT_ONCE).await {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(e) => {
-                    tracing::warn!(error = %e, "bytes of erased files stay until the next round of tidying");
+                    tracing::warn!(error = %e, "bytes of erased files remain until the next cleanup");
                     break;
                 }
             }
         }
         if let Err(e) = self.db.scrub().await {
-            tracing::warn!(error = %e, "erased texts may stay in the write-ahead log until the next checkpoint");
+            tracing::warn!(error = %e, "erased texts may remain in the write-ahead log until the next checkpoint");
         }
         Ok(Erased {
             messages: done.messages,
@@ -224,7 +226,7 @@ impl Eraser {
         })
     }
 
-    /// Runs a step in the workspace's own order, unless the server is stopping.
+    /// Runs a step on the workspace's writer, unless the server is stopping.
     async fn step<T, F>(&self, erasure: &Erasure, command: F) -> Result<T, ChatError>
     where
         T: Send + 'static,
@@ -236,7 +238,7 @@ impl Eraser {
         self.db.write(erasure.workspace_id.0, command).await
     }
 
-    /// Every message of theirs becomes a tombstone of nobody's, and every reaction goes.
+    /// Turns all of their messages into anonymous tombstones and removes their reactions.
     async fn take_messages(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = 0_i64;
         loop {
@@ -271,7 +273,7 @@ impl Eraser {
         }
     }
 
-    /// Names among participants, and titles that they gave.
+    /// Erases their name from participants, and titles that they set.
     async fn forget_threads(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ThreadId(Uuid::nil());
         loop {
@@ -304,7 +306,7 @@ impl Eraser {
         }
     }
 
-    /// Titles and descriptions of dives that they began.
+    /// Erases titles and descriptions of forks that they created.
     async fn forget_dives(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ForkId(Uuid::nil());
         loop {
@@ -335,7 +337,8 @@ impl Eraser {
         }
     }
 
-    /// Who edited and published results, and whose action items they hold; cards say it too.
+    /// Erases them as editor and publisher of resolutions and as owner of action items, including in resolution
+    /// messages.
     async fn forget_results(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = ResolutionId(Uuid::nil());
         loop {
@@ -376,7 +379,7 @@ impl Eraser {
         }
     }
 
-    /// Tasks that they asked for, what they wanted of drafts, and what models were sent of them.
+    /// Erases tasks that they requested, their guidance for drafts, and their data in model contexts.
     async fn forget_tasks(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = TaskId(Uuid::nil());
         loop {
@@ -409,7 +412,8 @@ impl Eraser {
         .await
     }
 
-    /// Lists of who may use an agent: the alias takes the place, so that a list of one does not become a list of all.
+    /// Replaces them by the alias in access lists of agents, so that a list with one user does not become open to
+    /// everyone.
     async fn forget_agents(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let agents: Vec<(AgentId,)> = self
             .db
@@ -434,7 +438,7 @@ impl Eraser {
         Ok(())
     }
 
-    /// Names and texts in the events that are still kept.
+    /// Erases names and texts from retained events.
     async fn forget_log(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let mut after = 0_i64;
         loop {
@@ -464,7 +468,7 @@ impl Eraser {
         }
     }
 
-    /// What admins did to them or they did as admins.
+    /// Anonymizes audit entries about them or by them.
     async fn forget_records(&self, erasure: &Erasure) -> Result<(), ChatError> {
         let account: Option<(String, String)> = self
             .db
@@ -667,7 +671,8 @@ async fn scrub_record(
     Ok(())
 }
 
-/// The rows that are left, the account if it is nowhere else, and the record of it all. Twice is as once.
+/// Updates the remaining rows, deletes the account if it is not in any other workspace, and records the result.
+/// Idempotent.
 async fn finish(c: &mut Conn, e: &Erasure) -> Result<(), ChatError> {
     crate::db::dialect::lock_workspace(c, e.workspace_id.0).await?;
     if get(c, e.id).await?.finished_at.is_some() {

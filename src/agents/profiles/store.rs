@@ -1,4 +1,4 @@
-//! Writing agents: the row, its version, what is found by it, and the agents below it.
+//! Stores agents: the row, its version, its search index, and the agents that inherit from it.
 
 use sha2::{Digest, Sha256};
 
@@ -17,7 +17,7 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// A row to insert: a new agent in its first version.
+/// A new agent in its first version.
 #[derive(Debug, Clone)]
 pub struct FirstVersion {
     pub name: String,
@@ -25,14 +25,14 @@ pub struct FirstVersion {
     pub mentionable: bool,
     pub profile: Profile,
     pub created_by: Option<UserId>,
-    /// What is said of the version.
+    /// Summary of the version.
     pub summary: String,
 }
 
-/// Inserts an agent, its first version and its handle. Appends no event.
+/// Inserts an agent with its first version and its handle. Does not append an event.
 ///
 /// # Errors
-/// `NameTaken`, and those of its base.
+/// `NameTaken`, or an error from resolving its base.
 pub async fn insert_agent(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -76,23 +76,23 @@ pub async fn insert_agent(
     Ok(id)
 }
 
-/// What becomes of an agent.
+/// The target state of an agent.
 pub(super) struct Wanted<'a> {
     pub(super) name: &'a str,
     pub(super) status: &'static str,
     pub(super) mentionable: bool,
     pub(super) profile: Profile,
-    /// What is said of the version; `None` names the fields that differ.
+    /// Summary of the version; `None` generates one from the changed fields.
     pub(super) summary: Option<String>,
-    /// The version of `If-Match`.
+    /// The version from `If-Match`.
     pub(super) expected: Option<i64>,
 }
 
-/// Stores a change as a new version and announces it; nothing when nothing differs and no summary asks for a version. The
-/// workspace is locked.
+/// Stores a change as a new version and announces it. Does nothing if there are no changes and no summary was given.
+/// The workspace must be locked.
 ///
 /// # Errors
-/// `Stale` with the agent as it is, `NameTaken`, and those of its base.
+/// `Stale` with the current agent, `NameTaken`, or an error from resolving its base.
 pub(super) async fn store(
     c: &mut Conn,
     by: UserId,
@@ -139,7 +139,8 @@ pub(super) async fn store(
             return Err(AgentError::NameTaken(wanted.name.to_owned()));
         }
     }
-    // The version is decided inside the update, so that of any number of parallel editors of one version one wins.
+    // The version is checked in the update itself, so that only one of several concurrent edits of a version
+    // succeeds.
     let updated: Option<(i64,)> = c
         .q("update agents set profile = $3, mentionable = $4, status = $5, name = $6, summary = $7, access = $8, base_id = $9, \
             version = version + 1, updated_at = $10, instructions_bytes = $12 \
@@ -233,7 +234,7 @@ pub(super) async fn insert_version(
     quota::count_agent_bytes(c, workspace, bytes).await
 }
 
-/// The text under which agents with this pair of metadata are found.
+/// Index key for agents with this metadata pair.
 pub(super) fn pair(key: &str, value: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(key.as_bytes());
@@ -263,7 +264,7 @@ async fn index_metadata(
     Ok(())
 }
 
-/// Size of a version as it is stored: the profile as it was written, and as it is with its bases.
+/// Size of a version as it is stored: the profile as it was written, and as it is merged with its bases.
 fn size_of(profile: &Profile, merged: &Merged) -> i64 {
     let bytes = quota::ROW_BYTES + stored_bytes(profile) + stored_bytes(&merged.profile);
     i64::try_from(bytes).unwrap_or(i64::MAX)
@@ -285,7 +286,7 @@ pub(super) fn check_size(name: &str, merged: &Merged) -> Result<(), AgentError> 
     Ok(())
 }
 
-/// Names the fields that differ.
+/// Lists the changed fields.
 fn change_summary(row: &Row, wanted: &Wanted<'_>) -> String {
     let before = serde_json::to_value(&row.profile.0).unwrap_or_default();
     let after = serde_json::to_value(&wanted.profile).unwrap_or_default();
