@@ -120,7 +120,7 @@ fn dispatch(hub: Arc<Hub>, queue: Arc<Queue>) -> crate::db::Listener {
     };
     #[expect(
         clippy::disallowed_methods,
-        reason = "ends with the database, which outlives what the tracker waits for"
+        reason = "ends with the database, which outlives everything on the tracker"
     )]
     tokio::spawn(deliver);
     Arc::new(move |notices| {

@@ -139,7 +139,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(digits);
     let n: u64 = number
         .parse()
-        .map_err(|_| format!("`{text}` is not a duration such as 15s, 10m or 7d"))?;
+        .map_err(|_| format!("`{text}` is not a duration such as 15s, 10m, or 7d"))?;
     let ms_per_unit = match unit {
         "ms" => 1,
         "" | "s" => 1000,

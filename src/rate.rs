@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             buckets.take("ada", now),
             Err(SECOND / 2),
-            "a refusal costs nothing"
+            "a rejection does not take a permit"
         );
         assert_eq!(buckets.take("ada", now + SECOND / 2), Ok(()));
         assert_eq!(buckets.take("ada", now + SECOND / 2), Err(SECOND / 2));
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(
                 buckets.take("ada", later),
                 Ok(()),
-                "no more than a burst is saved up"
+                "at most one burst accumulates"
             );
         }
         assert!(buckets.take("ada", later).is_err());
@@ -173,13 +173,12 @@ mod tests {
         let (mut buckets, now) = (Buckets::new(SECOND, 2), Instant::now());
         buckets.keys_max = 10;
         let granted = (0..1000).filter(|n| buckets.take(*n, now).is_ok()).count();
-        assert_eq!(granted, 12, "ten of their own and two of the crowd");
-        assert_eq!(buckets.full_at.len(), 10);
         assert_eq!(
-            buckets.take(3, now),
-            Ok(()),
-            "who was known before is not touched"
+            granted, 12,
+            "ten in their own buckets and two in the shared one"
         );
+        assert_eq!(buckets.full_at.len(), 10);
+        assert_eq!(buckets.take(3, now), Ok(()), "known keys are not affected");
         assert_eq!(
             buckets.take(5000, now + 2 * SECOND),
             Ok(()),

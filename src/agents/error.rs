@@ -53,7 +53,7 @@ pub enum AgentError {
     HasChildren,
     #[error("there is no sandbox policy `{0}` in this workspace")]
     NoSuchSandboxPolicy(String),
-    #[error("there is no sandbox policy with this id in this workspace")]
+    #[error("the sandbox policy does not exist in this workspace")]
     SandboxPolicyNotFound,
     #[error("this sandbox policy is used by agents or by the workspace policy: change them first")]
     SandboxPolicyInUse,

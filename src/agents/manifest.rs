@@ -1,4 +1,4 @@
-//! What a task's model was sent, kept for "What it saw", and how each call went.
+//! Records of the prompt sent to a task's model, for "What it saw", and of each call.
 //!
 //! ```text
 //! Manifest ── save ──► task_contexts   model, requester, what was left out, calls
@@ -96,13 +96,13 @@ pub struct Manifest {
     pub asked_by: AskedBy,
     pub prompt: Prompt,
     pub left_out: Vec<LeftOut>,
-    /// Messages that a summary in the prompt stands for.
+    /// Messages replaced by the summary in the prompt.
     pub summarised: Vec<MessageId>,
     /// People besides the requester whom our own lines name.
     pub named: Vec<UserId>,
     /// In tokens.
     pub context_window: u64,
-    /// Tokens kept free for the answer.
+    /// Number of tokens reserved for the reply.
     pub reserve: u64,
 }
 

@@ -97,7 +97,7 @@ pub struct SandboxPolicy {
     pub updated_at: Timestamp,
 }
 
-/// The fields of `POST` and `PUT /v1/sandbox-policies`.
+/// Fields of `POST` and `PUT /v1/sandbox-policies`.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxForm {

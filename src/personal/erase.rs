@@ -226,7 +226,7 @@ impl Eraser {
         })
     }
 
-    /// Runs a step on the workspace's writer, unless the server is stopping.
+    /// Runs a step in the workspace's write order, unless the server is stopping.
     async fn step<T, F>(&self, erasure: &Erasure, command: F) -> Result<T, ChatError>
     where
         T: Send + 'static,

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(n, 0);
         assert!(matches!(refusal, ResponseError::WorkspaceShareUsed(12)));
         let (n, _) = fill(&places, quiet, people[3], Tenancy::Shared, &mut held);
-        assert_eq!(n, 4, "others have what is left");
+        assert_eq!(n, 4, "the rest is left for others");
         let (_, refusal) = fill(&places, quiet, UserId::new(), Tenancy::Shared, &mut held);
         assert!(matches!(refusal, ResponseError::Busy));
         held.clear();

@@ -111,7 +111,7 @@ pub struct NewAgent {
     /// The agent whose profile is merged in before this one; at most 3 levels.
     #[serde(default)]
     pub base_profile_id: Option<AgentId>,
-    /// Null or two empty lists: everyone.
+    /// Null or two empty lists allow everyone.
     #[serde(default)]
     pub access_control: Option<AccessControl>,
     /// Whether `/v1/responses` stores responses if the request does not set `store`.
@@ -752,7 +752,7 @@ mod tests {
         assert!(parse_form(sent.clone()).is_ok());
         sent["colour"] = json!("red");
         let Err(AgentError::Malformed(text, _)) = parse_form(sent) else {
-            panic!("an unknown field was taken");
+            panic!("an unknown field was accepted");
         };
         assert!(text.contains("colour"), "{text}");
     }
@@ -761,7 +761,7 @@ mod tests {
     fn a_wrong_type_names_its_field() {
         let sent = json!({"name": "ops", "instructions": "Keep.", "metadata": {"a": 1}});
         let Err(AgentError::Malformed(_, path)) = parse_form(sent) else {
-            panic!("a number was taken for a text");
+            panic!("a number was accepted as a string");
         };
         assert!(path.starts_with("metadata"), "{path}");
     }

@@ -31,7 +31,10 @@ pub struct Unread;
 
 impl Unread {
     /// Always true: the field is never serialized.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
     fn always(_: &Self) -> bool {
         true
     }

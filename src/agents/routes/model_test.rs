@@ -81,7 +81,7 @@ async fn test_model(
         };
         let request = ChatRequest {
             model: model.clone(),
-            system: "You are asked whether you can be reached.".to_owned(),
+            system: "This is a connection test.".to_owned(),
             turns: vec![Turn::new(Role::User, "Reply with the one word: OK")],
             ..ChatRequest::default()
         };

@@ -71,7 +71,7 @@ struct Segment {
     tokens: u64,
 }
 
-/// In tokens.
+/// Token budget of the prompt.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Budget {
     context_window: u64,

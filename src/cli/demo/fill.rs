@@ -31,7 +31,13 @@ pub(super) async fn fill(
     password: &Secret,
 ) -> anyhow::Result<()> {
     let cast = gather(base, setup_token, story, password).await?;
-    let first = cast.person(&story.people.first().context("somebody")?.name)?;
+    let first = cast.person(
+        &story
+            .people
+            .first()
+            .context("seeds/demo.yaml: there are no people")?
+            .name,
+    )?;
     for thread in story.threads.iter().filter(|thread| !thread.late) {
         cast.hold(thread).await?;
     }
@@ -94,7 +100,7 @@ async fn gather(
             }
         }
     }
-    let admin = cast.person(admin.context("an admin")?)?;
+    let admin = cast.person(admin.context("seeds/demo.yaml: there is no admin")?)?;
     let snapshot = admin.get("/v1/snapshot").await?;
     let mut channels = BTreeMap::new();
     for channel in snapshot["channels"].as_array().into_iter().flatten() {
@@ -115,7 +121,7 @@ impl Cast {
         let channel = self
             .channels
             .get(&thread.channel)
-            .with_context(|| format!("no channel {}", thread.channel))?;
+            .with_context(|| format!("seeds/demo.yaml: there is no channel {}", thread.channel))?;
         let mut form = json!({"content": thread.say});
         if let Some(title) = &thread.title {
             form["title"] = title.as_str().into();
@@ -135,12 +141,16 @@ impl Cast {
                 .await?,
         );
         for reaction in &thread.reactions {
-            let message = messages.get(reaction.on).context("a message to react to")?;
+            let message = messages
+                .get(reaction.on)
+                .context("seeds/demo.yaml: the message of a reaction does not exist")?;
             let path = format!("/v1/messages/{message}/reactions/{}", reaction.emoji);
             self.person(&reaction.by)?.put(&path).await?;
         }
         if let Some(dive) = &thread.dive {
-            let message = messages.get(dive.on).context("a message to dive from")?;
+            let message = messages
+                .get(dive.on)
+                .context("seeds/demo.yaml: the message of a dive does not exist")?;
             self.dive(&id, message, dive).await?;
         }
         Ok(())
@@ -178,7 +188,10 @@ impl Cast {
             }
         };
         let status = tokio::time::timeout(TASK_WITHIN, ending).await??;
-        ensure!(status == "completed", "a task of the demo {status}");
+        ensure!(
+            status == "completed",
+            "a task of the demo ended with the status {status}"
+        );
         Ok(())
     }
 
@@ -225,8 +238,7 @@ impl Cast {
 
     fn point(&self, point: &Point, said: &[String]) -> anyhow::Result<Value> {
         let sources: Option<Vec<&String>> = point.from.iter().map(|&n| said.get(n)).collect();
-        let mut form =
-            json!({"text": point.text, "sources": sources.context("a message to cite")?});
+        let mut form = json!({"text": point.text, "sources": sources.context("seeds/demo.yaml: a source message does not exist")?});
         if let Some(owner) = &point.owner {
             form["owner_id"] = self.person(owner)?.id.as_str().into();
         }
