@@ -1,6 +1,7 @@
-//! Who may see and write where. One query finds a place and the asking person's standing in it.
+//! Access checks. One query finds a conversation and the caller's rights in it.
 //!
-//! A place in another workspace, or in a private channel that the person is not in, is not found.
+//! A conversation in another workspace, or in a private channel that the caller is not in, is not
+//! found.
 
 use crate::time::Timestamp;
 
@@ -13,30 +14,30 @@ use crate::{
     tasks::Task,
 };
 
-/// A channel and the person's standing in it.
+/// A channel and the caller's rights in it.
 #[derive(Debug, Clone)]
 pub struct ChannelAccess<'a> {
     pub actor: Actor<'a>,
     pub channel: ChannelId,
     pub kind: String,
     pub archived: bool,
-    /// Whether the person has joined.
+    /// Whether the caller has joined the channel.
     pub joined: bool,
 }
 
-/// A thread or a deep dive in it, its channel, and the person's standing there.
+/// A thread or one of its forks, its channel, and the caller's rights there.
 #[derive(Debug, Clone)]
 pub struct ThreadAccess<'a> {
     pub place: ChannelAccess<'a>,
     pub thread: ThreadId,
     pub archived: bool,
-    /// Whether an agent is bound to the place.
+    /// Whether an agent is bound to the conversation.
     pub bound: bool,
-    /// `None`: the thread's main line.
+    /// `None` for the main line of the thread.
     pub fork: Option<ForkStanding>,
 }
 
-/// A deep dive, and whether one can still write there.
+/// A fork, and whether it accepts messages.
 #[derive(Debug, Clone, Copy)]
 pub struct ForkStanding {
     pub id: ForkId,
@@ -55,7 +56,7 @@ struct ChannelRow {
 }
 
 impl ChannelRow {
-    /// `None` if the channel is hidden from the caller.
+    /// Returns `None` if the channel is hidden from the caller.
     fn admit(self, caller: &Caller) -> Result<Option<ChannelAccess<'_>>, AuthError> {
         let visible = self.kind == "public" || self.joined.is_some();
         if !visible || !caller.may_enter(self.workspace_id) {
@@ -134,9 +135,10 @@ pub async fn thread<'a>(
     })
 }
 
-/// A deep dive.
+/// Checks access to a fork.
 ///
 /// # Errors
+///
 /// `ForkNotFound`.
 pub async fn fork<'a>(
     c: &mut Conn,
@@ -163,9 +165,10 @@ pub async fn fork<'a>(
     })
 }
 
-/// The place that something is said in.
+/// Checks access to a conversation.
 ///
 /// # Errors
+///
 /// `ThreadNotFound`, `ForkNotFound`.
 pub async fn spot<'a>(
     c: &mut Conn,
@@ -178,9 +181,10 @@ pub async fn spot<'a>(
     }
 }
 
-/// Who may see a task that has no place: its asker, and admins.
+/// Checks access to a task without a conversation: only its requester and admins can see it.
 ///
 /// # Errors
+///
 /// `TaskNotFound`.
 pub async fn placeless<'a>(
     c: &mut Conn,
@@ -199,9 +203,10 @@ pub async fn placeless<'a>(
     }
 }
 
-/// The thread or dive that a message stands in.
+/// Checks access to the conversation that contains a message.
 ///
 /// # Errors
+///
 /// `MessageNotFound`.
 pub async fn message<'a>(
     c: &mut Conn,
@@ -222,7 +227,7 @@ pub async fn message<'a>(
 }
 
 impl ChannelAccess<'_> {
-    /// Who sees what happens here.
+    /// Recipients of the channel's events.
     pub fn audience(&self) -> Audience {
         if self.kind == "public" {
             Audience::Public(self.channel)
@@ -232,14 +237,14 @@ impl ChannelAccess<'_> {
     }
 
     /// # Errors
-    /// What `Actor::require` says.
+    /// Any error of `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {
         self.actor.require(Scope::ChatRead)?;
         Ok(self)
     }
 
     /// # Errors
-    /// `ChannelArchived`, or what `Actor::require` says.
+    /// `ChannelArchived`, or any error of `Actor::require`.
     pub fn writing(self) -> Result<Self, ChatError> {
         self.actor.require(Scope::ChatWrite)?;
         if self.archived {
@@ -255,7 +260,7 @@ impl ThreadAccess<'_> {
             .map_or(Spot::Thread(self.thread), |fork| Spot::Fork(fork.id))
     }
 
-    /// A thread that people share: no deep dive, no direct channel.
+    /// Whether this is a thread in a channel: not a fork, and not in a direct channel.
     pub fn is_shared_thread(&self) -> bool {
         self.fork.is_none() && self.place.kind != "direct"
     }
@@ -265,14 +270,14 @@ impl ThreadAccess<'_> {
     }
 
     /// # Errors
-    /// What `Actor::require` says.
+    /// Any error of `Actor::require`.
     pub fn reading(self) -> Result<Self, ChatError> {
         self.place.actor.require(Scope::ChatRead)?;
         Ok(self)
     }
 
     /// # Errors
-    /// `ThreadArchived`, `ChannelArchived`, `ForkClosed`, or what `Actor::require` says.
+    /// `ThreadArchived`, `ChannelArchived`, `ForkClosed`, or any error of `Actor::require`.
     pub fn writing(self) -> Result<Self, ChatError> {
         let access = self.writing_closed()?;
         if access.fork.is_some_and(|fork| !fork.is_active) {
@@ -281,10 +286,10 @@ impl ThreadAccess<'_> {
         Ok(access)
     }
 
-    /// As `writing`, also in a dive that is resolved or abandoned.
+    /// Like `writing`, but also allowed in a resolved or abandoned fork.
     ///
     /// # Errors
-    /// `ThreadArchived`, `ChannelArchived`, or what `Actor::require` says.
+    /// `ThreadArchived`, `ChannelArchived`, or any error of `Actor::require`.
     pub fn writing_closed(self) -> Result<Self, ChatError> {
         let place = self.place.writing()?;
         if self.archived {

@@ -1,4 +1,5 @@
-//! Who answers in a place (a thread or a deep dive) unless another is named: the agent it is bound to, at a pinned version.
+//! Bindings: the agent, at a pinned version, that replies in a thread or a fork if the message
+//! mentions no other agent.
 
 use std::time::Duration;
 
@@ -12,27 +13,28 @@ use crate::{
     tasks::queue,
 };
 
-/// A handoff so soon after one by the same person replaces its notice, so that indecision does not fill a thread.
+/// A handoff by the same person within this time replaces the notice of the previous one, so
+/// repeated changes do not fill the thread.
 const HANDOFF_REPLACED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whether a bound agent can reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     Active,
-    /// Turned off for now: it keeps its conversations, and the default agent replies meanwhile.
+    /// Turned off: it keeps its conversations, and the default agent replies in the meantime.
     Off,
     /// Archived or deleted.
     Gone,
 }
 
-/// The agent that answers in a place unless another is named.
+/// The agent that replies in a conversation if the message mentions no other agent.
 #[derive(Debug)]
 pub struct Binding {
     pub agent: AgentId,
     pub version: i64,
     pub auto_reply: bool,
     pub state: BoundState,
-    /// Whether a notice said so already.
+    /// Whether a notice already announced the fallback agent.
     pub stood_in: bool,
     access: Option<AccessControl>,
 }
@@ -42,7 +44,7 @@ impl Binding {
         self.state == BoundState::Active
     }
 
-    /// Whether this person's messages reach the agent.
+    /// Whether the agent replies to this person.
     pub fn is_for(&self, actor: &Actor<'_>) -> bool {
         profiles::may_use(self.access.as_ref(), actor)
     }
@@ -84,7 +86,8 @@ pub async fn find_binding(c: &mut Conn, place: Spot) -> Result<Option<Binding>, 
     }))
 }
 
-/// Binds a place of `thread` to an agent at the given version; the agent answers unasked.
+/// Binds a conversation of `thread` to an agent at the given version and turns on automatic
+/// replies.
 pub async fn bind(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -111,7 +114,7 @@ pub async fn bind(
     set_agent(c, place, Some(agent)).await
 }
 
-/// Notes whether a notice said that another agent replies while the bound one is turned off.
+/// Records whether a notice announced the fallback agent of an agent that is turned off.
 pub(super) async fn set_stood_in(
     c: &mut Conn,
     place: Spot,
@@ -127,11 +130,13 @@ pub(super) async fn set_stood_in(
     Ok(())
 }
 
-/// Places that are announced when their agent is deleted: the most recent ones. Others are read again when they are opened.
+/// Maximum number of threads announced when their agent is deleted, most recent first. Clients
+/// reload other threads when they open them.
 const REBOUND_ANNOUNCED_MAX: i64 = 100;
 
-/// Moves every place of an agent that is being deleted permanently on to the default agent at its newest version; to nobody
-/// without one. The workspace is locked.
+/// Rebinds every conversation of an agent that is being deleted permanently to the newest version
+/// of the default agent, or to no agent if there is no default. The caller holds the workspace
+/// lock.
 pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> Result<(), DbError> {
     let default = profiles::find_default(c, workspace).await?;
     let default = default.filter(|agent| agent.id != gone);
@@ -179,7 +184,7 @@ pub async fn move_from(c: &mut Conn, workspace: WorkspaceId, gone: AgentId) -> R
     Ok(())
 }
 
-/// Says which agent a place has; its binding is made by `bind`.
+/// Sets the agent of a conversation. `bind` writes the binding itself.
 async fn set_agent(c: &mut Conn, place: Spot, agent: Option<AgentId>) -> Result<(), DbError> {
     let q = match place {
         Spot::Thread(_) => c.q("update threads set agent_id = $2 where id = $1"),
@@ -189,7 +194,7 @@ async fn set_agent(c: &mut Conn, place: Spot, agent: Option<AgentId>) -> Result<
     Ok(())
 }
 
-/// Moves a place on to another agent and announces the place as it is then.
+/// Rebinds a conversation to another agent and announces the changed thread or fork.
 pub(super) async fn move_on(
     c: &mut Conn,
     access: &ThreadAccess<'_>,
@@ -215,18 +220,19 @@ pub(super) async fn move_on(
     Ok(())
 }
 
-/// What a change of a place's agent can ask for.
+/// Changes to the agent of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct BindingPatch {
-    /// `Some(None)` leaves the place without one.
+    /// `Some(None)` removes the agent.
     pub agent: Option<Option<AgentId>>,
     pub auto_reply: Option<bool>,
 }
 
-/// Changes who answers in a place. The caller announces the place.
+/// Changes the agent of a conversation or its automatic replies. The caller announces the thread or
+/// fork.
 ///
 /// # Errors
-/// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `Actor::require` says.
+/// `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error of `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     access: &ThreadAccess<'_>,
@@ -250,7 +256,7 @@ pub async fn change(
     let agent = find_binding(c, place).await?.map(|bound| bound.agent);
     let Some(agent) = agent else {
         return Err(ChatError::Invalid(
-            "there is no agent here that could answer: set agent_id too".to_owned(),
+            "auto_reply needs an agent: set agent_id too".to_owned(),
             "auto_reply",
         ));
     };
@@ -264,8 +270,8 @@ pub async fn change(
     Ok(())
 }
 
-/// Gives a place to an agent. If another one had it, a notice says who handed over to whom; it replaces that of a handoff by
-/// the same person a moment ago.
+/// Hands a conversation over to an agent. If another agent was bound, a notice announces the
+/// handoff; it replaces the notice of a handoff by the same person a moment ago.
 async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Result<(), ChatError> {
     let (actor, place) = (&access.place.actor, access.spot());
     let before = find_binding(c, place).await?.map(|bound| bound.agent);
@@ -281,7 +287,8 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
         return Ok(());
     };
     let earlier = recent_handoff(c, place, from, actor.user).await?;
-    // The notice tells of the way from the first agent to the last one, unless it has led back.
+    // The notice names the first and the last agent of a chain of handoffs, unless the chain led
+    // back to the first.
     let named = earlier.as_ref().map(|earlier| earlier.from);
     let named = named.filter(|agent| *agent != to.id).unwrap_or(from);
     let (gave, took) = (
@@ -325,7 +332,7 @@ async fn hand_over(c: &mut Conn, access: &ThreadAccess<'_>, to: &Askable) -> Res
     Ok(())
 }
 
-/// A handoff whose notice the next one replaces.
+/// A handoff whose notice is replaced by the next one.
 struct RecentHandoff {
     from: AgentId,
     notice: messages::Message,
@@ -337,7 +344,8 @@ struct HandoffRow {
     handoff_notice_id: MessageId,
 }
 
-/// The handoff to `agent`, if the same person made it less than `HANDOFF_REPLACED_WITHIN` ago.
+/// Returns the handoff to `agent` if the same person made it less than `HANDOFF_REPLACED_WITHIN`
+/// ago.
 async fn recent_handoff(
     c: &mut Conn,
     place: Spot,

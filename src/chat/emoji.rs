@@ -1,8 +1,9 @@
-//! Emoji by the names that people and models write between colons (`:wave:`), from the table that the client reads too.
+//! Emoji names that people and models write between colons (`:wave:`), from the table that the web
+//! client also reads.
 
 use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
-/// Each line: `CHARACTER NAME… [| SEARCH WORD…]`.
+/// Each line is `CHARACTER NAME… [| SEARCH WORD…]`.
 static TABLE: &str = include_str!("../../web/src/lib/emoji.txt");
 
 static BY_NAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
@@ -25,7 +26,8 @@ fn is_word_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// The text with emoji in place of their names. A name that touches a word or another colon is text, as in `std::ok::x`.
+/// Replaces emoji names with emoji. A name that touches a word or another colon stays text, as in
+/// `std::ok::x`.
 pub(super) fn with_emoji(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut out = String::new();

@@ -1,6 +1,6 @@
 use crate::{agents::AgentError, auth::AuthError, db::DbError, files::FileError};
 
-/// UTF-8 bytes of a message (PROTOCOL §1).
+/// Maximum message size in UTF-8 bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -17,18 +17,18 @@ pub enum ChatError {
     MessageNotFound,
     #[error("the task does not exist, or you are not in its channel")]
     TaskNotFound,
-    #[error("a channel named `{0}` exists already: choose another name")]
+    #[error("a channel named `{0}` already exists: choose another name")]
     NameTaken(String),
     #[error("{0}")]
     Invalid(String, &'static str),
-    /// Of a search.
+    /// An invalid search parameter.
     #[error("{0}")]
     InvalidQuery(String, &'static str),
     #[error(
         "the message is {0} bytes; the limit is {MESSAGE_BYTES_MAX}: shorten it or split it up"
     )]
     MessageTooLong(usize),
-    #[error("a message can ask at most 8 agents; this one names {0}")]
+    #[error("a message can mention at most 8 agents, but this one mentions {0}: remove some")]
     TooManyAgents(usize),
     #[error("only members of a channel can follow or mute its threads: join the channel first")]
     NotJoined,
@@ -36,19 +36,19 @@ pub enum ChatError {
     TooManyFollowers(i64),
     #[error("the channel is archived: unarchive it first")]
     ChannelArchived,
-    #[error("the thread is archived: open it first")]
+    #[error("the thread is archived: reopen it first")]
     ThreadArchived,
-    #[error("the client_id was used for something else: a new create takes a new client_id")]
+    #[error("the client_id was used for something else: use a new one")]
     ClientIdReused,
-    #[error("only who wrote a message can edit it")]
+    #[error("only the author can edit a message")]
     NotYours,
-    #[error("only who wrote a message, or an admin, can delete it")]
+    #[error("only the author or an admin can delete a message")]
     NotYoursToDelete,
     #[error("the message was deleted")]
     MessageDeleted,
-    #[error("a notice or a reply that is still being written cannot be edited")]
+    #[error("notices and unfinished replies cannot be edited")]
     NotEditable,
-    #[error("people of a direct channel stay as they are: start another one")]
+    #[error("you can't change who is in a direct message: start a new one")]
     DirectIsFixed,
     #[error("{0} has left this workspace and can't read messages here.")]
     MemberLeft(String),
@@ -58,13 +58,13 @@ pub enum ChatError {
     NoSuchAuthor(String),
     #[error("agent {0} does not exist in this workspace, or is not active")]
     NoSuchAgent(String),
-    #[error("the task has ended or still runs: only failed and cancelled tasks can be tried again")]
+    #[error("only failed and cancelled tasks can be retried")]
     NotRetryable,
-    #[error("the task was tried again already")]
+    #[error("the task was already retried")]
     AlreadyRetried,
-    #[error("only who asked, or an admin, can try a task again")]
+    #[error("only the requester or an admin can retry a task")]
     NotYoursToRetry,
-    #[error("the message that asked was deleted")]
+    #[error("the message that started the task was deleted")]
     TriggerDeleted,
     #[error(transparent)]
     Auth(#[from] AuthError),

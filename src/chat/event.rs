@@ -1,4 +1,4 @@
-//! What chat tells everyone: the payloads of its events.
+//! Payloads of the chat events.
 
 use serde::Serialize;
 

@@ -1,4 +1,5 @@
-//! Founding a workspace: itself, its agents, its first member, #general and #random; all or nothing.
+//! Workspace creation: the workspace, its agents, its first member, #general, and #random, in one
+//! transaction.
 
 use super::{
     ChatError,
@@ -13,7 +14,8 @@ use crate::{
 };
 
 /// # Errors
-/// `NotAuthenticated` if the maker's session has ended, `WorkspaceCreationClosed`, `SlugTaken` for a slug that was asked for, `TooManyWorkspaces` when the maker is in `max` of them already.
+/// `NotAuthenticated` if the creator's session has ended, `WorkspaceCreationClosed`, `SlugTaken`
+/// for a requested slug, `TooManyWorkspaces` if the creator is already in `max` workspaces.
 pub async fn found_workspace(
     db: &Db,
     caller: Caller,
@@ -31,11 +33,11 @@ pub async fn found_workspace(
         }
         auth::check_room_for_workspace(c, maker, max).await?;
         auth::create_workspace(c, id, &name, slug.as_deref()).await?;
-        // The agents take their names before people's handles are made from theirs.
+        // Agents get their handles before people, whose handles are derived from their names.
         seeds::plant(c, id).await?;
         auth::add_maker(c, id, maker, &caller.name).await?;
         for (channel, topic) in [
-            ("general", "Everything that concerns everyone"),
+            ("general", "Announcements and topics for everyone"),
             ("random", "Everything else"),
         ] {
             let new = NewChannel {

@@ -1,8 +1,8 @@
-//! Mentions: where a text speaks to somebody (`@handle`), and the text without that.
+//! Mentions: finds `@handle` in a text and removes mentions from it.
 //!
-//! Pure: which handles exist is known elsewhere, so a mention that ends in `-` or `_` comes with
-//! every handle that it may mean. Where Markdown matters (code, quotes, links, escapes) the rules of
-//! `CommonMark` decide, also that a line right below a quoted one still belongs to the quote.
+//! Pure: this module does not know which handles exist, so a mention that ends in `-` or `_`
+//! returns every possible handle. The rules of `CommonMark` apply to code, quotes, links, and
+//! escapes; for example, a line directly below a quote continues the quote.
 
 use std::ops::Range;
 
@@ -10,27 +10,27 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::plain::MARKDOWN;
 
-/// Characters of a handle (PROTOCOL §1).
+/// Maximum characters of a handle.
 pub const HANDLE_CHARS_MAX: usize = 64;
 
-/// A place in a text, in UTF-16 code units.
+/// A range of a text, in UTF-16 code units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub start: usize,
     pub length: usize,
 }
 
-/// One `@…` that counts as a mention if one of its candidates is a handle.
+/// An `@…` that is a mention if one of its candidates is a handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMention {
-    /// Where the `@` stands, in UTF-16 code units.
+    /// Offset of the `@`, in UTF-16 code units.
     pub start_utf16: usize,
-    /// Handles in lower case, longest first; never empty. `@vibe-` may be `vibe-` or `vibe`.
+    /// Lowercase handles, longest first; never empty. `@vibe-` can mean `vibe-` or `vibe`.
     pub candidates: Vec<String>,
 }
 
 impl RawMention {
-    /// The `@` and the handle, for the candidate that turned out to exist.
+    /// The span of the `@` and the handle, for the candidate that exists.
     pub fn span_of(&self, candidate: &str) -> Span {
         Span {
             start: self.start_utf16,
@@ -39,18 +39,18 @@ impl RawMention {
     }
 }
 
-/// What a byte of the source is to a reader.
+/// How a byte of the source is shown to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// Markdown's own marks.
+    /// Markdown syntax.
     Mark,
     Text,
     /// Code, quotes, tags, and the brackets and address of a link.
     Apart,
 }
 
-/// Every `@handle` in order, by the rules of PROTOCOL §5: not inside a word, an e-mail address, a URL,
-/// code, a block quote, nor after `\`. Takes time linear in the length of `content`.
+/// Returns every `@handle` in order, except inside a word, an email address, a URL, code, or a
+/// block quote, and except after `\`. Runs in time linear in the length of `content`.
 pub fn parse(content: &str) -> Vec<RawMention> {
     if !content.contains('@') {
         return Vec::new();
@@ -119,8 +119,8 @@ fn seen_by_reader(content: &str) -> Vec<Seen> {
     seen
 }
 
-/// Addresses in visible text: with a scheme, with `www.`, or a host name with a path. White space,
-/// characters that no address has, and the ends of code and links end them.
+/// URLs in visible text: with a scheme, with `www.`, or a host name with a path. They end at white
+/// space, at characters that are not allowed in URLs, and at the edges of code and links.
 fn urls(content: &str, seen: &[Seen]) -> Vec<Range<usize>> {
     let mut urls = Vec::new();
     let mut start = 0;
@@ -144,7 +144,7 @@ fn ends_url(c: char) -> bool {
         || matches!(c, '<' | '>' | '"' | '`' | '*' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
 }
 
-/// Where in a run without spaces an address begins.
+/// Offset of a URL in a run without white space.
 fn url_start(run: &str) -> Option<usize> {
     let bytes = run.as_bytes();
     let scheme = run.match_indices("://").find_map(|(at, _)| {
@@ -182,7 +182,7 @@ fn url_start(run: &str) -> Option<usize> {
     }
 }
 
-/// PROTOCOL §5: `[A-Za-z0-9_]` before it, or a `\`.
+/// Whether `[A-Za-z0-9_]` or a `\` precedes the `@`.
 fn is_inside_word(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1)
         .map(|before| bytes[before])
@@ -196,7 +196,8 @@ fn handle_length(bytes: &[u8]) -> usize {
         .count()
 }
 
-/// `@vibé` does not speak to `vib`; `@vibe你好` does speak to `vibe`, as such scripts need no space.
+/// `@vibé` does not mention `vib`, but `@vibe你好` mentions `vibe`, because such scripts need no
+/// space.
 fn continues_word(content: &str, handle_end: usize) -> bool {
     content[handle_end..].chars().next().is_some_and(|c| {
         matches!(c, '\u{aa}'..='\u{52f}' | '\u{1e00}'..='\u{1fff}')
@@ -204,7 +205,8 @@ fn continues_word(content: &str, handle_end: usize) -> bool {
     })
 }
 
-/// Part of an e-mail address: `ada.@vibe.com` (the handle is its domain) or `@vibe@example.org`.
+/// Whether the handle is part of an email address: `ada.@vibe.com` (its domain) or
+/// `@vibe@example.org`.
 fn is_address(bytes: &[u8], at: usize, handle_end: usize) -> bool {
     let begins_word = |from: usize| bytes.get(from).is_some_and(u8::is_ascii_alphanumeric);
     let is_domain = bytes.get(handle_end) == Some(&b'.') && begins_word(handle_end + 1);
@@ -231,7 +233,7 @@ fn candidates(handle: &str) -> Vec<String> {
     if !handle.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Vec::new();
     }
-    // A hyphen at the end may be punctuation; a `_` belongs to the word.
+    // A trailing hyphen can be punctuation; a `_` belongs to the word.
     let shortest = handle.trim_end_matches('-').len();
     (shortest..=handle.len().min(HANDLE_CHARS_MAX))
         .rev()
@@ -239,8 +241,9 @@ fn candidates(handle: &str) -> Vec<String> {
         .collect()
 }
 
-/// The text without these mentions, white space around them tidied: what a task is asked to do.
-/// Spans that do not fit the text are passed over. Takes time linear in the length of `content`, once they are sorted.
+/// Removes these mentions and the white space around them: the prompt of a task. Spans that do not
+/// fit the text are skipped. Runs in time linear in the length of `content`, after sorting the
+/// spans.
 pub fn without(content: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(content.len());
     let mut done = 0;
@@ -249,7 +252,7 @@ pub fn without(content: &str, spans: &[Span]) -> String {
         if cut.start < done {
             continue;
         }
-        // Emphasis around nothing else goes too: `**@vibe** hi`.
+        // Emphasis that contains only the mention is removed too: `**@vibe** hi`.
         let (mut start, mut end) = (cut.start, cut.end);
         while start > done
             && matches!(bytes[start - 1], b'*' | b'_' | b'~')
@@ -277,7 +280,7 @@ pub fn without(content: &str, spans: &[Span]) -> String {
     out.trim().to_owned()
 }
 
-/// Where spans lie in the text, by their beginnings; those that do not fit it are left out.
+/// Byte ranges of the spans, sorted by start; spans that do not fit the text are skipped.
 fn byte_ranges(content: &str, spans: &[Span]) -> Vec<Range<usize>> {
     let mut marks: Vec<usize> = spans
         .iter()
@@ -286,7 +289,7 @@ fn byte_ranges(content: &str, spans: &[Span]) -> Vec<Range<usize>> {
         .collect();
     marks.sort_unstable();
     marks.dedup();
-    // In bytes, for each that lies between two characters.
+    // Byte offsets of the marks that are on a character boundary.
     let mut places: Vec<(usize, usize)> = Vec::with_capacity(marks.len());
     let mut marks = marks.into_iter().peekable();
     let mut units = 0;
@@ -319,7 +322,7 @@ mod tests {
     use super::*;
     use crate::corpus;
 
-    /// Who is there in the corpus.
+    /// Handles that exist in the corpus.
     const KNOWN: &[&str] = &[
         "vibe", "coder", "bo", "ada", "here", "channel", "everyone", "main",
     ];
@@ -329,7 +332,7 @@ mod tests {
         "|",
     ];
 
-    /// The mentions of handles that exist, in order.
+    /// Mentions of existing handles, in order.
     fn known(content: &str) -> Vec<(Span, String)> {
         let is_known =
             |name: &&String| KNOWN.contains(&name.as_str()) || name.len() == HANDLE_CHARS_MAX;
@@ -340,7 +343,7 @@ mod tests {
         parse(content).into_iter().filter_map(named).collect()
     }
 
-    /// What Markdown makes no text of a reader's: code, and what a link points to.
+    /// Ranges that are not visible text: code and inline HTML.
     fn apart(content: &str) -> Vec<Range<usize>> {
         let mut apart = Vec::new();
         let mut is_code = false;
@@ -607,7 +610,7 @@ mod tests {
             kept.push_str(&content[done..]);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             prop_assert_eq!(letters(&rest), letters(&kept));
-            // Any others cut nothing but whole characters, and do not panic.
+            // Other spans remove only whole characters and do not panic.
             let odd: Vec<Span> = odd.into_iter().map(|(start, length)| Span { start, length }).collect();
             prop_assert!(without(&content, &odd).len() <= content.len());
         }

@@ -1,7 +1,7 @@
-//! Channels, threads and messages: what people and agents say to each other, and who may see it.
+//! Channels, threads, and messages: the conversation between people and agents, and access to it.
 //!
-//! Every write is one transaction: the change, its events, and the tasks that a mention asks for. Agents are looked up here but
-//! never run.
+//! Every write is one transaction: the change, its events, and the tasks that its mentions enqueue.
+//! Agents are looked up here but never run.
 
 pub mod access;
 pub mod bindings;

@@ -1,4 +1,4 @@
-//! Changing a thread: its title, its status, and who answers in it.
+//! Thread updates: title, status, and agent.
 
 use super::{
     ChatError, access,
@@ -12,7 +12,7 @@ use crate::{
     ids::ThreadId,
 };
 
-/// What `PATCH /v1/threads/{id}` changes. `Some(None)` empties.
+/// Input of `PATCH /v1/threads/{id}`. `Some(None)` clears a field.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadPatch {
     pub title: Option<Option<String>>,
@@ -22,7 +22,8 @@ pub struct ThreadPatch {
 }
 
 /// # Errors
-/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
+/// `ThreadNotFound`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or any error of
+/// `writing`.
 pub async fn update(
     c: &mut Conn,
     caller: &Caller,
@@ -30,7 +31,7 @@ pub async fn update(
     patch: &ThreadPatch,
 ) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?;
-    // An archived thread can be opened again, and nothing else.
+    // Reopening is the only change that an archived thread allows.
     let access = if patch.status == Some("open") {
         access.place.actor.require(Scope::ChatWrite)?;
         access

@@ -200,7 +200,7 @@ async fn an_archived_agent_gives_its_direct_channel_to_the_default_one_with_a_no
     assert_eq!(started["tasks"][0]["agent_id"], vibe["id"]);
     assert_eq!(
         notices(&t, &text(&started, "/thread/id")).await,
-        ["sage is no longer available, so Vibe answers here from now on."]
+        ["sage is no longer available, so Vibe replies here from now on."]
     );
 }
 

@@ -392,7 +392,7 @@ test('an agent that goes away: who stands in is said at once, then by a notice w
   await composer(bo).fill('Who answers now?');
   await bo.page.getByText('Vibe will answer here').waitFor();
   await press(bo, 'Enter');
-  await bo.page.getByText('Coder is no longer available, so Vibe answers here from now on.').waitFor();
+  await bo.page.getByText('Coder is no longer available, so Vibe replies here from now on.').waitFor();
   await answers(bo, 'Vibe').last().getByText('two quiet days').waitFor();
   await here(bo, 'Vibe').waitFor();
   await composer(bo).fill('/agent co');

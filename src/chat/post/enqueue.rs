@@ -1,4 +1,4 @@
-//! Tasks of messages: asking for one, and trying a failed one again.
+//! Reply tasks: enqueues them and retries failed ones.
 
 use super::{NoticePlace, insert_notice};
 use crate::{
@@ -22,7 +22,8 @@ pub async fn queue_full(c: &mut Conn, agent: AgentId) -> Result<TaskError, DbErr
     })
 }
 
-/// Inserts a task, announces it under `seq`, and says in the thread when the queue is full. `None`: retried already.
+/// Inserts a task and announces it under `seq`. If the queue is full, posts a notice in the
+/// conversation. Returns `None` if the task was already retried.
 pub async fn enqueue(
     c: &mut Conn,
     seq: i64,
@@ -41,10 +42,11 @@ pub async fn enqueue(
     Ok(Some(task))
 }
 
-/// Tries a failed or cancelled task again, on the agent's newest version.
+/// Retries a failed or cancelled task with the agent's newest version.
 ///
 /// # Errors
-/// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `TriggerDeleted`, or what `writing` says.
+/// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,
+/// `TriggerDeleted`, or any error of `writing`.
 pub async fn retry_task(
     c: &mut Conn,
     caller: &Caller,
@@ -53,7 +55,7 @@ pub async fn retry_task(
     let task = queue::find_task(c, id)
         .await?
         .ok_or(ChatError::TaskNotFound)?;
-    // What has no place was asked over the API: whoever asked asks again there.
+    // A task without a conversation came from the API: the API client repeats its request.
     let seat = task.seat().ok_or(ChatError::NotRetryable)?;
     let access = access::spot(c, caller, seat.place())
         .await

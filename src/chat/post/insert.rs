@@ -1,4 +1,4 @@
-//! Messages and notices as rows and events.
+//! Inserts messages and notices and appends their events.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::{
     tasks::{Lease, Seat, Task},
 };
 
-/// A message to insert under a number from the log.
+/// A message to insert under a sequence number from the event log.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
     pub id: MessageId,
@@ -37,7 +37,8 @@ pub struct NewMessage {
     pub client_id: Option<String>,
 }
 
-/// Inserts a message, appends `message.created` under `seq`, and moves the counters of its thread or dive.
+/// Inserts a message, appends `message.created` under `seq`, and updates the counters of its thread
+/// or fork.
 pub async fn insert_message(
     c: &mut Conn,
     seq: i64,
@@ -73,7 +74,7 @@ pub async fn insert_message(
         .bind(Json(new.attachments.clone()))
         .one()
         .await?;
-    // As it would be read; reading it would take a statement more.
+    // Built from the inserted values, which saves a query.
     let message = Message::from(messages::Row {
         id: new.id,
         workspace_id: new.workspace,
@@ -115,7 +116,7 @@ pub async fn insert_message(
     Ok(message)
 }
 
-/// Where a notice stands, and what it is about.
+/// Position and subject of a notice.
 #[derive(Debug, Clone, Copy)]
 pub struct NoticePlace {
     pub workspace: WorkspaceId,
@@ -138,7 +139,7 @@ impl NoticePlace {
         }
     }
 
-    /// Where a task was asked; `None` for one without a place.
+    /// Position of a task's trigger message; `None` if the task has no conversation.
     pub(super) fn of(task: &Task) -> Option<Self> {
         Some(Self::new(task.workspace_id, task.id, task.seat()?))
     }
@@ -150,7 +151,7 @@ impl From<&Lease> for NoticePlace {
     }
 }
 
-/// Says something in a thread or dive in the name of the system.
+/// Posts a system notice in a thread or fork.
 pub async fn insert_notice(
     c: &mut Conn,
     place: NoticePlace,

@@ -1,4 +1,4 @@
-//! Whom a text names.
+//! Resolves mentions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,29 +17,30 @@ use crate::{
 
 const GROUPS: &[&str] = &["everyone", "here", "channel"];
 
-/// Mentions of one message; further ones are plain text.
+/// Maximum mentions in one message; further ones are plain text.
 const MENTIONS_MAX: usize = 200;
-/// Different handles that are looked up for one message: everyone waits while it is stored.
+/// Maximum distinct handles looked up for one message: the lookups hold the workspace lock.
 const LOOKED_UP_MAX: usize = 200;
 
-/// The mentions of a text as they count in a workspace.
+/// The resolved mentions of a text.
 #[derive(Debug, Default)]
 pub(in crate::chat) struct Found {
     pub mentions: Vec<Mention>,
-    /// Each once, in the order in which they are named.
+    /// Distinct agents, in the order of their mentions.
     pub agents: Vec<Askable>,
     pub people: Vec<UserId>,
     pub everyone: bool,
 }
 
 impl Found {
-    /// Whether the message is addressed to members or to a group.
+    /// Whether the message mentions members or a group.
     pub(in crate::chat) fn names_people(&self) -> bool {
         self.everyone || !self.people.is_empty()
     }
 }
 
-/// Looks up whom the text names. Agents that the person may not use are plain text.
+/// Resolves the mentions of a text. Mentions of agents that the person cannot invoke are plain
+/// text.
 pub(in crate::chat) async fn resolve_mentions(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -104,7 +105,7 @@ pub(in crate::chat) async fn resolve_mentions(
     Ok(found)
 }
 
-/// Rows for the counts of unread mentions.
+/// Inserts the rows that unread mentions are counted from.
 pub(in crate::chat) async fn insert_mention_targets(
     c: &mut Conn,
     message: &Message,
@@ -115,7 +116,8 @@ pub(in crate::chat) async fn insert_mention_targets(
     count_as_mentioned(c, message, people.chain(everyone)).await
 }
 
-/// Lets a message count as an unread mention for people (or for a channel: for all of it).
+/// Counts a message as an unread mention for the targets: people, or a channel ID for all of its
+/// members.
 pub async fn count_as_mentioned(
     c: &mut Conn,
     message: &Message,

@@ -1,7 +1,8 @@
-//! Posting: one transaction stores the message, its tasks and their events.
+//! Posting: one transaction stores the message, its tasks, and their events.
 //!
-//! `mentioned` finds whom a text names, `insert` writes messages and notices, `opening` starts threads, `enqueue` makes tasks and
-//! tries failed ones again. Here is what they have in common: saying something in a place.
+//! `mentioned` resolves mentions, `insert` writes messages and notices, `opening` starts threads,
+//! and `enqueue` creates and retries tasks. This file contains the shared part: posting in a
+//! conversation.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -39,29 +40,29 @@ pub use mentioned::count_as_mentioned;
 pub(super) use mentioned::{Found, insert_mention_targets, resolve_mentions};
 pub use opening::{NewThread, start_thread};
 
-/// Agents that one message may ask (PROTOCOL §1).
+/// Maximum agents invoked by one message.
 const AGENTS_MAX: usize = 8;
 pub const CLIENT_ID_UNITS_MAX: usize = 64;
 const TITLE_UNITS_MAX: usize = 200;
 
-/// What a post led to. `created` is false for a resend, which changed nothing.
+/// Result of a post. `created` is false for a resend, which changes nothing.
 #[derive(Debug)]
 pub struct Posted {
     pub message: Message,
     pub tasks: Vec<Task>,
-    /// Only of a post that starts a thread.
+    /// Set only for a post that starts a thread.
     pub thread: Option<Thread>,
     pub created: bool,
 }
 
-/// What `POST …/messages` answers.
+/// Response of `POST …/messages`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PostedMessage {
     pub message: Message,
     pub tasks: Vec<Task>,
 }
 
-/// What `POST …/threads` answers.
+/// Response of `POST …/threads`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PostedThread {
     pub thread: Thread,
@@ -70,7 +71,7 @@ pub struct PostedThread {
 }
 
 /// # Errors
-/// `Invalid` when it is empty or too long.
+/// `Invalid` if it is empty or too long.
 pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError> {
     match text {
         Some(id)
@@ -79,7 +80,7 @@ pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError
                 || id.contains('\0') =>
         {
             Err(ChatError::Invalid(
-                format!("a client_id has 1 to {CLIENT_ID_UNITS_MAX} characters"),
+                format!("a client_id must have 1 to {CLIENT_ID_UNITS_MAX} characters"),
                 "client_id",
             ))
         }
@@ -88,7 +89,7 @@ pub fn parse_client_id(text: Option<String>) -> Result<Option<String>, ChatError
 }
 
 /// # Errors
-/// `Invalid` when it is too long or has line breaks.
+/// `Invalid` if it is too long or contains line breaks.
 pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let title = text.map(str::trim).filter(|t| !t.is_empty());
     if title.is_some_and(|t| {
@@ -102,7 +103,8 @@ pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
     Ok(title.map(str::to_owned))
 }
 
-/// What a client's id stands for; `None` when it is new and now taken for `object`.
+/// Returns the object that was created under this client ID, or `None` if the ID is new; then it is
+/// recorded for `object`.
 pub async fn claim_client_id(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -141,7 +143,7 @@ pub async fn claim_client_id(
     }
 }
 
-/// A resend: what was stored the first time.
+/// Returns the first response to a resent request.
 async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, ChatError> {
     let message = messages::get_message(c, MessageId(id)).await?;
     let tasks = queue::tasks_of_message(c, message.id).await?;
@@ -158,31 +160,32 @@ async fn stored(c: &mut Conn, id: Uuid, with_thread: bool) -> Result<Posted, Cha
     })
 }
 
-/// An agent that a message asks, with the version that runs.
+/// An agent invoked by a message, and the version that runs.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     agent: AgentId,
     version: i64,
 }
 
-/// What a message invokes, and what is to be said of it.
+/// Agents invoked by a message, and the notice to post with it.
 #[derive(Debug, Default)]
 struct Invoked {
     agents: Vec<Asked>,
     notice: Option<AgentNotice>,
 }
 
-/// A notice that another agent replies, or none.
+/// A notice about the fallback agent, or its absence.
 #[derive(Debug)]
 struct AgentNotice {
     text: String,
-    /// The agent that the notice is about.
+    /// Subject of the notice.
     agent: AgentId,
 }
 
-/// Whom a message asks: those that it mentions, else the agent that the place is bound to, unless a thread's message is addressed
-/// to people. While the bound agent is turned off, the workspace's default agent replies, and one notice says so; when it was
-/// archived or deleted, the place moves on to the default agent, and a notice says so too.
+/// Selects the agents that a message invokes: the mentioned ones, otherwise the bound agent, except
+/// for a message in a thread that mentions people. If the bound agent is turned off, the default
+/// agent replies and one notice announces it. If the bound agent was archived or deleted, the
+/// conversation is rebound to the default agent, also with a notice.
 async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, ChatError> {
     let actor = &said.access.place.actor;
     if found.agents.len() > AGENTS_MAX {
@@ -240,7 +243,7 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
         (!bound.stood_in).then_some(text)
     } else if let Some(default) = &default {
         let text = stands_in(c, bound.agent, default.id).await?;
-        tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "a bound agent is gone; the default agent takes its place");
+        tracing::warn!(thread.id = %said.access.thread, agent.id = %bound.agent, "bound agent no longer exists; rebinding to the default agent");
         bindings::move_on(c, said.access, default).await?;
         Some(text)
     } else {
@@ -259,7 +262,7 @@ async fn asked(c: &mut Conn, said: &Said<'_>, found: &Found) -> Result<Invoked, 
     })
 }
 
-/// The default agent in its newest version, if this person may use it.
+/// Returns the default agent in its newest version if this person can invoke it.
 async fn find_stand_in(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<Askable>, DbError> {
     let Some(default) = profiles::find_default(c, actor.workspace).await? else {
         return Ok(None);
@@ -269,7 +272,7 @@ async fn find_stand_in(c: &mut Conn, actor: &Actor<'_>) -> Result<Option<Askable
     Ok(default.filter(|agent| agent.is_for(actor)))
 }
 
-/// Notice of an agent that is turned off: the agent that replies meanwhile, or none.
+/// Notice text for an agent that is turned off, naming the fallback agent if there is one.
 async fn turned_off(
     c: &mut Conn,
     off: AgentId,
@@ -285,16 +288,16 @@ async fn turned_off(
     ))
 }
 
-/// What a notice says when an agent takes the place of one that is gone.
+/// Notice text for the replacement of an agent that no longer exists.
 async fn stands_in(c: &mut Conn, gone: AgentId, now: AgentId) -> Result<String, DbError> {
     let gone = profiles::shown_name(c, gone).await?;
     let now = profiles::shown_name(c, now).await?;
     Ok(format!(
-        "{gone} is no longer available, so {now} answers here from now on."
+        "{gone} is no longer available, so {now} replies here from now on."
     ))
 }
 
-/// A text of a person, and where it goes.
+/// A person's post before it is stored.
 #[derive(Debug, Clone)]
 struct Said<'a> {
     access: &'a ThreadAccess<'a>,
@@ -304,7 +307,8 @@ struct Said<'a> {
     client_id: Option<&'a str>,
 }
 
-/// Inserts the message and a task for each agent asked, and appends their events; `new_thread` is announced before.
+/// Inserts the message and a task for each invoked agent, and appends their events. `new_thread` is
+/// announced first.
 async fn say(
     c: &mut Conn,
     said: Said<'_>,
@@ -372,7 +376,7 @@ async fn say(
         Opens::Thread(thread.title.as_deref())
     });
     index::add(c, &message, &said.text.findable, opens).await?;
-    // Dives do not count as unread.
+    // Fork messages do not count as unread.
     if message.fork_id.is_none() {
         insert_mention_targets(c, &message, &found).await?;
         let cause = match new_thread {
@@ -439,10 +443,11 @@ async fn say(
     Ok((message, tasks))
 }
 
-/// Says something in a thread or a dive.
+/// Posts a message in a thread or a fork.
 ///
 /// # Errors
-/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
+/// `ThreadNotFound`, `ForkNotFound`, `MessageNotFound` for the parent, `ClientIdReused`,
+/// `TooManyAgents`, or any error of `writing`.
 pub async fn post_message(
     c: &mut Conn,
     caller: &Caller,
@@ -492,7 +497,7 @@ pub async fn post_message(
     })
 }
 
-/// A parent stands where its answer is said.
+/// Checks that the parent belongs to the same conversation.
 async fn parent_in(
     c: &mut Conn,
     caller: &Caller,
@@ -507,10 +512,10 @@ async fn parent_in(
     match row {
         Some((thread, fork, _)) if thread == access.thread && fork == access.fork_id() => Ok(()),
         Some((_, _, workspace)) if workspace == access.place.actor.workspace => {
-            // Of what one may not see it is not said that it exists.
+            // Check access first: the error must not reveal that a hidden message exists.
             access::message(c, caller, parent).await?;
             Err(ChatError::Invalid(
-                "the parent stands in another place: reply there".to_owned(),
+                "the parent message is in another conversation: reply there".to_owned(),
                 "parent_id",
             ))
         }

@@ -1,4 +1,4 @@
-//! Starting threads, and who answers in one from the beginning.
+//! Starts threads and selects their first agent.
 
 use super::{NoticePlace, Posted, Said, claim_client_id, insert_notice, say, stands_in, stored};
 use crate::{
@@ -16,26 +16,28 @@ use crate::{
     realtime::hub::Spot,
 };
 
-/// What a thread begins with.
+/// Input for a new thread.
 #[derive(Debug, Clone)]
 pub struct NewThread {
     pub title: Option<String>,
-    /// Who answers what mentions no agent: `Some(None)` is nobody; `None` is left to where the thread is opened.
+    /// Agent that replies to messages without mentions. `Some(None)` is no agent; `None` inherits
+    /// the agent of `from` or of the channel.
     pub agent: Option<Option<AgentId>>,
-    /// The thread from which it is opened, whose agent it begins with.
+    /// Thread from which the new one is opened and whose agent it inherits.
     pub from: Option<ThreadId>,
     pub client_id: Option<String>,
 }
 
-/// Who answers in a new thread.
+/// Initial agent of a new thread.
 struct Opening {
     agent: Option<Askable>,
-    /// Says that somebody else was to.
+    /// Announces that the default agent replaces the inherited one.
     notice: Option<String>,
 }
 
-/// Whom the thread's maker chose; else the agent of the thread from which it is opened, else that of a direct channel. One that
-/// is no longer active gives way to the default agent, and a notice says so.
+/// Selects the agent chosen by the creator, otherwise the agent of `new.from`, otherwise the agent
+/// of the channel. An agent that was archived or deleted is replaced by the default agent, and a
+/// notice announces it.
 async fn opening_agent(
     c: &mut Conn,
     caller: &Caller,
@@ -78,11 +80,11 @@ async fn opening_agent(
     };
     profiles::refresh_first(c, actor.workspace, id).await?;
     let found = profiles::find_askable(c, actor, id).await?;
-    // One that is only not for this person stays unseen.
+    // An active agent that this person cannot invoke stays hidden: no agent and no notice.
     if found.is_some() || profiles::is_active(c, id).await? {
         return Ok(of(found));
     }
-    // While it is turned off it keeps its place, and the default agent stands in.
+    // An agent that is turned off stays bound; the default agent replies in the meantime.
     let off = profiles::find_turned_off(c, actor, id).await?;
     if off.is_some() {
         return Ok(of(off));
@@ -92,7 +94,7 @@ async fn opening_agent(
         return Ok(of(None));
     };
     let notice = stands_in(c, id, default.id).await?;
-    tracing::warn!(channel.id = %place.channel, agent.id = %id, "the agent of a new thread is not active; the default agent takes its place");
+    tracing::warn!(channel.id = %place.channel, agent.id = %id, "agent of the new thread no longer exists; using the default agent");
     Ok(Opening {
         agent: Some(default),
         notice: Some(notice),
@@ -102,7 +104,7 @@ async fn opening_agent(
 /// Starts a thread with its first message.
 ///
 /// # Errors
-/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, or what `writing` says.
+/// `ChannelNotFound`, `NoSuchAgent`, `ClientIdReused`, `TooManyAgents`, or any error of `writing`.
 pub async fn start_thread(
     c: &mut Conn,
     caller: &Caller,
