@@ -1,7 +1,7 @@
-//! How closely a person follows a thread.
+//! Follow levels of threads.
 //!
-//! Taking part in a thread follows it (`all`); a level that the person chose is never changed by the server. The messages of a
-//! muted thread (`none`) do not count as unread; mentions in it still do.
+//! Participation in a thread sets `all`; the server never changes a level that the person chose.
+//! Messages of a muted thread (`none`) do not count as unread, but mentions in it do.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::{
     ids::{ChannelId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
-/// Followers of one thread: later features write one row for each of them.
+/// Maximum followers of one thread; bounds the cost of notifying them.
 const FOLLOWERS_MAX: i64 = 500;
-/// Muted threads that a snapshot names.
+/// Maximum number of muted threads in a snapshot.
 const MUTED_MAX: i64 = 1000;
 
-/// What a person wants to know of a thread.
+/// How closely a person follows a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowLevel {
@@ -31,7 +31,7 @@ pub enum FollowLevel {
     /// Mentions only.
     #[default]
     Mentions,
-    /// Muted: its messages do not count as unread, mentions still do.
+    /// Muted: its messages do not count as unread, but mentions do.
     None,
 }
 
@@ -53,14 +53,14 @@ impl FollowLevel {
     }
 }
 
-/// Why a person has a level in a thread.
+/// Reason for a follow level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowCause {
     Started,
     Wrote,
     Mentioned,
-    /// The person chose it.
+    /// Chosen by the person.
     Manual,
 }
 
@@ -84,11 +84,11 @@ impl FollowCause {
     }
 }
 
-/// A person's level in a thread.
+/// A person's follow level in a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
 pub struct Follow {
     pub level: FollowLevel,
-    /// Null while the level is the default, `mentions`.
+    /// Null for the default level, `mentions`.
     pub cause: Option<FollowCause>,
 }
 
@@ -99,7 +99,8 @@ fn follow(level: &str, cause: &str) -> Follow {
     }
 }
 
-/// Levels of one person in the threads of a channel whose `last_seq` lies between two numbers; a thread without one is absent.
+/// One person's levels in the threads of a channel with `last_seq` from `low` to `high`; threads
+/// with the default level are absent.
 pub(super) async fn of_threads(
     c: &mut Conn,
     user: UserId,
@@ -121,7 +122,7 @@ pub(super) async fn of_threads(
         .collect())
 }
 
-/// Threads of a workspace that a person muted, the newest first.
+/// Threads of a workspace that a person muted, newest first.
 pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ThreadId>, DbError> {
     let rows: Vec<(ThreadId,)> = c
         .q("select f.thread_id from follows f join threads t on t.id = f.thread_id \
@@ -134,10 +135,10 @@ pub(super) async fn list_muted(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<Th
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// Sets the caller's level in a thread, by hand.
+/// Sets the caller's follow level in a thread.
 ///
 /// # Errors
-/// `ThreadNotFound`, `NotJoined`, `TooManyFollowers`, or what `Actor::require` says.
+/// `ThreadNotFound`, `NotJoined`, `TooManyFollowers`, or any error of `Actor::require`.
 pub async fn set(
     c: &mut Conn,
     caller: &Caller,
@@ -146,7 +147,7 @@ pub async fn set(
 ) -> Result<(Follow, WorkspaceId), ChatError> {
     let access = access::thread(c, caller, thread).await?;
     let actor = &access.place.actor;
-    // A level is the person's own, so viewers can change theirs; a key needs the right to write.
+    // The level is personal, so viewers can change it; an API key needs write access.
     actor.require(if actor.key.is_some() {
         Scope::ChatWrite
     } else {
@@ -187,8 +188,8 @@ pub async fn set(
     Ok((set, actor.workspace))
 }
 
-/// Lets the author of a message follow its thread, unless they have a level there or the thread has all the followers it can
-/// have.
+/// Sets the level of a message's author to `all`, unless they already have a level or the thread
+/// has the maximum number of followers.
 pub(super) async fn follow_as_author(
     c: &mut Conn,
     place: &ChannelAccess<'_>,
@@ -214,7 +215,8 @@ pub(super) async fn follow_as_author(
     Ok(())
 }
 
-/// Lets the members of the channel whom a message names follow its thread, as `follow_as_author`. Its mentions are stored.
+/// Sets the level of the channel members that a message mentions, like `follow_as_author`. Call it
+/// after the mentions were stored.
 pub(super) async fn follow_as_mentioned(
     c: &mut Conn,
     channel: ChannelId,

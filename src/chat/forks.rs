@@ -1,6 +1,6 @@
-//! Forks as places: the deep dives of a thread, their counters, and whether what came of them still holds.
+//! Forks as conversations: their rows, counters, titles, and whether their resolution is stale.
 //!
-//! Starting and resolving them is in `crate::forks`.
+//! Starting and resolving forks is in `crate::forks`.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -13,45 +13,46 @@ use crate::{
     time::Timestamp,
 };
 
-/// Active ones in a snapshot.
+/// Maximum number of active forks in a snapshot.
 const OPEN_MAX: i64 = 500;
-/// UTF-16 code units of a title that was taken from a message (UI.md §6).
+/// Maximum length of a title derived from a message, in UTF-16 code units.
 pub const TITLE_FROM_TEXT_UNITS_MAX: usize = 60;
-/// Of a dive whose title was made of nothing, or of a text that is deleted.
+/// Title of a fork without text to derive one from, or whose text was deleted.
 const TITLE_WITHOUT_TEXT: &str = "Deep dive";
 
-/// A deep dive.
+/// A fork of a thread.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Fork {
     pub id: ForkId,
     pub workspace_id: WorkspaceId,
     pub channel_id: ChannelId,
     pub thread_id: ThreadId,
-    /// The message of the thread's main line that it starts from.
+    /// The forked message of the thread's main line.
     pub message_id: MessageId,
     pub title: String,
     pub description: Option<String>,
-    /// The partner: who answers messages that mention no agent.
+    /// The fork's agent: replies to messages that mention no agent.
     pub agent_id: Option<AgentId>,
-    /// The version of the partner that this dive works with.
+    /// Pinned version of the fork's agent.
     pub agent_version: Option<i64>,
-    /// Whether the partner answers unasked.
+    /// Whether the fork's agent replies without a mention.
     #[sqlx(default)]
     pub auto_reply: bool,
-    /// What the partner knows of the thread: `message` (only the forked one) or `thread` (what was said up to it).
+    /// Thread context of the fork's agent: `message` (only the forked message) or `thread` (all
+    /// messages up to it).
     pub context: String,
-    /// `active`, `resolved` or `abandoned`.
+    /// `active`, `resolved`, or `abandoned`.
     pub status: String,
-    /// Something was said, changed or deleted here since the newest draft or result.
+    /// Whether a message was posted, edited, or deleted since the newest draft or resolution.
     pub stale: bool,
-    /// Messages of the dive, all that its list shows.
+    /// Number of messages in the fork, including notices and tombstones.
     pub message_count: i64,
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub resolved_at: Option<Timestamp>,
-    /// The newest published result; a reopened dive keeps it.
+    /// The newest published resolution; it stays when the fork is reopened.
     pub resolution_id: Option<ResolutionId>,
-    /// The draft that there is now.
+    /// The current draft.
     pub draft_id: Option<ResolutionId>,
 }
 
@@ -75,7 +76,7 @@ pub async fn get_fork(c: &mut Conn, id: ForkId) -> Result<Fork, ChatError> {
     row.ok_or(ChatError::ForkNotFound)
 }
 
-/// Dives of a thread, oldest first; the last ones before `before` when that is given.
+/// Forks of a thread, oldest first. With `before`, the last ones before it.
 pub async fn list(
     c: &mut Conn,
     thread: ThreadId,
@@ -104,7 +105,7 @@ pub async fn list(
     Ok(forks)
 }
 
-/// Active dives that `user` may see, oldest first, at most 500.
+/// Active forks that `user` can see, oldest first, at most 500.
 pub async fn list_open(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -123,7 +124,7 @@ pub async fn list_open(
     .await
 }
 
-/// Appends `fork.updated` with the dive as it is.
+/// Appends `fork.updated` with the current fork.
 pub async fn announce_update(
     c: &mut Conn,
     id: ForkId,
@@ -132,7 +133,7 @@ pub async fn announce_update(
     announce(c, "fork.updated", id, audience).await
 }
 
-/// Appends an event with the dive as it is.
+/// Appends an event with the current fork.
 pub async fn announce(
     c: &mut Conn,
     kind: &'static str,
@@ -141,7 +142,8 @@ pub async fn announce(
 ) -> Result<Fork, ChatError> {
     let fork = get_fork(c, id).await?;
     let seq = log::reserve(c, fork.workspace_id, 1).await?;
-    // Found by the forked message, so that a title that was made of a deleted text can be taken out of these frames.
+    // Indexed by the forked message, so that a title derived from a deleted text can be removed
+    // from these frames.
     let event = NewEvent::new(seq, kind, audience, &ForkData { fork: &fork })?
         .in_place(fork.thread_id, Some(id))
         .about(Some(fork.message_id));
@@ -149,7 +151,7 @@ pub async fn announce(
     Ok(fork)
 }
 
-/// Moves a dive's counters for a message that was just inserted into it.
+/// Updates a fork's counters for a message that was just inserted into it.
 pub(super) async fn count_message(
     c: &mut Conn,
     fork: ForkId,
@@ -163,7 +165,7 @@ pub(super) async fn count_message(
     Ok(())
 }
 
-/// The beginning of a text's first line, as a title.
+/// The beginning of the first line of a text, as a title.
 fn title_of(text: &str) -> String {
     let line = text
         .lines()
@@ -185,17 +187,19 @@ fn title_of(text: &str) -> String {
     if cut.len() == clean.len() {
         return cut;
     }
-    // Better no half word at the end, unless the word is very long.
+    // Avoid a partial word at the end, unless the word is very long.
     let whole = cut
         .rfind(char::is_whitespace)
         .filter(|at| *at > cut.len() / 2);
     cut[..whole.unwrap_or(cut.len())].trim_end().to_owned()
 }
 
-/// What a message that was just said in a dive changes beside the counters: what came of the dive is no longer all of it,
-/// and the first words of a person name a dive that has no title of its own. Appends `fork.updated` if anything changed.
+/// Updates a fork after a message was posted in it: its draft or resolution becomes stale, and a
+/// fork without its own title is named after the first message of a person. Appends `fork.updated`
+/// if anything changed.
 ///
-/// Called once every other event of the act is appended: numbers are in the order of events.
+/// Call it after all other events of the transaction were appended: sequence numbers follow the
+/// order of events.
 pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> Result<(), DbError> {
     let Some(fork) = message.fork_id else {
         return Ok(());
@@ -208,7 +212,7 @@ pub async fn note_said(c: &mut Conn, message: &Message, audience: Audience) -> R
     Ok(())
 }
 
-/// Names a dive after the first words of a person; `false` when it has a name already.
+/// Names a fork after a person's message; returns `false` if it already has a name.
 async fn name_after(c: &mut Conn, fork: ForkId, message: &Message) -> Result<bool, DbError> {
     let unnamed: Vec<(ForkId,)> = c
         .q("select id from forks where id = $1 and title_from = message_id")
@@ -227,7 +231,7 @@ async fn name_after(c: &mut Conn, fork: ForkId, message: &Message) -> Result<boo
     Ok(true)
 }
 
-/// The title that a message gives: its first line that is no quote.
+/// The title derived from a message: its first line that is not a quote.
 pub fn title_after(message: &Message) -> String {
     let own = message
         .content
@@ -239,7 +243,8 @@ pub fn title_after(message: &Message) -> String {
     }
 }
 
-/// Marks what came of a dive as out of date; `false` when there is nothing yet or it is so already.
+/// Marks a fork's draft or resolution as stale; returns `false` if there is none or it is already
+/// stale.
 async fn mark_stale(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     let n = c
         .q("update forks set stale = TRUE where id = $1 and stale = FALSE \
@@ -258,7 +263,8 @@ async fn announced(c: &mut Conn, fork: ForkId, audience: Audience) -> Result<(),
     }
 }
 
-/// A message was changed or deleted: drafts and results that were made from it are out of date.
+/// Marks drafts and resolutions as stale if they were made from a message that was edited or
+/// deleted.
 pub(super) async fn note_changed(
     c: &mut Conn,
     message: &Message,
@@ -281,7 +287,8 @@ pub(super) async fn note_changed(
     Ok(())
 }
 
-/// A message is deleted: dives that are named after it lose that title, also in the log, where they may have had it before.
+/// Resets the titles of forks that are named after a deleted message, and removes all titles
+/// derived from it from the event log.
 pub(super) async fn forget_title(
     c: &mut Conn,
     message: &Message,
@@ -316,7 +323,7 @@ pub(super) async fn forget_title(
     Ok(())
 }
 
-/// Takes titles of a dive out of a frame that carries one of them.
+/// Removes these titles of a fork from a frame.
 fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
     for (owner, title) in [
         ("/data/fork/id", "/data/fork/title"),
@@ -331,7 +338,8 @@ fn blank_titles(frame: &mut serde_json::Value, fork: &str, titles: &[String]) {
     }
 }
 
-/// A card is deleted: the result that it shows goes from the ledger, with its text and its items, also out of the log.
+/// Deletes the resolution of a deleted resolution message, with its text and its action items, also
+/// from the event log.
 pub(super) async fn forget_card(
     c: &mut Conn,
     card: &Message,
@@ -372,7 +380,7 @@ pub(super) async fn forget_card(
     Ok(())
 }
 
-/// Takes the text of a result out of a frame that carries it.
+/// Removes the text of a resolution from a frame.
 fn blank_result(frame: &mut serde_json::Value, id: &str) {
     if frame
         .pointer("/data/resolution/id")
@@ -408,7 +416,8 @@ fn blank_result(frame: &mut serde_json::Value, id: &str) {
     }
 }
 
-/// Takes the title and the description that its maker gave out of a dive, and exchanges the maker. Appends `fork.updated`.
+/// Removes the title and the description that a fork's creator wrote, and replaces the creator with
+/// an alias. Appends `fork.updated`.
 pub async fn forget_person(
     c: &mut Conn,
     id: ForkId,
@@ -421,7 +430,7 @@ pub async fn forget_person(
         .bind(id)
         .one()
         .await?;
-    // A title that was taken from a message goes with the message.
+    // A title derived from a message is deleted with the message.
     let title = match title_from {
         Some(_) => before.title.clone(),
         None => TITLE_WITHOUT_TEXT.to_owned(),

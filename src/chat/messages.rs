@@ -1,4 +1,5 @@
-//! Messages as clients see them, and reading, editing and reacting to them. Posting is in `post`, deleting in `remove`.
+//! Messages as clients see them: reading, editing, and reacting. Posting is in `post`, deletion in
+//! `remove`.
 
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,16 +23,16 @@ use crate::{
 
 use super::error::MESSAGE_BYTES_MAX;
 
-/// Different emoji on one message.
+/// Maximum number of different emoji on one message.
 const EMOJI_MAX: usize = 40;
 const EMOJI_BYTES_MAX: usize = 64;
 
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct MessageAuthor {
-    /// `human`, `agent` or `system`.
+    /// `human`, `agent`, or `system`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `user_…`, `agent_…`, or null for the system.
+    /// `user_…` or `agent_…`; null for the system.
     pub id: Option<String>,
     pub name: String,
     pub avatar_url: Option<String>,
@@ -39,13 +40,13 @@ pub struct MessageAuthor {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Mention {
-    /// `agent`, `user` or `group`.
+    /// `agent`, `user`, or `group`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Null for a group: `everyone`, `here`, `channel`.
+    /// Null for a group: `everyone`, `here`, or `channel`.
     pub id: Option<String>,
     pub handle: String,
-    /// In UTF-16 code units, from the `@`.
+    /// Offset of the `@` in UTF-16 code units.
     pub start: usize,
     pub length: usize,
 }
@@ -56,7 +57,7 @@ pub struct Reaction {
     pub user_ids: Vec<UserId>,
 }
 
-/// What a message carries for programs.
+/// Machine-readable data about a message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MessageMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,19 +66,19 @@ pub struct MessageMetadata {
     pub agent_version: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<crate::ids::TaskId>,
-    /// Cut by the model's own limit.
+    /// The reply was cut off at the model's output limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Posted with this key.
+    /// API key that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_id: Option<crate::ids::ApiKeyId>,
-    /// Of a card: the result that it shows.
+    /// The resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<crate::ids::ResolutionId>,
-    /// Of a card: the deep dive that it came from.
+    /// The fork of the resolution that this message publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_id: Option<ForkId>,
-    /// Of a card: who is told of it, as if mentioned.
+    /// Users notified of a resolution message as if mentioned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify_user_ids: Vec<UserId>,
 }
@@ -89,21 +90,21 @@ pub struct Message {
     pub channel_id: ChannelId,
     pub thread_id: ThreadId,
     pub fork_id: Option<ForkId>,
-    /// Of an agent's reply: the message that asked; of a card: the forked message.
+    /// For an agent's reply, the trigger message; for a resolution message, the forked message.
     pub parent_id: Option<MessageId>,
-    /// That of its `message.created` event; threads sort by it.
+    /// Sequence number of its `message.created` event; threads are sorted by it.
     pub seq: i64,
     pub author: MessageAuthor,
-    /// `text`, `notice`, or `resolution`: the card of a deep dive's result.
+    /// `text`, `notice`, or `resolution` (the message that publishes the resolution of a fork).
     pub kind: String,
-    /// `complete`, `streaming` or `interrupted`.
+    /// `complete`, `streaming`, or `interrupted`.
     pub state: String,
     /// Markdown.
     pub content: String,
     pub content_plain: String,
     pub mentions: Vec<Mention>,
     pub reactions: Vec<Reaction>,
-    /// Files, in the order in which they were given.
+    /// Files in the order of the request.
     pub attachments: Vec<File>,
     pub metadata: MessageMetadata,
     pub client_id: Option<String>,
@@ -185,7 +186,7 @@ impl From<Row> for Message {
     }
 }
 
-/// `select` over messages with their authors, as `m`, followed by the given text.
+/// Selects messages as `m` with their authors; the given text is appended to the statement.
 macro_rules! message_sql {
     ($tail:literal) => {
         concat!(
@@ -202,28 +203,28 @@ macro_rules! message_sql {
 }
 pub(super) use message_sql;
 
-/// A text that can be posted, with what is derived from it; made outside of transactions.
+/// A validated text with the data derived from it; built outside of transactions.
 #[derive(Debug, Clone)]
 pub struct Text {
     pub content: String,
     pub plain: String,
     pub findable: Findable,
     pub mentions: Vec<RawMention>,
-    /// What is posted with it.
+    /// Attached files.
     pub files: Vec<FileId>,
 }
 
 impl Text {
     /// # Errors
-    /// `Invalid` when it is blank, `MessageTooLong`.
+    /// `Invalid` if it is blank, `MessageTooLong`.
     pub fn parse(content: String) -> Result<Self, ChatError> {
         Self::with_files(content, Vec::new())
     }
 
-    /// A text that is posted with files; it may be blank when there are any.
+    /// A text with attached files; it can be blank if there are any.
     ///
     /// # Errors
-    /// As `parse`.
+    /// As for `parse`.
     pub fn with_files(content: String, files: Vec<FileId>) -> Result<Self, ChatError> {
         let text = Self::maybe_blank(content, files)?;
         if text.files.is_empty() {
@@ -232,7 +233,7 @@ impl Text {
         Ok(text)
     }
 
-    /// The new text of a message, which may be blank if that one has files.
+    /// The new text of an edited message; it can be blank if the message has files.
     ///
     /// # Errors
     /// `MessageTooLong`.
@@ -256,7 +257,7 @@ impl Text {
         }
         if content.contains('\0') {
             return Err(ChatError::Invalid(
-                "the message holds a NUL character: remove it".to_owned(),
+                "the message contains a NUL character: remove it".to_owned(),
                 "content",
             ));
         }
@@ -284,17 +285,18 @@ pub async fn get_message(c: &mut Conn, id: MessageId) -> Result<Message, ChatErr
     find_message(c, id).await?.ok_or(ChatError::MessageNotFound)
 }
 
-/// Which part of a thread to read.
+/// Part of a conversation to read.
 #[derive(Debug, Clone, Copy)]
 pub enum Window {
     Newest,
     Before(i64),
     After(i64),
-    /// Half before and half after, the message itself included.
+    /// Half before and half after, including the message itself.
     Around(i64),
 }
 
-/// Messages of a thread's main line or of a dive, oldest first; one more than `limit` when there are more in the direction asked.
+/// Messages of a conversation, oldest first. `Newest`, `Before`, and `After` return one more than
+/// `limit` if there are more in that direction.
 pub async fn list(
     c: &mut Conn,
     place: Spot,
@@ -347,7 +349,7 @@ async fn after(c: &mut Conn, place: Spot, seq: i64, limit: i64) -> Result<Vec<Ro
     q.bind(place.id()).bind(seq).bind(limit).all().await
 }
 
-/// The seq of a message of this very place.
+/// Sequence number of a message if it belongs to this conversation.
 pub async fn seq_in_place(
     c: &mut Conn,
     place: Spot,
@@ -363,7 +365,7 @@ pub async fn seq_in_place(
     Ok(row.map(|row| row.0))
 }
 
-/// Appends `message.updated` with the message as it is.
+/// Appends `message.updated` with the current message.
 pub(super) async fn announce_update(
     c: &mut Conn,
     message: &Message,
@@ -376,10 +378,10 @@ pub(super) async fn announce_update(
     log::append(c, message.workspace_id, event).await
 }
 
-/// Changes the text of one's own message. It never triggers an agent again.
+/// Edits the caller's own message. An edit never triggers an agent.
 ///
 /// # Errors
-/// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or what `writing` says.
+/// `MessageNotFound`, `NotYours`, `NotEditable`, `MessageDeleted`, or any error of `writing`.
 pub async fn edit(
     c: &mut Conn,
     caller: &Caller,
@@ -427,7 +429,7 @@ pub async fn edit(
 }
 
 /// # Errors
-/// `Invalid` when it is no emoji or short name.
+/// `Invalid` if it is not an emoji or a short name.
 pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
     let fits = !text.is_empty()
         && text.len() <= EMOJI_BYTES_MAX
@@ -438,23 +440,23 @@ pub fn parse_emoji(text: &str) -> Result<String, ChatError> {
         Ok(text.to_owned())
     } else {
         Err(ChatError::Invalid(
-            "a reaction is one emoji or a short name, without white space".to_owned(),
+            "a reaction must be one emoji or a short name without white space".to_owned(),
             "emoji",
         ))
     }
 }
 
-/// What to do with a reaction.
+/// Whether to add or remove a reaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum React {
     Add,
     Remove,
 }
 
-/// Adds or removes one's reaction; nothing when it is so already.
+/// Adds or removes the caller's reaction; does nothing if that changes nothing.
 ///
 /// # Errors
-/// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many, or what `writing` says.
+/// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many emoji, or any error of `writing`.
 pub async fn react(
     c: &mut Conn,
     caller: &Caller,
@@ -478,7 +480,7 @@ pub async fn react(
         (Some(i), React::Add) => message.reactions[i].user_ids.push(caller.user),
         (None, React::Add) if message.reactions.len() >= EMOJI_MAX => {
             return Err(ChatError::Invalid(
-                format!("a message takes at most {EMOJI_MAX} different reactions"),
+                format!("a message can have at most {EMOJI_MAX} different reactions"),
                 "emoji",
             ));
         }
@@ -525,7 +527,7 @@ pub async fn react(
     Ok(message)
 }
 
-/// The text of a finished reply, with what is derived from it; made outside of transactions.
+/// The text of a finished reply with the data derived from it; built outside of transactions.
 #[derive(Debug, Clone)]
 pub struct ReplyText {
     pub(super) content: String,
@@ -545,7 +547,7 @@ impl ReplyText {
     }
 }
 
-/// Ends a reply that was being written, with its whole text. Appends `message.updated`.
+/// Completes a streaming reply with its full text. Appends `message.updated`.
 pub async fn finish_reply(
     c: &mut Conn,
     id: MessageId,
@@ -567,7 +569,7 @@ pub async fn finish_reply(
     Ok(())
 }
 
-/// Stores how far a reply has come, without an event.
+/// Stores the partial text of a streaming reply without an event.
 pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Result<(), DbError> {
     c.q("update messages set content = $2 where id = $1 and state = 'streaming' and deleted_at is null")
         .bind(id)
@@ -577,7 +579,7 @@ pub async fn checkpoint_reply(c: &mut Conn, id: MessageId, content: &str) -> Res
     Ok(())
 }
 
-/// Takes every reaction of a person off a message. Appends `reaction.removed` for each.
+/// Removes all of a person's reactions to a message. Appends `reaction.removed` for each.
 pub async fn forget_reactions(
     c: &mut Conn,
     message: &Message,
@@ -614,7 +616,7 @@ pub async fn forget_reactions(
     Ok(())
 }
 
-/// Replaces the text of a notice, and the agent that it is about. Appends `message.updated`.
+/// Replaces the text and the agent of a notice. Appends `message.updated`.
 pub async fn rewrite_notice(
     c: &mut Conn,
     notice: &Message,
@@ -632,7 +634,8 @@ pub async fn rewrite_notice(
     rewrite(c, &notice, content, audience).await
 }
 
-/// Puts another text in the place of a message's, also in the log and in what models were sent: nobody is to read the old one. Appends `message.updated`.
+/// Replaces the text of a message, also in the event log and context records, so that the old text cannot be read.
+/// Appends `message.updated`.
 pub async fn rewrite(
     c: &mut Conn,
     message: &Message,

@@ -1,12 +1,12 @@
-//! Markdown without its marks: for notifications, search and excerpts.
+//! Converts Markdown to plain text for notifications, search, and excerpts.
 //!
-//! Also says which Markdown a message is written in, so that every reader of it agrees.
+//! Also defines the Markdown dialect of messages, so that all parsers agree.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream};
 
 use super::emoji::with_emoji;
 
-/// `CommonMark` with tables, strike-through and task lists, as the web client shows it.
+/// `CommonMark` with tables, strikethrough, and task lists, as shown by the web client.
 pub const MARKDOWN: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
@@ -17,10 +17,10 @@ pub const MARKDOWN: Options = Options::ENABLE_TABLES
 /// a rule) is given back as typed.
 pub fn to_plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
-    // A block of HTML comes line by line, a tag may go over several.
+    // HTML blocks arrive line by line, but a tag can span several lines.
     let mut html = String::new();
     let mut is_code_block = false;
-    // Merged: an underscore in the name of an emoji splits the text.
+    // Merged, because an underscore in an emoji name splits the text.
     for event in TextMergeStream::new(Parser::new_ext(markdown, MARKDOWN)) {
         match event {
             Event::Text(text) if !is_code_block => push_shown(&mut out, &with_emoji(&text)),
@@ -40,7 +40,7 @@ pub fn to_plain(markdown: &str) -> String {
                 }
                 end_line(&mut out);
             }
-            // Inline HTML too, which is one whole tag or comment each.
+            // Includes inline HTML, which is always one whole tag or comment.
             _ => {}
         }
     }
@@ -54,7 +54,7 @@ pub fn to_plain(markdown: &str) -> String {
     }
 }
 
-/// Control characters show nothing, and terminals obey them.
+/// Removes control characters: they are invisible, but terminals obey them.
 fn push_shown(out: &mut String, text: &str) {
     out.extend(text.chars().filter_map(|c| match c {
         '\n' | '\t' => Some(c),
@@ -64,7 +64,7 @@ fn push_shown(out: &mut String, text: &str) {
     }));
 }
 
-/// `TableCell`, `Item` and the like nest inside a block that ends the line.
+/// `TableCell`, `Item`, and similar tags are nested in a block that ends the line.
 fn begins_line(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
@@ -92,7 +92,7 @@ fn end_line(out: &mut String) {
     }
 }
 
-/// Takes out tags, comments and the like. One that never ends is text.
+/// Removes tags, comments, and declarations. One without an end is text.
 fn push_without_tags(out: &mut String, html: &str) {
     let mut rest = html;
     let mut quotes_count = true;
@@ -101,8 +101,8 @@ fn push_without_tags(out: &mut String, html: &str) {
         rest = match tag_end(from, quotes_count) {
             Some(end) => &from[end..],
             None if from.contains('>') => {
-                // A quote is not closed: from here on quotes are what they are in words. Looking for their ends again and
-                // again would take time that grows with the square of the length.
+                // An unclosed quote: from here on, quotes are ordinary characters. Searching for
+                // their ends repeatedly would take quadratic time.
                 quotes_count = false;
                 from.split_once('>').unwrap_or_default().1
             }
@@ -115,7 +115,7 @@ fn push_without_tags(out: &mut String, html: &str) {
     push_shown(out, rest);
 }
 
-/// Where what begins with `<` ends, counted from behind that.
+/// Offset of the end of a tag or comment, counted from after its `<`.
 fn tag_end(from: &str, quotes_count: bool) -> Option<usize> {
     for (begin, end) in [("!--", "-->"), ("?", "?>"), ("![CDATA[", "]]>")] {
         if let Some(inner) = from.strip_prefix(begin) {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::corpus;
 
-    /// What Markdown is made of.
+    /// Pieces of Markdown syntax.
     const WORDS: &[&str] = &[
         "*", "_", "`", "```\n", "~~~", "> ", "- ", "1. ", "#", "|", "\n|-|\n", "[", "](", ")",
         "![", "<", ">", "<b>", "<!--", "-->", "<div\n", "<?", "]]>", "&", "&#7;", "&nGt;", "\\",
@@ -288,7 +288,7 @@ mod tests {
             after in "( ?[a-p]{1,4}){1,3}",
         ) {
             let plain = to_plain(&format!("{before}{tag}{after}"));
-            // A closing tag with attributes is none, except at the start of a block.
+            // A closing tag with attributes is not a tag, except at the start of a block.
             let is_tag = !tag.starts_with("</") || before.is_empty();
             prop_assert!(!is_tag || !plain.contains("zq"), "{:?}", plain);
             for word in before.split_whitespace() {

@@ -1,8 +1,10 @@
-//! What a person has read, and how much is unread.
+//! Read marks and unread counts.
 //!
-//! A thread is read up to its own mark in `reads`, else up to the channel's in `channel_members`; nothing before joining counts.
-//! The messages of muted threads (`follows`) count nowhere; mentions in them do.
-//! When a channel has nothing unread left, its marks fold into the channel's, so that they stay few.
+//! A thread is read up to its own mark in `reads`, or up to the mark of its channel in
+//! `channel_members` if it has none; messages from before a person joined do not count. Messages of
+//! muted threads (`follows`) do not count, but mentions in them do. When a channel has no unread
+//! messages, the marks of its threads are merged into the channel's mark, which limits their
+//! number.
 
 use std::collections::HashMap;
 
@@ -16,10 +18,10 @@ use crate::{
     realtime::log,
 };
 
-/// Counting stops here, in a channel and in a thread: a count has to cost the same however much is unread.
+/// Maximum count for a channel or a thread, which bounds the cost of counting.
 pub const COUNTED_MAX: i64 = 1000;
 
-/// Counts something for each channel `cm` of the person `$1` (or for channel `$2`), up to `$3`.
+/// Counts rows for each channel `cm` of the person `$1` (or only for channel `$2`), up to `$3`.
 macro_rules! counted_sql {
     ($from:literal) => {
         concat!(
@@ -38,24 +40,25 @@ pub struct Counts {
 
 pub type ByChannel = HashMap<ChannelId, Counts>;
 
-/// What `PUT /v1/threads/{id}/read` answers.
+/// Response of `PUT /v1/threads/{id}/read`.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct ReadMark {
     pub thread_id: ThreadId,
     pub seq: i64,
-    /// At most 1,000: counting stops there.
+    /// Unread messages; counting stops at 1,000.
     pub unread_count: i64,
-    /// At most 1,000: counting stops there.
+    /// Unread mentions; counting stops at 1,000.
     pub mention_count: i64,
 }
 
-/// Unread messages and mentions of each channel that the person is in (or of one); a channel without any is absent.
+/// Unread messages and mentions of each channel of the person (or of one channel); channels without
+/// any are absent.
 pub async fn of_channels(
     c: &mut Conn,
     user: UserId,
     only: Option<ChannelId>,
 ) -> Result<ByChannel, DbError> {
-    // What came after the channel's mark; a thread's own mark may be later.
+    // Messages after the channel's mark, unless the thread's own mark is later.
     let unread = counted_sql!(
         "from threads t left join reads r on r.thread_id = t.id and r.user_id = cm.user_id \
          join messages m on m.thread_id = t.id and m.fork_id is null \
@@ -64,7 +67,7 @@ pub async fn of_channels(
            and m.kind <> 'notice' and m.deleted_at is null and m.author_id <> cm.user_id \
            and not exists (select 1 from follows f where f.user_id = cm.user_id and f.thread_id = t.id and f.level = 'none')"
     );
-    // And before it, in threads whose own mark was moved back.
+    // Messages before the channel's mark, in threads whose own mark was moved back.
     let unread_again = counted_sql!(
         "from reads r join threads t on t.id = r.thread_id and t.last_seq > r.seq and t.last_seq <= cm.read_seq \
          join messages m on m.thread_id = t.id and m.fork_id is null and m.seq > r.seq and m.seq > cm.joined_seq \
@@ -113,7 +116,8 @@ pub async fn of_channels(
     Ok(counts)
 }
 
-/// Unread messages and mentions, and the mark, of each thread of a channel whose `last_seq` lies between two numbers.
+/// Unread messages and mentions, and the read mark, of each thread of a channel with `last_seq`
+/// from `low` to `high`.
 pub async fn of_threads(
     c: &mut Conn,
     user: UserId,
@@ -152,7 +156,8 @@ pub async fn of_threads(
         .collect())
 }
 
-/// The oldest unread message of a thread; `None` if nothing is unread or the person is not in the channel.
+/// The oldest unread message of a thread; `None` if there is none or the person is not in the
+/// channel.
 pub async fn first_unread(
     c: &mut Conn,
     user: UserId,
@@ -182,10 +187,11 @@ pub async fn first_unread(
     Ok(first.map(|(id,)| id))
 }
 
-/// Sets how far the person has read a thread; it may also move back. A mark past the newest event counts as the newest.
+/// Sets a person's read mark in a thread; it can move back. A mark after the newest event is set to
+/// the newest event.
 ///
 /// # Errors
-/// `ThreadNotFound`, `Invalid` for a negative number, or what `reading` says.
+/// `ThreadNotFound`, `Invalid` for a negative number, or any error of `reading`.
 pub async fn mark_thread(
     c: &mut Conn,
     caller: &Caller,
@@ -194,7 +200,7 @@ pub async fn mark_thread(
 ) -> Result<(ReadMark, WorkspaceId), ChatError> {
     if seq < 0 {
         return Err(ChatError::Invalid(
-            "seq is a message's seq, or 0 for all unread".to_owned(),
+            "seq is negative: use the seq of a message, or 0 to mark all as unread".to_owned(),
             "seq",
         ));
     }
@@ -225,7 +231,7 @@ pub async fn mark_thread(
         .get(&thread)
         .map(|found| found.0)
         .unwrap_or_default();
-    // With nothing unread in the whole channel one mark says it all.
+    // If the whole channel is read, one mark for the channel suffices.
     if counts.unread_count == 0 && access.place.joined && seq >= last_seq {
         let rest = of_channels(c, caller.user, Some(channel)).await?;
         if !rest.contains_key(&channel) {
@@ -241,7 +247,7 @@ pub async fn mark_thread(
     Ok((mark, workspace))
 }
 
-/// Everything in the channel so far is read.
+/// Marks every message of the channel as read.
 pub async fn mark_channel(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,7 +1,7 @@
-//! Taking things back: stopping a task, deleting a message.
+//! Cancels tasks and deletes messages.
 //!
-//! A deleted message leaves a tombstone. Its text goes from wherever it was copied to: frames of the log, the prompts of tasks,
-//! what models were sent.
+//! A deleted message leaves a tombstone. Its text is also deleted from all copies: frames of the
+//! event log, task prompts, and model requests.
 
 use super::{
     ChatError, access,
@@ -23,8 +23,8 @@ use crate::{
     tasks::{Task, queue},
 };
 
-/// Ends a reply that was being written: its text stays as far as it came, marked as interrupted. `text` is what was written if
-/// that is known better than the row has it; it is not blank.
+/// Ends a streaming reply as interrupted and keeps its partial text. `text` is used if it is newer
+/// than the stored text; it is not blank. A reply without text becomes a tombstone.
 pub async fn interrupt_reply(
     c: &mut Conn,
     id: MessageId,
@@ -41,7 +41,7 @@ pub async fn interrupt_reply(
     let text = if let Some(text) = text {
         text
     } else if message.content.is_empty() {
-        // Nothing of it was kept, so nothing stays to be shown.
+        // There is no text to keep.
         bury(c, &message, audience).await?;
         return Ok(());
     } else {
@@ -67,7 +67,8 @@ pub async fn interrupt_reply(
     messages::announce_update(c, &message, audience).await
 }
 
-/// Cancels a task that has not ended and ends its reply with what was written. `None` when it has ended.
+/// Cancels an unfinished task and interrupts its reply, keeping the partial text. Returns `None` if
+/// the task has ended.
 pub async fn stop(
     c: &mut Conn,
     task: &Task,
@@ -86,10 +87,11 @@ pub async fn stop(
     Ok(Some(cancelled))
 }
 
-/// Stops a task; one that has ended is answered as it is. Anyone who may write there can.
+/// Cancels a task; a task that has ended is returned unchanged. Anyone who can write in the
+/// conversation can cancel.
 ///
 /// # Errors
-/// `TaskNotFound`, or what `Actor::require` says.
+/// `TaskNotFound`, or any error of `Actor::require`.
 pub async fn cancel_task(
     c: &mut Conn,
     caller: &Caller,
@@ -100,7 +102,7 @@ pub async fn cancel_task(
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
-        // It is recorded once it has ended.
+        // Tasks without a conversation are recorded after they have ended.
         access::placeless(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;
@@ -119,10 +121,11 @@ pub async fn cancel_task(
     }
 }
 
-/// Deletes one's own message, or anyone's as an admin. Tasks that it asked for are cancelled; so is the one that is writing it.
+/// Deletes the caller's own message, or any message as an admin. Tasks that the message triggered
+/// and a task that is writing it are canceled.
 ///
 /// # Errors
-/// `MessageNotFound`, `NotYoursToDelete`, or what `Actor::require` says.
+/// `MessageNotFound`, `NotYoursToDelete`, or any error of `Actor::require`.
 pub async fn delete_message(
     c: &mut Conn,
     caller: &Caller,
@@ -154,7 +157,8 @@ pub async fn delete_message(
     take_back(c, &message, hub, access.place.audience()).await
 }
 
-/// Turns a message into a tombstone. Tasks that it asked for are cancelled; so is the one that is writing it.
+/// Replaces a message with a tombstone. Tasks that it triggered and a task that is writing it are
+/// canceled.
 pub async fn take_back(
     c: &mut Conn,
     message: &Message,
@@ -162,7 +166,7 @@ pub async fn take_back(
     audience: Audience,
 ) -> Result<Message, ChatError> {
     let id = message.id;
-    // First the prompts, so that the events of the cancelled tasks do not carry them.
+    // Prompts first, so that the events of the canceled tasks do not contain them.
     queue::blank_prompt(c, id).await?;
     for task in queue::active_of_trigger(c, id).await? {
         stop(c, &task, hub, audience).await?;
@@ -174,7 +178,8 @@ pub async fn take_back(
     Ok(bury(c, message, audience).await?)
 }
 
-/// Turns a message into a tombstone, takes its text out of everything that was stored, and appends `message.deleted`.
+/// Replaces a message with a tombstone, deletes its text from all copies, and appends
+/// `message.deleted`.
 pub async fn bury(c: &mut Conn, message: &Message, audience: Audience) -> Result<Message, DbError> {
     let id = message.id;
     c.q("update messages set content = '', content_plain = '', mentions = $2, reactions = $2, attachments = $2, state = $3, deleted_at = $4 where id = $1")

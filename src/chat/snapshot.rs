@@ -1,4 +1,4 @@
-//! All that a client needs to begin, read at exactly one number of the log.
+//! The initial state of a client, read at exactly one sequence number of the event log.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::{
     tasks::{Task, queue},
 };
 
-/// Members in a snapshot; further ones are listed by `GET /v1/members`.
+/// Maximum number of members in a snapshot; `GET /v1/members` lists all.
 const MEMBERS_MAX: i64 = 500;
 const CHANNELS_MAX: i64 = 2000;
 const AGENTS_MAX: i64 = 500;
@@ -35,45 +35,45 @@ pub struct Me {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Presence {
     pub user_id: UserId,
-    /// `online`; who is offline is absent.
+    /// `online`; offline members are omitted.
     pub status: &'static str,
 }
 
-/// What this server takes.
+/// Limits of this server.
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
 pub struct Limits {
-    /// Of one upload.
+    /// Maximum upload size in bytes.
     pub upload_bytes_max: u64,
 }
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Snapshot {
-    /// Changes when a backup is restored: numbers of another epoch mean nothing.
+    /// Changes when a backup is restored: sequence numbers of another epoch are invalid.
     pub epoch: String,
-    /// What is here is the state after exactly this event.
+    /// The snapshot is the state after exactly this event.
     pub seq: i64,
     pub me: Me,
     pub workspace: Workspace,
-    /// The first 500.
+    /// The first 500 members.
     pub members: Vec<Member>,
     pub channels: Vec<MyChannel>,
-    /// The first 500.
+    /// The first 500 agents.
     pub agents: Vec<AgentSummary>,
-    /// Whether there are more: `GET /v1/agents` lists them all.
+    /// Whether there are more agents; `GET /v1/agents` lists all.
     pub agents_truncated: bool,
-    /// Active deep dives, at most 500.
+    /// Active forks, at most 500.
     pub open_forks: Vec<Fork>,
-    /// Threads that the person muted, the newest 1,000.
+    /// Threads that the caller muted: the newest 1,000.
     pub muted_threads: Vec<ThreadId>,
     pub active_tasks: Vec<Task>,
     pub presence: Vec<Presence>,
     pub limits: Limits,
 }
 
-/// `c` is a snapshot of the database.
+/// Loads a snapshot. `c` must be a snapshot of the database.
 ///
 /// # Errors
-/// What `Actor::require` says.
+/// Any error of `Actor::require`.
 pub async fn load(
     c: &mut Conn,
     actor: &Actor<'_>,

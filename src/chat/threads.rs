@@ -24,7 +24,7 @@ use crate::{
     tasks::{Task, queue},
 };
 
-/// Faces that a thread shows at most.
+/// Maximum number of participants stored for a thread.
 const PARTICIPANTS_MAX: usize = 12;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -33,7 +33,7 @@ pub struct Participant {
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
-    /// As it was when they first wrote.
+    /// Name at the time of the first message.
     pub name: String,
 }
 
@@ -42,22 +42,22 @@ pub struct Thread {
     pub id: ThreadId,
     pub workspace_id: WorkspaceId,
     pub channel_id: ChannelId,
-    /// Null unless someone gave it one.
+    /// Null unless someone set a title.
     pub title: Option<String>,
     /// `open` or `archived`.
     pub status: String,
-    /// Who answers messages that mention no agent.
+    /// Agent that replies to messages that mention no agent.
     pub agent_id: Option<AgentId>,
-    /// The version that this thread works with.
+    /// Pinned version of that agent.
     pub agent_version: Option<i64>,
-    /// Whether `agent_id` answers unasked.
+    /// Whether `agent_id` replies without a mention.
     pub auto_reply: bool,
     pub root_message_id: MessageId,
-    /// Messages after the first; notices do not count.
+    /// Messages after the first, without notices.
     pub reply_count: i64,
     pub participants: Vec<Participant>,
     pub last_activity_at: Timestamp,
-    /// The newest message's; a channel's list is sorted by it.
+    /// Sequence number of the newest message; threads are listed in this order.
     pub last_seq: i64,
     pub created_by: UserId,
     pub created_at: Timestamp,
@@ -69,25 +69,25 @@ pub struct MyThread {
     #[serde(flatten)]
     pub thread: Thread,
     pub root_message: Option<Message>,
-    /// Null when it is the first.
+    /// Null if it is the root message.
     pub last_message: Option<Message>,
     pub active_tasks: Vec<Task>,
-    /// At most 1,000: counting stops there.
+    /// Unread messages; counting stops at 1,000.
     pub unread_count: i64,
-    /// At most 1,000: counting stops there.
+    /// Unread mentions; counting stops at 1,000.
     pub mention_count: i64,
-    /// How far the person has read it.
+    /// Every message up to this sequence number is read.
     pub read_seq: i64,
-    /// How closely the person follows it.
+    /// The person's follow level.
     pub follow: Follow,
 }
 
-/// `MyThread` with what a client needs to open it.
+/// `MyThread` with the data that a client needs to open it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct OpenedThread {
     #[serde(flatten)]
     pub thread: MyThread,
-    /// The oldest unread message; null if nothing is unread.
+    /// The oldest unread message; null if there is none.
     pub first_unread_id: Option<MessageId>,
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn get_thread(c: &mut Conn, id: ThreadId) -> Result<Thread, Cha
     row.map(Thread::from).ok_or(ChatError::ThreadNotFound)
 }
 
-/// Appends `thread.updated` with the thread as it is.
+/// Appends `thread.updated` with the current thread.
 pub(super) async fn announce_update(
     c: &mut Conn,
     place: &ChannelAccess<'_>,
@@ -159,7 +159,7 @@ pub(super) async fn announce_update(
     announce_as(c, place.actor.workspace, place.audience(), id).await
 }
 
-/// As `announce_update`, for a change that nobody in the channel made.
+/// Like `announce_update`, for a change that was not made by someone in the channel.
 pub(super) async fn announce_as(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -179,7 +179,7 @@ pub(super) async fn announce_as(
     Ok(thread)
 }
 
-/// Inserts a thread whose first message comes next. Appends no event.
+/// Inserts a thread before its root message. Appends no event.
 pub(super) async fn insert(
     c: &mut Conn,
     place: &ChannelAccess<'_>,
@@ -211,8 +211,8 @@ pub(super) async fn insert(
     })
 }
 
-/// Moves a thread's counters for a message that was just inserted into its main line. A notice moves none: it is
-/// nothing that someone said.
+/// Updates a thread's counters for a message that was just inserted into its main line. Notices are
+/// not counted.
 pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(), DbError> {
     if message.kind == "notice" {
         return Ok(());
@@ -244,13 +244,13 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
     Ok(())
 }
 
-/// The kind of list that cursors here are of.
+/// List kind of the cursors in this module.
 const CURSOR: &str = "threads";
 
-/// Where a list of threads goes on: `last_seq` of the last one shown.
+/// Decodes a cursor into the `last_seq` of the last thread of the previous page.
 ///
 /// # Errors
-/// `Invalid` when it is not one of ours.
+/// `Invalid` if it is not a cursor of a thread list.
 fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
     let Some(text) = cursor.filter(|t| !t.is_empty()) else {
         return Ok(i64::MAX);
@@ -259,7 +259,7 @@ fn parse_cursor(cursor: Option<&str>) -> Result<i64, ChatError> {
         .map(|[last_seq]| last_seq)
         .ok_or_else(|| {
             ChatError::Invalid(
-                "the cursor is not one that a list of threads gave".to_owned(),
+                "the cursor does not belong to a list of threads".to_owned(),
                 "cursor",
             )
         })
@@ -270,12 +270,12 @@ fn cursor_at(last_seq: i64) -> String {
 }
 
 /// # Errors
-/// `Invalid` for a cursor that is not one of ours.
+/// `Invalid` if it is not a cursor of a thread list.
 pub fn check_cursor(text: Option<&str>) -> Result<(), ChatError> {
     parse_cursor(text).map(|_| ())
 }
 
-/// A channel's threads, latest activity first, and the cursor for the next page.
+/// Threads of a channel, latest activity first, and the cursor of the next page.
 ///
 /// # Errors
 /// `Invalid` for a bad cursor.
@@ -305,7 +305,7 @@ pub async fn list(
     Ok((with_details(c, user, channel, threads).await?, next))
 }
 
-/// Adds what one person sees to threads of one channel, with a fixed number of queries.
+/// Adds one person's data to threads of one channel, with a fixed number of queries.
 pub(super) async fn with_details(
     c: &mut Conn,
     user: UserId,
@@ -371,7 +371,7 @@ pub(super) async fn with_details(
 /// A thread as the person sees it.
 ///
 /// # Errors
-/// `ThreadNotFound`, or what `reading` says.
+/// `ThreadNotFound`, or any error of `reading`.
 pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyThread, ChatError> {
     let access = access::thread(c, caller, id).await?.reading()?;
     let thread = get_thread(c, id).await?;
@@ -382,7 +382,7 @@ pub async fn get_mine(c: &mut Conn, caller: &Caller, id: ThreadId) -> Result<MyT
 /// A thread as the person sees it, with the oldest unread message.
 ///
 /// # Errors
-/// As `get_mine`.
+/// As for `get_mine`.
 pub async fn open_mine(
     c: &mut Conn,
     caller: &Caller,
@@ -396,7 +396,8 @@ pub async fn open_mine(
     })
 }
 
-/// Takes a person out of a thread: the name among its participants, and the title if they began it. Appends `thread.updated`.
+/// Removes a person from a thread: their name from the participants, and the title if they created
+/// the thread. Appends `thread.updated`.
 pub async fn forget_person(
     c: &mut Conn,
     id: ThreadId,

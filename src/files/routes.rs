@@ -50,7 +50,7 @@ struct UploadForm {
 /// Upload a file, to be attached to a message by its ID within a day
 #[utoipa::path(post, path = "/v1/files", tag = "files",
     request_body(content = UploadForm, content_type = "multipart/form-data"),
-    responses((status = 201, body = File), (status = 200, body = File, description = "A resend: returns the first file")))]
+    responses((status = 201, body = File), (status = 200, body = File, description = "Resend: the first file")))]
 async fn upload(
     axum::extract::State(state): St,
     caller: Caller,

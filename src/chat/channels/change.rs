@@ -1,4 +1,4 @@
-//! Making and changing channels.
+//! Creates and updates channels.
 
 use super::{
     Channel, DIRECT_MEMBERS_MAX, MyChannel,
@@ -15,7 +15,7 @@ use crate::{
     realtime::{Access, Audience, NewEvent, log},
 };
 
-/// What a channel is made from.
+/// Input for a new channel.
 #[derive(Debug, Clone)]
 pub struct NewChannel {
     pub workspace: WorkspaceId,
@@ -29,7 +29,8 @@ pub struct NewChannel {
     pub members: Vec<UserId>,
 }
 
-/// Inserts a channel with its members; `None` when its name or its people are taken. Appends no event.
+/// Inserts a channel with its members. Returns `None` if the name or the set of people is taken.
+/// Appends no event.
 pub(in crate::chat) async fn insert(
     c: &mut Conn,
     new: &NewChannel,
@@ -83,7 +84,7 @@ async fn announce(
 }
 
 /// # Errors
-/// `NameTaken`, or what `Actor::require` says.
+/// `NameTaken`, or any error of `Actor::require`.
 pub async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -115,10 +116,11 @@ pub async fn create(
     get_mine(c, actor.user, id).await
 }
 
-/// The direct channel of these people and this agent, and whether it is new. The maker is always one of them.
+/// Returns the direct channel of these people and this agent, and whether it was created. The
+/// caller is always a member.
 ///
 /// # Errors
-/// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many or nobody, or what `Actor::require` says.
+/// `NoSuchMember`, `NoSuchAgent`, `Invalid` for too many people, or any error of `Actor::require`.
 pub async fn open_direct(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -131,7 +133,7 @@ pub async fn open_direct(
     members.dedup();
     if members.len() > DIRECT_MEMBERS_MAX {
         let text = format!(
-            "a direct channel has at most {DIRECT_MEMBERS_MAX} people: make a private channel"
+            "a direct channel can have at most {DIRECT_MEMBERS_MAX} people: create a private channel"
         );
         return Err(ChatError::Invalid(text, "member_ids"));
     }
@@ -157,7 +159,7 @@ pub async fn open_direct(
         .opt()
         .await?;
     if let Some((id,)) = existing {
-        // Somebody may have left the workspace and returned.
+        // A member may have left the workspace and returned.
         for user in members {
             join(c, actor.workspace, id, user).await?;
         }
@@ -189,10 +191,10 @@ pub async fn open_direct(
     Ok((get_mine(c, actor.user, id).await?, true))
 }
 
-/// Changes name or topic. `topic` of `Some(None)` empties it.
+/// Changes the name or the topic. `Some(None)` clears the topic.
 ///
 /// # Errors
-/// `NameTaken`, `DirectIsFixed`, `ChannelNotFound`, or what `Actor::require` says.
+/// `NameTaken`, `DirectIsFixed`, `ChannelNotFound`, or any error of `Actor::require`.
 pub async fn update(
     c: &mut Conn,
     caller: &Caller,
@@ -234,10 +236,10 @@ pub async fn update(
     get_mine(c, caller.user, id).await
 }
 
-/// Archives a channel or opens it again; its maker or an admin may.
+/// Archives or unarchives a channel. Allowed for its creator and for admins.
 ///
 /// # Errors
-/// `ChannelNotFound`, `Invalid` for #general, or what `Actor::require` says.
+/// `ChannelNotFound`, or any error of `Actor::require`.
 pub async fn set_archived(
     c: &mut Conn,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Direct channels: their people never change, also while one of them is not in the workspace.
+//! Direct channels: their people never change, even while one of them is not in the workspace.
 
 use super::{get_channel, members::join};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     ids::{ChannelId, UserId, WorkspaceId},
 };
 
-/// Records a person of a direct channel.
+/// Records a member of a direct channel.
 pub(super) async fn insert_direct_member(
     c: &mut Conn,
     channel: ChannelId,
@@ -21,7 +21,8 @@ pub(super) async fn insert_direct_member(
     Ok(())
 }
 
-/// Gives a person who returned to a workspace their direct channels back. Appends `channel.member_added` for each.
+/// Rejoins a person who returned to a workspace to their direct channels. Appends
+/// `channel.member_added` for each.
 pub async fn restore_direct_channels(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -42,11 +43,11 @@ pub async fn restore_direct_channels(
     Ok(())
 }
 
-/// Checks that somebody else can read what is posted in a direct channel. Other channels, notes to oneself, and
-/// channels with an agent pass.
+/// Checks that someone else can read what is posted in a direct channel. Other channels, notes to
+/// oneself, and channels with an agent always pass.
 ///
 /// # Errors
-/// `MemberLeft` if everybody else has left the workspace.
+/// `MemberLeft` if everyone else has left the workspace.
 pub(in crate::chat) async fn check_has_reader(
     c: &mut Conn,
     place: &ChannelAccess<'_>,
@@ -78,6 +79,6 @@ pub(in crate::chat) async fn check_has_reader(
             .map(|row| row.0),
         _ => None,
     };
-    let name = name.unwrap_or_else(|| "Everybody else".to_owned());
+    let name = name.unwrap_or_else(|| "Everyone else".to_owned());
     Err(ChatError::MemberLeft(name))
 }

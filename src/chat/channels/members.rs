@@ -1,4 +1,4 @@
-//! Who is in a channel.
+//! Channel membership.
 
 use crate::time::Timestamp;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::{
     realtime::{Access, NewEvent, log},
 };
 
-/// False when the person is in already.
+/// Returns false if the person is already a member.
 pub(super) async fn insert_member(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -32,7 +32,8 @@ pub(super) async fn insert_member(
     Ok(n == 1)
 }
 
-/// Adds a person; nothing when they are in. Appends `channel.member_added`.
+/// Adds a person to a channel; does nothing if they are already a member. Appends
+/// `channel.member_added`.
 pub async fn join(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -63,7 +64,8 @@ pub async fn join(
     Ok(log::append(c, workspace, event).await?)
 }
 
-/// Takes a person out; nothing when they are not in. Appends `channel.member_removed`.
+/// Removes a person from a channel; does nothing if they are not a member. Appends
+/// `channel.member_removed`.
 async fn part(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -103,7 +105,7 @@ async fn part(
 }
 
 /// # Errors
-/// `ChannelNotFound`, `ChannelArchived`, or what `Actor::require` says.
+/// `ChannelNotFound`, `ChannelArchived`, or any error of `Actor::require`.
 pub async fn join_self(
     c: &mut Conn,
     caller: &Caller,
@@ -115,7 +117,7 @@ pub async fn join_self(
 }
 
 /// # Errors
-/// `ChannelNotFound`, `DirectIsFixed`, or what `Actor::require` says.
+/// `ChannelNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
 pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyChannel, ChatError> {
     let access = access::channel(c, caller, id).await?;
     access.actor.require(Scope::ChatWrite)?;
@@ -127,7 +129,7 @@ pub async fn leave(c: &mut Conn, caller: &Caller, id: ChannelId) -> Result<MyCha
 }
 
 /// # Errors
-/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
+/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or any error of `Actor::require`.
 pub async fn add_member(
     c: &mut Conn,
     caller: &Caller,
@@ -144,10 +146,10 @@ pub async fn add_member(
     Ok(member)
 }
 
-/// Takes someone out of a channel: its maker or an admin may, and everyone for themselves.
+/// Removes a member from a channel. Allowed for its creator, for admins, and for the member.
 ///
 /// # Errors
-/// `ChannelNotFound`, `NoSuchMember`, `DirectIsFixed`, or what `Actor::require` says.
+/// `ChannelNotFound`, `MemberNotFound`, `DirectIsFixed`, or any error of `Actor::require`.
 pub async fn remove_member(
     c: &mut Conn,
     caller: &Caller,
@@ -184,7 +186,7 @@ fn not_a_member(user: UserId) -> ChatError {
     auth::AuthError::MemberNotFound(user.to_string()).into()
 }
 
-/// In the order in which they joined the channel; `joined_at` is when they did.
+/// Members in the order in which they joined the channel; `joined_at` is that time.
 pub async fn list_members(
     c: &mut Conn,
     access: &access::ChannelAccess<'_>,

@@ -1,4 +1,4 @@
-//! Channels: public, private and direct.
+//! Channels: public, private, and direct.
 
 use std::collections::HashMap;
 
@@ -25,22 +25,22 @@ pub use members::{add_member, join, join_self, leave, list_members, remove_membe
 
 pub const NAME_CHARS_MAX: usize = 80;
 const TOPIC_UNITS_MAX: usize = 250;
-/// People of a direct channel, its maker included.
+/// Maximum number of people in a direct channel, including its creator.
 const DIRECT_MEMBERS_MAX: usize = 9;
 
-/// A channel as everyone in it sees it.
+/// A channel as all of its members see it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Channel {
     pub id: ChannelId,
     pub workspace_id: WorkspaceId,
-    /// `public`, `private` or `direct`; it never changes.
+    /// `public`, `private`, or `direct`; never changes.
     pub kind: String,
     /// Null for direct channels.
     pub name: Option<String>,
     pub topic: Option<String>,
-    /// Of a direct channel with an agent: it answers everything there.
+    /// Agent of a direct channel: replies to every message there.
     pub agent_id: Option<AgentId>,
-    /// Of direct channels only.
+    /// Members of a direct channel; omitted for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_ids: Option<Vec<UserId>>,
     pub created_by: Option<UserId>,
@@ -54,15 +54,16 @@ pub struct MyChannel {
     #[serde(flatten)]
     pub channel: Channel,
     pub is_member: bool,
-    /// At most 1,000: counting stops there.
+    /// Unread messages; counting stops at 1,000.
     pub unread_count: i64,
-    /// At most 1,000: counting stops there.
+    /// Unread mentions; counting stops at 1,000.
     pub mention_count: i64,
-    /// Everything up to here is read, save in threads with a mark of their own.
+    /// Every message up to this sequence number is read, except in threads with their own read
+    /// mark.
     pub read_seq: i64,
 }
 
-/// A channel as its list shows it.
+/// A channel as the list of channels shows it.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ListedChannel {
     #[serde(flatten)]
@@ -109,7 +110,8 @@ impl From<Row> for Channel {
     }
 }
 
-/// A direct channel's people and agent, in a fixed order: the same ones have the same key.
+/// Key of a direct channel: its people in a fixed order and its agent, so the same participants
+/// have the same key.
 fn direct_key(members: &[UserId], agent: Option<AgentId>) -> String {
     let mut ids: Vec<String> = members.iter().map(ToString::to_string).collect();
     ids.sort();
@@ -143,7 +145,7 @@ pub(super) async fn get_channel(c: &mut Conn, id: ChannelId) -> Result<Channel, 
     row.map(Channel::from).ok_or(ChatError::ChannelNotFound)
 }
 
-/// A channel as the person sees it, with counts.
+/// A channel as the person sees it, with unread counts.
 ///
 /// # Errors
 /// `ChannelNotFound`.
@@ -173,7 +175,7 @@ fn mine(row: MyRow, counts: &reads::ByChannel) -> MyChannel {
     }
 }
 
-/// Channels that the person may see, oldest first.
+/// Channels that the person can see, oldest first.
 pub async fn list_mine(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -221,7 +223,7 @@ pub async fn list_mine(
     Ok(rows.into_iter().map(|row| mine(row, &counts)).collect())
 }
 
-/// Adds the member counts to one page of `list_mine`: consecutive channels, oldest first.
+/// Adds member counts to one page of `list_mine`: consecutive channels, oldest first.
 pub async fn with_member_counts(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -252,21 +254,21 @@ pub async fn with_member_counts(
     Ok(page.into_iter().map(listed).collect())
 }
 
-/// A channel's name as it is stored.
+/// Normalizes the name of a channel.
 ///
 /// # Errors
-/// `Invalid` when nothing of it is left, or it is too long.
+/// `Invalid` if it is too long, or contains no letter or digit.
 pub fn parse_name(text: &str) -> Result<String, ChatError> {
     if text.trim().chars().count() > NAME_CHARS_MAX {
         return Err(ChatError::Invalid(
-            format!("a channel's name has at most {NAME_CHARS_MAX} characters"),
+            format!("a channel name can have at most {NAME_CHARS_MAX} characters"),
             "name",
         ));
     }
     let trimmed = text.trim().trim_start_matches('#');
     let mut name = slugify(trimmed, NAME_CHARS_MAX);
     if name.is_empty() {
-        // Names in scripts that have no Latin form keep their letters.
+        // Names in scripts without a Latin transliteration keep their letters.
         let kept = |c: char| if c.is_alphanumeric() { c } else { '-' };
         let parts: String = trimmed.to_lowercase().chars().map(kept).collect();
         name = parts
@@ -277,7 +279,7 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
     }
     if name.is_empty() {
         return Err(ChatError::Invalid(
-            "the channel's name is blank: write at least one letter or digit".to_owned(),
+            "the channel name is blank: use at least one letter or digit".to_owned(),
             "name",
         ));
     }
@@ -285,22 +287,22 @@ pub fn parse_name(text: &str) -> Result<String, ChatError> {
 }
 
 /// # Errors
-/// `Invalid` when it is too long.
+/// `Invalid` if it is too long.
 pub fn parse_topic(text: Option<&str>) -> Result<Option<String>, ChatError> {
     let topic = text.map(str::trim).filter(|t| !t.is_empty());
     if topic.is_some_and(|t| t.encode_utf16().count() > TOPIC_UNITS_MAX) {
         return Err(ChatError::Invalid(
-            format!("a topic has at most {TOPIC_UNITS_MAX} characters"),
+            format!("a topic can have at most {TOPIC_UNITS_MAX} characters"),
             "topic",
         ));
     }
     Ok(topic.map(str::to_owned))
 }
 
-/// Marks a whole channel read.
+/// Marks a whole channel as read.
 ///
 /// # Errors
-/// `ChannelNotFound`, or what `Actor::require` says.
+/// `ChannelNotFound`, or any error of `Actor::require`.
 pub async fn read_all(
     c: &mut Conn,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! What a client begins with: the snapshot and the log.
+//! Initial state of a client: the snapshot and the event log.
 
 use axum::Json;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_events))
 }
 
-/// Everything that a client begins with, at exactly one number of the log
+/// Initial state of a client, at exactly one sequence number of the event log
 #[utoipa::path(get, path = "/v1/snapshot", tag = "boot", responses((status = 200, body = Snapshot)))]
 async fn get_snapshot(
     axum::extract::State(state): St,
@@ -42,7 +42,7 @@ async fn get_snapshot(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
-    /// The number after which to read.
+    /// Return events after this sequence number.
     #[param(value_type = Option<i64>, minimum = 0)]
     after: Option<String>,
     /// 1 to 100.
@@ -50,26 +50,26 @@ struct EventsQuery {
     limit: Option<String>,
 }
 
-/// A page of the log.
+/// A page of the event log.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 struct Events {
     /// Always `list`.
     object: &'static str,
-    /// The same frames as on the socket.
+    /// The same frames as on the WebSocket.
     #[schema(value_type = Vec<Object>)]
     data: Vec<Box<serde_json::value::RawValue>>,
     has_more: bool,
     first_id: Option<String>,
     last_id: Option<String>,
-    /// The newest number of the workspace.
+    /// The newest sequence number of the workspace.
     seq: i64,
     epoch: String,
-    /// `after` lies outside of what is kept, or ahead of the newest: load the snapshot.
+    /// `after` is older than the retained events or newer than the newest event: load the snapshot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     resync: bool,
 }
 
-/// Durable events after a number, oldest first
+/// Durable events after a sequence number, oldest first
 #[utoipa::path(get, path = "/v1/events", tag = "boot", params(EventsQuery), responses((status = 200, body = Events)))]
 async fn list_events(
     axum::extract::State(state): St,
@@ -89,7 +89,7 @@ async fn list_events(
             .ok_or_else(|| {
                 ApiError::invalid(
                     "invalid_cursor",
-                    format!("after is an event's seq, not `{text}`"),
+                    format!("after must be the seq of an event, not `{text}`"),
                     "after",
                 )
             })?,

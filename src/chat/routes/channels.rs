@@ -35,7 +35,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(remove_channel_member))
 }
 
-/// Channels that one may see, oldest first
+/// Channels that the caller can see, oldest first
 #[utoipa::path(get, path = "/v1/channels", tag = "channels", params(PageQuery), responses((status = 200, body = List<ListedChannel>)))]
 async fn list_channels(
     axum::extract::State(state): St,
@@ -66,14 +66,14 @@ async fn list_channels(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ChannelForm {
-    /// Made plain: `Launch Plan` becomes `launch-plan`.
+    /// Normalized: `Launch Plan` becomes `launch-plan`.
     name: String,
     topic: Option<String>,
     #[serde(default)]
     private: bool,
 }
 
-/// Make a channel
+/// Create a channel
 #[utoipa::path(post, path = "/v1/channels", tag = "channels", request_body = ChannelForm, responses((status = 201, body = MyChannel)))]
 async fn create_channel(
     axum::extract::State(state): St,
@@ -93,15 +93,16 @@ async fn create_channel(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct DirectForm {
-    /// With `agent_id` alone, or an empty list, only oneself.
+    /// Members besides the caller. Empty, or omitted with `agent_id`, for only the caller.
     member_ids: Option<Vec<UserId>>,
-    /// An agent that answers everything there.
+    /// An agent that replies to every message.
     agent_id: Option<AgentId>,
 }
 
-/// The direct channel of these people (and this agent); the same ones give the same one
+/// Open the direct channel of these people and this agent; the same participants return the same
+/// channel
 #[utoipa::path(post, path = "/v1/direct", tag = "channels", request_body = DirectForm,
-    responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "It existed")))]
+    responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "The channel already existed")))]
 async fn open_direct(
     axum::extract::State(state): St,
     member: WorkspaceCaller,
@@ -110,7 +111,7 @@ async fn open_direct(
     if form.member_ids.is_none() && form.agent_id.is_none() {
         return Err(ApiError::unprocessable(
             "nobody_named",
-            "name people in member_ids, or an agent in agent_id".to_owned(),
+            "specify people in member_ids or an agent in agent_id".to_owned(),
         ));
     }
     let (channel, is_new) = member
@@ -134,7 +135,7 @@ async fn open_direct(
     ))
 }
 
-/// A channel
+/// Get a channel
 #[utoipa::path(get, path = "/v1/channels/{id}", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn get_channel(
     axum::extract::State(state): St,
@@ -193,7 +194,7 @@ async fn archive_channel(
     ))
 }
 
-/// Open an archived channel again
+/// Unarchive a channel
 #[utoipa::path(post, path = "/v1/channels/{id}/unarchive", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn unarchive_channel(
     axum::extract::State(state): St,
@@ -232,7 +233,7 @@ async fn leave_channel(
     ))
 }
 
-/// Mark everything in a channel read
+/// Mark everything in a channel as read
 #[utoipa::path(post, path = "/v1/channels/{id}/read", tag = "channels", params(("id" = ChannelId, Path)), responses((status = 200, body = MyChannel)))]
 async fn read_channel(
     axum::extract::State(state): St,
@@ -249,7 +250,7 @@ async fn read_channel(
     Ok(Json(channel))
 }
 
-/// Members of a channel in the order in which they joined it
+/// Members of a channel, in the order in which they joined
 #[utoipa::path(get, path = "/v1/channels/{id}/members", tag = "channels", params(("id" = ChannelId, Path), PageQuery),
     responses((status = 200, body = List<Member>)))]
 async fn list_channel_members(
@@ -293,7 +294,7 @@ async fn add_channel_member(
     ))
 }
 
-/// Take someone out of a channel
+/// Remove someone from a channel
 #[utoipa::path(delete, path = "/v1/channels/{id}/members/{user_id}", tag = "channels", params(("id" = ChannelId, Path), ("user_id" = UserId, Path)),
     responses((status = 204)))]
 async fn remove_channel_member(

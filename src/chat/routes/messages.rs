@@ -41,15 +41,15 @@ struct MessagesQuery {
     /// 1 to 100; 50 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// Messages after this one.
+    /// Return messages after this one.
     after: Option<String>,
-    /// Messages before this one.
+    /// Return messages before this one.
     before: Option<String>,
-    /// Messages around this one, itself included.
+    /// Return messages around this one, including itself.
     around: Option<String>,
 }
 
-/// Messages of a thread's main line, oldest first; without a cursor the newest page
+/// Messages of a thread's main line, oldest first; without a cursor, the newest page
 #[utoipa::path(get, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path), MessagesQuery),
     responses((status = 200, body = List<Message>)))]
 async fn list_messages(
@@ -61,7 +61,7 @@ async fn list_messages(
     list(&state, &caller, Spot::Thread(id), &query).await
 }
 
-/// Messages of a deep dive, oldest first; without a cursor the newest page
+/// Messages of a fork, oldest first; without a cursor, the newest page
 #[utoipa::path(get, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path), MessagesQuery),
     responses((status = 200, body = List<Message>)))]
 async fn list_fork_messages(
@@ -95,7 +95,7 @@ async fn list(
     if given.len() > 1 {
         return Err(ApiError::invalid(
             "invalid_cursor",
-            "give one of `after`, `before` and `around`".to_owned(),
+            "use only one of `after`, `before`, and `around`".to_owned(),
             given[1].1,
         ));
     }
@@ -119,7 +119,7 @@ async fn list(
     if matches!(window, Window::Around(_))
         && let Some(first) = list.data.first()
     {
-        // Of a window around a message: whether there is more before it.
+        // For a window around a message, `has_more` means older messages.
         list.has_more = !messages::list(&mut c, place, Window::Before(first.seq), 1)
             .await?
             .is_empty();
@@ -130,19 +130,19 @@ async fn list(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MessageForm {
-    /// Markdown, at most 32 KiB. With `attachments` it may be empty.
+    /// Markdown, at most 32 KiB. Can be empty if there are `attachments`.
     content: String,
-    /// One's own uploads that are in no message yet, at most 10.
+    /// The caller's own uploads that are not attached to a message yet, at most 10.
     #[serde(default)]
     #[schema(max_items = 10)]
     attachments: Vec<FileId>,
-    /// A message of this place that this one answers.
+    /// A message of the same conversation to reply to.
     parent_id: Option<MessageId>,
-    /// The same again answers 200 with the first.
+    /// A repeated ID returns the first message with status 200.
     client_id: Option<String>,
 }
 
-/// Says something in a thread or a dive; shared with the socket.
+/// Posts a message in a thread or a fork; shared with the WebSocket.
 pub async fn say(
     state: &State,
     caller: Caller,
@@ -157,9 +157,9 @@ pub async fn say(
     write_for(state, place.into(), post).await
 }
 
-/// Say something in a thread; agents that it mentions are asked
+/// Post a message in a thread; agents that it mentions reply
 #[utoipa::path(post, path = "/v1/threads/{id}/messages", tag = "messages", params(("id" = ThreadId, Path)), request_body = MessageForm,
-    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "A resend: the first answer")))]
+    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_message(
     axum::extract::State(state): St,
     caller: Caller,
@@ -169,9 +169,9 @@ async fn post_message(
     post(&state, caller, Spot::Thread(id), form).await
 }
 
-/// Say something in a deep dive; its partner answers, or the agents that it mentions
+/// Post a message in a fork; the mentioned agents reply, or the fork's agent if there are none
 #[utoipa::path(post, path = "/v1/forks/{id}/messages", tag = "forks", params(("id" = ForkId, Path)), request_body = MessageForm,
-    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "A resend: the first answer")))]
+    responses((status = 201, body = PostedMessage), (status = 200, body = PostedMessage, description = "Resend: the first response")))]
 async fn post_fork_message(
     axum::extract::State(state): St,
     caller: Caller,
@@ -199,7 +199,7 @@ async fn post(
     ))
 }
 
-/// A message
+/// Get a message
 #[utoipa::path(get, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
 async fn get_message(
     axum::extract::State(state): St,
@@ -214,11 +214,11 @@ async fn get_message(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MessagePatch {
-    /// Markdown, at most 32 KiB. It may be empty where the message has files, which stay.
+    /// Markdown, at most 32 KiB. Can be empty if the message has files, which stay attached.
     content: String,
 }
 
-/// Edit one's own message; it asks no agent again
+/// Edit your own message; an edit triggers no agent
 #[utoipa::path(patch, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), request_body = MessagePatch,
     responses((status = 200, body = Message)))]
 async fn edit_message(
@@ -234,7 +234,7 @@ async fn edit_message(
     ))
 }
 
-/// Delete a message: a tombstone stays, its text goes from everywhere
+/// Delete a message: a tombstone stays, and its text is deleted everywhere
 #[utoipa::path(delete, path = "/v1/messages/{id}", tag = "messages", params(("id" = MessageId, Path)), responses((status = 200, body = Message)))]
 async fn delete_message(
     axum::extract::State(state): St,
@@ -242,7 +242,7 @@ async fn delete_message(
     Path(id): Path<MessageId>,
 ) -> Result<Json<Message>, ApiError> {
     let tracker = state.tracker.clone();
-    // On its own, so that it is done whole also when the client goes away in the middle.
+    // Runs in its own task, so that it completes even if the client disconnects.
     let deleting = async move {
         let hub = std::sync::Arc::clone(&state.hub);
         let delete = async move |c: &mut Conn| remove::delete_message(c, &caller, id, &hub).await;
@@ -271,7 +271,7 @@ async fn add_reaction(
     ))
 }
 
-/// Take a reaction back
+/// Remove a reaction
 #[utoipa::path(delete, path = "/v1/messages/{id}/reactions/{emoji}", tag = "messages", params(("id" = MessageId, Path), ("emoji" = String, Path)),
     responses((status = 200, body = Message)))]
 async fn remove_reaction(

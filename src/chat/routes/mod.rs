@@ -1,4 +1,4 @@
-//! Chat over HTTP: a file per noun, and what they share.
+//! Chat over HTTP: one file per noun, and shared helpers.
 
 mod boot;
 mod channels;
@@ -34,7 +34,7 @@ pub fn router() -> OpenApiRouter<State> {
         .merge(tasks::router())
 }
 
-/// A resend changes nothing and is answered with 200.
+/// A resend changes nothing and returns 200.
 fn status_of(posted: &Posted) -> StatusCode {
     if posted.created {
         StatusCode::CREATED
@@ -43,7 +43,7 @@ fn status_of(posted: &Posted) -> StatusCode {
     }
 }
 
-/// The workspace whose writer an object's commands go to; nil when the object does not exist.
+/// Workspace whose writer runs commands for an object; nil if the object does not exist.
 async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, ApiError> {
     let row: Option<(uuid::Uuid,)> = match sql {
         WhichObject::Channel(id) => {
@@ -86,7 +86,7 @@ async fn workspace_key(c: &mut Conn, sql: WhichObject) -> Result<uuid::Uuid, Api
     Ok(row.map(|row| row.0).unwrap_or_default())
 }
 
-/// What a command is about.
+/// Object of a command.
 #[derive(Clone, Copy)]
 pub enum WhichObject {
     Channel(ChannelId),
@@ -97,7 +97,7 @@ pub enum WhichObject {
     Task(TaskId),
 }
 
-/// Runs a command in the queue of the object's workspace.
+/// Runs a command in the write queue of the object's workspace.
 pub async fn write_for<T, E, F>(
     state: &State,
     object: WhichObject,

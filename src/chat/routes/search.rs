@@ -29,33 +29,36 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct SearchQuery {
-    /// Words that all have to be there (the last one also as the beginning of a longer word), `"phrases"`, `-without`, and
-    /// filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`, `before:YYYY-MM-DD`,
-    /// `after:YYYY-MM-DD`. Case and accents do not matter. At most 500 characters.
+    /// Words that all must match (the last one also matches longer words), `"phrases"`, `-without`,
+    /// and filters: `from:HANDLE` or `from:me`, `in:CHANNEL`, `has:file|link|code|reaction|result`,
+    /// `before:YYYY-MM-DD`, `after:YYYY-MM-DD`. Case and accents are ignored. At most 500
+    /// characters.
     #[param(example = "release plan from:ada has:link")]
     q: Option<String>,
     /// Only in this channel.
     channel_id: Option<String>,
-    /// Only in this thread, without its deep dives.
+    /// Only in this thread, without its forks.
     thread_id: Option<String>,
-    /// Only of this person or agent: `user_…` or `agent_…`.
+    /// Only by this user or agent: `user_…` or `agent_…`.
     author_id: Option<String>,
-    /// `text`, `resolution` (cards of results), or `thread` (first messages, which are found by the thread's title too).
+    /// `text`, `resolution` (resolution messages), or `thread` (root messages, which also match by
+    /// the title of the thread).
     #[param(inline, value_type = Option<SearchKind>)]
     kind: Option<String>,
-    /// `file`, `link`, `code`, `reaction` or `result`; several with commas between them.
+    /// `file`, `link`, `code`, `reaction`, or `result`; separate several with commas.
     has: Option<String>,
-    /// Only what was said before this day (its beginning, in UTC), time (RFC 3339) or message (`msg_…`).
+    /// Only messages before the start of this day (UTC), this time (RFC 3339), or this message
+    /// (`msg_…`).
     before: Option<String>,
-    /// Only what was said at the beginning of this day (in UTC) or at this time (RFC 3339), or later.
+    /// Only messages at or after the start of this day (UTC) or this time (RFC 3339).
     after: Option<String>,
-    /// `newest` first, by default; `oldest` first; `relevance`: the best first of the newest 1,000 hits.
+    /// `newest` first (default), `oldest` first, or by `relevance` among the newest 1,000 hits.
     #[param(inline, value_type = Option<SearchOrder>)]
     order: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -77,9 +80,10 @@ enum SearchOrder {
     Relevance,
 }
 
-/// Search messages, results and titles of threads
+/// Search messages, resolutions, and thread titles
 ///
-/// Finds what one may see at this moment; never deleted messages, notices, or replies that are still being written.
+/// Returns messages that the caller can see now; never deleted messages, notices, or unfinished
+/// replies.
 #[utoipa::path(get, path = "/v1/search", tag = "search", params(SearchQuery), responses((status = 200, body = SearchPage)))]
 async fn search(
     axum::extract::State(state): St,
@@ -104,7 +108,7 @@ async fn search(
     };
     let start = Start::parse(query.order.as_deref(), query.cursor.as_deref())?;
     if search.is_empty() {
-        let text = "there is nothing to search for: write a word, or a filter such as from:me";
+        let text = "the search is empty: enter a word or a filter such as from:me";
         return Err(ChatError::InvalidQuery(text.to_owned(), "q").into());
     }
     Ok(Json(

@@ -40,7 +40,7 @@ struct TasksQuery {
     limit: Option<String>,
     after: Option<String>,
     before: Option<String>,
-    /// `queued`, `running`, `completed`, `failed` or `cancelled`.
+    /// `queued`, `running`, `completed`, `failed`, or `cancelled`.
     status: Option<String>,
     thread_id: Option<String>,
     agent_id: Option<String>,
@@ -59,10 +59,10 @@ enum TaskOrder {
     Newest,
 }
 
-/// The list that a cursor of newest tasks belongs to.
+/// List kind of a cursor of the newest tasks.
 const CURSOR: &str = "tasks";
 
-/// A cursor holds 63-bit numbers, so the lower half of the ID is split.
+/// A cursor holds 63-bit numbers, so the lower half of the ID is split in two.
 fn cursor_at(task: TaskId) -> String {
     let (high, low) = task.0.as_u64_pair();
     let number = |part: u64| i64::try_from(part).unwrap_or_default();
@@ -91,13 +91,13 @@ fn parse_cursor(text: &str) -> Result<TaskId, ApiError> {
 
 impl TasksQuery {
     /// # Errors
-    /// 400 for an unknown order, and for page parameters of the other order.
+    /// 400 for an unknown order, or for page parameters of the other order.
     fn range(&self, page: &Page<TaskId>) -> Result<queue::Range, ApiError> {
         let cursor = self.cursor.as_deref().filter(|text| !text.is_empty());
         match self.order.as_deref().unwrap_or_default() {
             "" | "oldest" => {
                 if cursor.is_some() {
-                    let text = "cursor needs order=newest: use after and before".to_owned();
+                    let text = "cursor requires order=newest: use after or before instead".to_owned();
                     return Err(ApiError::invalid("invalid_cursor", text, "cursor"));
                 }
                 Ok(match page.before {
@@ -109,7 +109,7 @@ impl TasksQuery {
             }
             "newest" => {
                 if page.after.is_some() || page.before.is_some() {
-                    let text = "order=newest is paged by cursor, not by after and before";
+                    let text = "order=newest does not support after and before: use cursor";
                     return Err(ApiError::invalid(
                         "invalid_cursor",
                         text.to_owned(),
@@ -120,14 +120,14 @@ impl TasksQuery {
                 Ok(queue::Range::Newest { before })
             }
             other => {
-                let text = format!("order is oldest or newest, not `{other}`");
+                let text = format!("order must be oldest or newest, not `{other}`");
                 Err(ApiError::invalid("invalid_order", text, "order"))
             }
         }
     }
 }
 
-/// Tasks in places that one may see, and one's own of `/v1/responses`
+/// Tasks in conversations that the caller can see, and the caller's own tasks of `/v1/responses`
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(TasksQuery), responses((status = 200, body = List<Task>)))]
 async fn list_tasks(
     axum::extract::State(state): St,
@@ -151,7 +151,7 @@ async fn list_tasks(
         && !["queued", "running", "completed", "failed", "cancelled"].contains(&status.as_str())
     {
         let text =
-            format!("`{status}` is no status: use queued, running, completed, failed or cancelled");
+            format!("`{status}` is not a status: use queued, running, completed, failed, or cancelled");
         return Err(ApiError::invalid("invalid_status", text, "status"));
     }
     let thread = parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?;
@@ -194,10 +194,10 @@ async fn list_tasks(
     Ok(Json(list))
 }
 
-/// A task that the person may see.
+/// Returns a task that the person can see.
 ///
 /// # Errors
-/// `TaskNotFound`, or what `reading` says.
+/// `TaskNotFound`, or any error of `reading`.
 pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<Task, ChatError> {
     let task = queue::find_task(c, id)
         .await?
@@ -215,7 +215,7 @@ pub async fn visible_task(c: &mut Conn, caller: &Caller, id: TaskId) -> Result<T
     Ok(task)
 }
 
-/// A task
+/// Get a task
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 200, body = Task)))]
 async fn get_task(
     axum::extract::State(state): St,
@@ -227,9 +227,9 @@ async fn get_task(
     ))
 }
 
-/// Stop a task; what it has written stays
+/// Cancel a task; its partial reply stays
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", params(("id" = TaskId, Path)),
-    responses((status = 200, body = Task, description = "Cancelled, or as it ended before")))]
+    responses((status = 200, body = Task, description = "The canceled task, or the task as it ended before")))]
 async fn cancel_task(
     axum::extract::State(state): St,
     caller: Caller,
@@ -242,7 +242,7 @@ async fn cancel_task(
     ))
 }
 
-/// Try a failed or cancelled task again
+/// Retry a failed or cancelled task
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
 async fn retry_task(
     axum::extract::State(state): St,

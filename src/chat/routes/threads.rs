@@ -44,7 +44,7 @@ struct ThreadsQuery {
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -82,25 +82,26 @@ async fn list_threads(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ThreadForm {
-    /// Markdown, at most 32 KiB. With `attachments` it may be empty.
+    /// Markdown, at most 32 KiB. Can be empty if there are `attachments`.
     content: String,
-    /// One's own uploads that are in no message yet, at most 10.
+    /// The caller's own uploads that are not attached to a message yet, at most 10.
     #[serde(default)]
     #[schema(max_items = 10)]
     attachments: Vec<FileId>,
     title: Option<String>,
-    /// An agent that answers what mentions none; null is nobody. Left out: the agent of `from_thread_id`, else that of a
-    /// direct channel.
+    /// Agent that replies to messages that mention no agent; null for none. If omitted: the agent
+    /// of `from_thread_id`, or that of a direct channel.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
-    /// The thread from which this one is opened: it begins with the same agent, in its newest version.
+    /// Thread from which this one is opened: the new thread starts with the newest version of the
+    /// same agent.
     from_thread_id: Option<ThreadId>,
-    /// The same again answers 200 with the first.
+    /// A repeated ID returns the first thread with status 200.
     client_id: Option<String>,
 }
 
-/// Starts a thread; shared with the socket.
+/// Starts a thread; shared with the WebSocket.
 pub async fn start(
     state: &State,
     caller: Caller,
@@ -116,7 +117,7 @@ pub async fn start(
 
 /// Start a thread
 #[utoipa::path(post, path = "/v1/channels/{id}/threads", tag = "threads", params(("id" = ChannelId, Path)), request_body = ThreadForm,
-    responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "A resend: the first answer")))]
+    responses((status = 201, body = PostedThread), (status = 200, body = PostedThread, description = "Resend: the first response")))]
 async fn start_thread(
     axum::extract::State(state): St,
     caller: Caller,
@@ -145,7 +146,7 @@ async fn start_thread(
     ))
 }
 
-/// A thread
+/// Get a thread
 #[utoipa::path(get, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), responses((status = 200, body = OpenedThread)))]
 async fn get_thread(
     axum::extract::State(state): St,
@@ -179,7 +180,7 @@ struct ThreadChange {
     status: Option<ThreadStatus>,
 }
 
-/// Change a thread's title, agent or status
+/// Change the title, agent, or status of a thread
 #[utoipa::path(patch, path = "/v1/threads/{id}", tag = "threads", params(("id" = ThreadId, Path)), request_body = ThreadChange,
     responses((status = 200, body = MyThread)))]
 async fn update_thread(
@@ -211,11 +212,11 @@ async fn update_thread(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadForm {
-    /// The newest message's `seq` that was read; it may lie before the present mark.
+    /// `seq` of the newest message read; it can be lower than the current mark.
     seq: i64,
 }
 
-/// Marks a thread read and tells the person's other sockets; shared with the socket.
+/// Marks a thread as read and informs the user's other sockets; shared with the WebSocket.
 pub async fn mark_read(
     state: &State,
     caller: Caller,
@@ -232,7 +233,7 @@ pub async fn mark_read(
     Ok(mark)
 }
 
-/// Say how far one has read a thread
+/// Set the read mark of a thread
 #[utoipa::path(put, path = "/v1/threads/{id}/read", tag = "threads", params(("id" = ThreadId, Path)), request_body = ReadForm,
     responses((status = 200, body = ReadMark)))]
 async fn read_thread(
@@ -247,7 +248,7 @@ async fn read_thread(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowForm {
-    /// `all` if absent.
+    /// Defaults to `all`.
     #[serde(default, deserialize_with = "present")]
     level: Option<FollowLevel>,
 }
@@ -281,7 +282,7 @@ async fn follow_thread(
     set_level(&state, caller, id, form.level.unwrap_or(FollowLevel::All)).await
 }
 
-/// Go back to mentions only
+/// Reset the follow level to mentions only
 #[utoipa::path(delete, path = "/v1/threads/{id}/follow", tag = "threads", params(("id" = ThreadId, Path)),
     responses((status = 200, body = Follow)))]
 async fn unfollow_thread(

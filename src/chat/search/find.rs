@@ -1,4 +1,4 @@
-//! Finding: what is asked, by whom, and a page of hits.
+//! Runs a search: parameters, access, and a page of hits.
 
 use std::collections::HashMap;
 
@@ -26,28 +26,30 @@ use crate::{
     time::Timestamp,
 };
 
-/// Hits that `order=relevance` ranks: the newest.
+/// Maximum number of hits ranked by `order=relevance`: the newest ones.
 const RANKED_MAX: i64 = 1000;
-/// Characters of a message that count for its rank.
+/// Number of leading characters of a message that are ranked.
 const RANKED_CHARS: i64 = 4000;
-/// Clocks of several nodes may differ by this much, so numbers near a moment are looked through.
+/// Maximum clock difference between nodes: sequence numbers this close to a time limit are checked
+/// individually.
 const CLOCKS_APART: std::time::Duration = std::time::Duration::from_mins(10);
 
-/// A message that matches.
+/// A matching message.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct SearchHit {
     /// Always `search_hit`.
     pub object: &'static str,
     #[serde(flatten)]
     pub message: Message,
-    /// About 240 characters of `content_plain` around the first match, escaped for HTML, matches in `<mark>`.
+    /// About 240 characters of `content_plain` around the first match, escaped for HTML, with
+    /// matches in `<mark>`.
     pub highlight: String,
     pub thread_title: Option<String>,
-    /// The title, escaped, with marks; null where nothing of it matches.
+    /// The title with matches in `<mark>`, escaped for HTML; null if the title does not match.
     pub thread_title_highlight: Option<String>,
     /// Null for a direct channel.
     pub channel_name: Option<String>,
-    /// Of the thread.
+    /// Replies in the hit's thread.
     pub reply_count: i64,
 }
 
@@ -58,11 +60,11 @@ pub struct SearchPage {
     pub object: &'static str,
     pub data: Vec<SearchHit>,
     pub has_more: bool,
-    /// Give it back as `cursor`.
+    /// Pass it as `cursor` to get the next page.
     pub next_cursor: Option<String>,
 }
 
-/// Of which kind messages are to be.
+/// Filter by message kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -71,7 +73,7 @@ pub enum Kind {
     Thread,
 }
 
-/// Up to where to look.
+/// Upper limit of a search.
 #[derive(Debug, Clone, Copy)]
 pub enum Until {
     Moment(Timestamp),
@@ -84,18 +86,18 @@ pub enum Author {
     Agent(AgentId),
 }
 
-/// In which order hits come, and where the page begins.
+/// Order of the hits, and start of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Newest first: hits with numbers below this one.
+    /// Newest first, with sequence numbers below this one.
     Newest { below: i64 },
-    /// Oldest first: hits with numbers above this one.
+    /// Oldest first, with sequence numbers above this one.
     Oldest { above: i64 },
-    /// Best first, of the hits with numbers below this one, after so many.
+    /// Best first, among the hits with sequence numbers below `below`, after the first `skip`.
     Ranked { below: i64, skip: i64 },
 }
 
-/// What is searched for.
+/// Parameters of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     pub question: Question,
@@ -126,14 +128,14 @@ fn invalid(message: String, param: &'static str) -> ChatError {
 }
 
 /// # Errors
-/// `InvalidQuery` for one that is too long.
+/// `InvalidQuery` if it is too long.
 pub fn parse_question(text: Option<&str>) -> Result<Question, ChatError> {
     let text = text.unwrap_or_default();
     let units = text.encode_utf16().count();
     if units > query::QUESTION_UNITS_MAX {
         let limit = query::QUESTION_UNITS_MAX;
         return Err(invalid(
-            format!("a search has at most {limit} characters, this one has {units}: shorten it"),
+            format!("the search is {units} characters; the limit is {limit}: shorten it"),
             "q",
         ));
     }
@@ -141,7 +143,7 @@ pub fn parse_question(text: Option<&str>) -> Result<Question, ChatError> {
 }
 
 /// # Errors
-/// `InvalidQuery` for another kind than there is.
+/// `InvalidQuery` for an unknown kind.
 pub fn parse_kind(text: Option<&str>) -> Result<Option<Kind>, ChatError> {
     Ok(match text {
         None | Some("") => None,
@@ -149,16 +151,16 @@ pub fn parse_kind(text: Option<&str>) -> Result<Option<Kind>, ChatError> {
         Some("resolution") => Some(Kind::Result),
         Some("thread") => Some(Kind::Thread),
         Some(text) => {
-            let text = format!("kind is text, resolution or thread, not `{text}`");
+            let text = format!("kind must be text, resolution, or thread, not `{text}`");
             return Err(invalid(text, "kind"));
         }
     })
 }
 
-/// Several are separated by commas.
+/// Parses a comma-separated list.
 ///
 /// # Errors
-/// `InvalidQuery` for what a message cannot have.
+/// `InvalidQuery` for an unknown property.
 pub fn parse_has(text: Option<&str>) -> Result<Vec<Has>, ChatError> {
     let parts = text
         .filter(|text| !text.is_empty())
@@ -168,7 +170,7 @@ pub fn parse_has(text: Option<&str>) -> Result<Vec<Has>, ChatError> {
         .flatten()
         .map(|part| {
             Has::parse(part.trim()).ok_or_else(|| {
-                let text = format!("has is file, link, code, reaction or result, not `{part}`");
+                let text = format!("has must be file, link, code, reaction, or result, not `{part}`");
                 invalid(text, "has")
             })
         })
@@ -185,14 +187,14 @@ pub fn parse_author(text: Option<&str>) -> Result<Option<Author>, IdError> {
     }
 }
 
-/// The beginning of a day, in UTC.
+/// Start of a day in UTC.
 fn beginning(day: NaiveDate) -> Option<Timestamp> {
     let moment = day.and_hms_opt(0, 0, 0)?.and_utc();
     Timestamp::within_years(moment)
 }
 
 /// # Errors
-/// `InvalidQuery` for what is neither a day nor a moment.
+/// `InvalidQuery` if it is neither a day nor a time.
 pub fn parse_moment(
     text: Option<&str>,
     param: &'static str,
@@ -201,14 +203,14 @@ pub fn parse_moment(
         return Ok(None);
     };
     let day = query::parse_day(text).and_then(beginning);
-    // In an address a plus that is not escaped is a space.
+    // An unescaped plus sign in a URL is a space.
     let moment = || {
         let text = text.replace(' ', "+");
         let moment = DateTime::parse_from_rfc3339(&text).ok()?;
         Timestamp::within_years(moment.with_timezone(&Utc))
     };
     day.or_else(moment).map(Some).ok_or_else(|| {
-        let text = format!("{param} is a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z, not `{text}`");
+        let text = format!("{param} must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z, not `{text}`");
         invalid(text, param)
     })
 }
@@ -222,14 +224,14 @@ pub fn parse_before(text: Option<&str>) -> Result<Option<Until>, ChatError> {
     Ok(parse_moment(text, "before")?.map(Until::Moment))
 }
 
-/// The kinds of lists that cursors here are of.
+/// List kinds of the cursors in this module.
 const NEWEST: &str = "search";
 const OLDEST: &str = "oldest";
 const RANKED: &str = "ranked";
 
 impl Start {
     /// # Errors
-    /// `InvalidQuery` for another order than there is, `Invalid` for a cursor that is not of such a list.
+    /// `InvalidQuery` for an unknown order, `Invalid` for a cursor of another list or order.
     pub fn parse(order: Option<&str>, cursor: Option<&str>) -> Result<Self, ChatError> {
         let below = i64::MAX;
         let first = match order {
@@ -237,7 +239,7 @@ impl Start {
             Some("oldest") => Self::Oldest { above: -1 },
             Some("relevance") => Self::Ranked { below, skip: 0 },
             Some(text) => {
-                let text = format!("order is newest, oldest or relevance, not `{text}`");
+                let text = format!("order must be newest, oldest, or relevance, not `{text}`");
                 return Err(invalid(text, "order"));
             }
         };
@@ -248,7 +250,7 @@ impl Start {
             .filter(|from| std::mem::discriminant(from) == std::mem::discriminant(&first))
             .ok_or_else(|| {
                 ChatError::Invalid(
-                    "the cursor is not one that such a search gave".to_owned(),
+                    "the cursor does not belong to a search in this order".to_owned(),
                     "cursor",
                 )
             })
@@ -274,7 +276,8 @@ impl Start {
     }
 }
 
-/// A question in terms of the index; `None` when it names what there is not, so that nothing can match.
+/// A search in terms of the index; `None` if a filter names nothing that exists, so that nothing
+/// can match.
 struct Plan {
     what: Match,
     since: Option<Timestamp>,
@@ -286,7 +289,7 @@ fn fact(word: impl Into<String>) -> Phrase {
     Phrase::word(word)
 }
 
-/// The author that a handle names, as a fact.
+/// The index term of the author with this handle.
 async fn author_named(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -301,11 +304,11 @@ async fn author_named(
         .bind(handle.to_owned())
         .opt()
         .await?;
-    // The facts of people and agents differ by their ids alone.
+    // User and agent IDs are unique among each other, so both use the same kind of term.
     Ok(row.map(|(id,)| fact(index::fact_author(&UserId(id).to_string()))))
 }
 
-/// The channel that a name or an id stands for, as a fact, if the person may see it.
+/// The index term of the channel with this name or ID, if the person can see it.
 async fn channel_named(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -330,7 +333,8 @@ fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     }
 }
 
-/// Whether the author of a search is one that the person knows: of the workspace, or of a message that they may see.
+/// Checks that the person knows the author: as a member or agent of the workspace, or from a
+/// message that they can see.
 async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result<(), ChatError> {
     let q = match author {
         Author::User(_) => {
@@ -343,7 +347,7 @@ async fn check_author(c: &mut Conn, actor: &Actor<'_>, author: Author) -> Result
         Author::Agent(id) => (id.0, id.to_string()),
     };
     let known: Option<(uuid::Uuid,)> = q.bind(actor.workspace).bind(id).opt().await?;
-    // An agent that the person cannot see is known by the messages that they can.
+    // An agent that is hidden from the person is known only from messages that they can see.
     let is_hidden = match author {
         Author::Agent(agent) => crate::agents::profiles::is_hidden(c, actor, agent).await?,
         Author::User(_) => false,
@@ -379,8 +383,11 @@ fn everywhere(actor: &Actor<'_>) -> Scope {
     }
 }
 
+/// Translates a search into index terms and limits.
+///
 /// # Errors
-/// `ChannelNotFound`, `ThreadNotFound`, `MessageNotFound`, `NoSuchMember`, `NoSuchAuthor` for parameters that name what one may not see.
+/// `ChannelNotFound`, `ThreadNotFound`, `MessageNotFound`, `NoSuchMember`, or `NoSuchAuthor` for
+/// parameters that name an object hidden from the person.
 async fn plan(
     c: &mut Conn,
     caller: &Caller,
@@ -479,7 +486,7 @@ async fn plan(
     }))
 }
 
-/// A number below which every message of the workspace was said before `moment`.
+/// A sequence number up to which every message of the workspace is older than `moment`.
 async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Result<i64, DbError> {
     let newest: Option<i64> = c
         .q("select max(seq) from messages where workspace_id = $1")
@@ -506,10 +513,10 @@ async fn number_before(c: &mut Conn, actor: &Actor<'_>, moment: Timestamp) -> Re
     Ok(low)
 }
 
-/// A page of what `actor` may see of what matches.
+/// Returns a page of the matching messages that `actor` can see.
 ///
 /// # Errors
-/// What `plan` says.
+/// Any error of `plan`.
 pub async fn find(
     c: &mut Conn,
     caller: &Caller,
@@ -539,7 +546,7 @@ pub async fn find(
         order,
         ..everywhere(actor)
     };
-    // A day long ago is found by halving, not by walking back to it.
+    // A binary search finds an old time limit faster than paging back to it.
     if let Some(until) = plan.until {
         let bound = number_before(c, actor, until + CLOCKS_APART).await?;
         scope.below = scope.below.min(bound + 1);
@@ -566,7 +573,7 @@ pub async fn find(
         }
         Start::Ranked { skip, .. } => {
             let found = store::find_documents(c, &scope, &plan.what, RANKED_MAX).await?;
-            // Later pages rank the same hits, whatever is said meanwhile.
+            // Later pages rank the same hits, even if messages are posted in the meantime.
             let head = found.first().map_or(0, |seq| seq + 1);
             let ranked = ranked(c, actor, found, phrases).await?;
             let first = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -582,7 +589,7 @@ pub async fn find(
     Ok(page)
 }
 
-/// What is read of each message that is ranked.
+/// Input for the ranking of a message.
 #[derive(sqlx::FromRow)]
 struct Text {
     seq: i64,
@@ -629,7 +636,7 @@ async fn ranked(
     Ok(scored.into_iter().map(|(_, seq)| seq).collect())
 }
 
-/// Where a hit stands.
+/// Thread and channel data of a hit.
 #[derive(sqlx::FromRow)]
 struct Place {
     seq: i64,
@@ -638,7 +645,7 @@ struct Place {
     channel_name: Option<String>,
 }
 
-/// The messages with these numbers, in this order.
+/// The messages with these sequence numbers, in this order.
 async fn hits(
     c: &mut Conn,
     actor: &Actor<'_>,

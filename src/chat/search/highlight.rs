@@ -1,11 +1,11 @@
-//! The part of a text that matches, as HTML with `<mark>`.
+//! Excerpts of matching text as HTML with `<mark>`.
 
 use super::words::{Word, composed, words};
 use crate::db::dialect::search::Phrase;
 
-/// UTF-16 code units that are shown of a text.
+/// Maximum length of an excerpt in UTF-16 code units.
 const SHOWN_UNITS_MAX: usize = 240;
-/// UTF-16 code units before the first match.
+/// Maximum length before the first match in UTF-16 code units.
 const BEFORE_UNITS_MAX: usize = 72;
 
 fn units(text: &str) -> usize {
@@ -28,7 +28,7 @@ fn is_at(phrase: &Phrase, words: &[Word]) -> bool {
     ends && found.iter().zip(before).all(|(word, b)| word.text == *b)
 }
 
-/// Where the phrases stand in a text: spans in bytes, in order, none touching the next.
+/// Byte spans of the matches in a text, in order and without overlaps.
 pub(super) fn matches(words: &[Word], phrases: &[Phrase]) -> Vec<(usize, usize)> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     for at in 0..words.len() {
@@ -62,7 +62,7 @@ fn push_escaped(into: &mut String, text: &str) {
     }
 }
 
-/// Which bytes of the text to show: from a little before `first` on, whole words where they fit.
+/// Byte range of the text to show: starts shortly before `first` and prefers whole words.
 fn window(text: &str, words: &[Word], first: usize) -> (usize, usize) {
     if units(text) <= SHOWN_UNITS_MAX {
         return (0, text.len());
@@ -101,7 +101,8 @@ fn window(text: &str, words: &[Word], first: usize) -> (usize, usize) {
     (start, whole.unwrap_or(end))
 }
 
-/// About 240 characters around the first match, escaped for HTML, with matches in `<mark>`; the beginning when there is none.
+/// About 240 characters around the first match, escaped for HTML, with matches in `<mark>`; the
+/// beginning if nothing matches.
 pub(super) fn excerpt(text: &str, phrases: &[Phrase]) -> String {
     let text = composed(text);
     let mut line = String::with_capacity(text.len());
@@ -117,7 +118,7 @@ pub(super) fn excerpt(text: &str, phrases: &[Phrase]) -> String {
     marked(&line, &spans, start, end)
 }
 
-/// The whole text with marks; `None` when nothing matches.
+/// The whole text with matches marked; `None` if nothing matches.
 pub(super) fn whole(text: &str, phrases: &[Phrase]) -> Option<String> {
     let text = composed(text);
     let spans = matches(&words(&text), phrases);

@@ -1,10 +1,11 @@
-//! What of a message can be found, written in the transaction of whatever changes the message.
+//! The search document of a message, written in the transaction that changes the message.
 //!
 //! ```text
-//! title of the thread (of a first message) · = · text · = · names of files · = · =facts
+//! thread title (of a root message) · = · text · = · file names · = · =terms
 //! ```
 //!
-//! Notices, deleted messages and replies that are still being written have no document. How documents are stored: `dialect::search`.
+//! Notices, deleted messages, and unfinished replies have no document. Documents are stored by
+//! `dialect::search`.
 
 use pulldown_cmark::{Event, Parser, Tag};
 
@@ -18,12 +19,12 @@ use crate::{
     ids::{MessageId, WorkspaceId},
 };
 
-/// Which way documents are made; another one makes all of them anew at the next start.
+/// Version of the document format; a change rebuilds all documents at the next start.
 const VERSION: &str = "2";
-/// Messages that are indexed in one transaction at an upgrade.
+/// Messages indexed per transaction during a rebuild.
 const FILLED_AT_ONCE: i64 = 500;
 
-/// What is found by a text; made outside of transactions.
+/// The searchable parts of a text; computed outside of transactions.
 #[derive(Debug, Clone, Default)]
 pub struct Findable {
     words: String,
@@ -32,7 +33,7 @@ pub struct Findable {
 }
 
 impl Findable {
-    /// From a text as Markdown and without its marks.
+    /// Builds it from Markdown and its plain text.
     pub fn of(content: &str, plain: &str) -> Self {
         let (mut has_link, mut has_code) = (false, false);
         for event in Parser::new_ext(content, MARKDOWN) {
@@ -55,31 +56,31 @@ impl Findable {
     }
 }
 
-/// The end of an id, which tells apart what is of one kind.
+/// The part of an ID after its prefix; the kind of term implies the prefix.
 fn ending(id: &str) -> &str {
     id.rsplit_once('_').map_or(id, |(_, end)| end)
 }
 
-/// The fact that someone wrote a message; `id` as clients see it.
+/// Term for the author of a message; `id` as clients see it.
 pub fn fact_author(id: &str) -> String {
     format!("=f{}", ending(id))
 }
 
-/// The fact that a message stands in a channel.
+/// Term for the channel of a message.
 pub fn fact_channel(id: &str) -> String {
     format!("=c{}", ending(id))
 }
 
-/// Fact: the message stands in a thread, outside of its deep dives.
+/// Term for the thread of a message that is not in a fork.
 pub fn fact_thread(id: &str) -> String {
     format!("=t{}", ending(id))
 }
 
-/// The fact that a message begins a thread.
+/// Term for root messages of threads.
 pub const FACT_ROOT: &str = "=root";
-/// The fact that a message was simply said.
+/// Term for ordinary messages.
 pub const FACT_TEXT: &str = "=text";
-/// The fact that a message is the card of a result.
+/// Term for resolution messages.
 pub const FACT_RESULT: &str = "=result";
 
 pub fn fact_has(what: Has) -> &'static str {
@@ -92,7 +93,7 @@ pub fn fact_has(what: Has) -> &'static str {
     }
 }
 
-/// Whether a message begins a thread, and that one's title.
+/// Whether a message is the root of a thread, and the title of that thread.
 #[derive(Debug, Clone, Copy)]
 pub enum Opens<'a> {
     Nothing,
@@ -110,7 +111,7 @@ fn document(message: &Message, text: &Findable, opens: Opens<'_>) -> String {
     if let Opens::Thread(Some(title)) = opens {
         push(&folded(title));
     }
-    // Also keeps a phrase from reaching over from the title into the text.
+    // Prevents phrases from matching across the title and the text.
     push("=");
     push(&text.words);
     for file in &message.attachments {
@@ -149,7 +150,7 @@ fn is_found(message: &Message) -> bool {
     message.kind != "notice" && message.state != "streaming" && message.deleted_at.is_none()
 }
 
-/// Makes a new message findable.
+/// Indexes a new message.
 pub async fn add(
     c: &mut Conn,
     message: &Message,
@@ -163,7 +164,7 @@ pub async fn add(
     store::put_document(c, message.workspace_id.0, message.seq, &document).await
 }
 
-/// Makes a message findable as it is now.
+/// Reindexes a changed message.
 pub async fn renew(c: &mut Conn, message: &Message, text: &Findable) -> Result<(), DbError> {
     let thread: Option<(MessageId, Option<String>)> = c
         .q("select root_message_id, title from threads where id = $1")
@@ -179,7 +180,7 @@ pub async fn renew(c: &mut Conn, message: &Message, text: &Findable) -> Result<(
     add(c, message, text, opens).await
 }
 
-/// Makes a message findable as it is now, where nothing was prepared.
+/// Reindexes a stored message whose text was not prepared.
 pub async fn renew_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     if let Some(message) = messages::find_message(c, id).await? {
         let text = Findable::of(&message.content, &message.content_plain);
@@ -188,14 +189,14 @@ pub async fn renew_stored(c: &mut Conn, id: MessageId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Takes a message out of what can be found.
+/// Removes a message from the index.
 pub async fn remove(c: &mut Conn, message: &Message) -> Result<(), DbError> {
     store::remove_document(c, message.workspace_id.0, message.seq).await
 }
 
-/// Makes every message findable once, after an upgrade from a version without search.
+/// Indexes all messages once after an upgrade that changes `VERSION`.
 ///
-/// A start that is cut short does it again from the beginning: a document takes the place of the one that is there.
+/// An interrupted run starts over at the next start; documents are replaced.
 pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
     let known: Option<(String,)> = db
         .read()
@@ -210,7 +211,8 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
     let mut count = 0_usize;
     loop {
         let mut c = db.read().await?;
-        // Workspace by workspace, in the order of the index, which is the quickest way to build it.
+        // Processes workspaces one by one in index order, which is the fastest way to build the
+        // index.
         let rows: Vec<Row> = c
             .q(message_sql!(
                 "where (m.workspace_id, m.seq) > ($1, $2) order by m.workspace_id, m.seq limit $3"
@@ -240,7 +242,7 @@ pub async fn bring_up_to_date(db: &Db) -> Result<(), DbError> {
             Ok::<_, DbError>(())
         })
         .await?;
-        tracing::info!(messages = count, "making messages findable");
+        tracing::info!(messages = count, "indexing messages for search");
     }
     db.write(uuid::Uuid::nil(), async |c: &mut Conn| {
         c.q("insert into meta (key, value) values ('search', $1) on conflict (key) do update set value = excluded.value")

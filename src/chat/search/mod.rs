@@ -1,12 +1,12 @@
-//! Full-text search over messages, results and the titles of threads.
+//! Full-text search over messages, resolutions, and thread titles.
 //!
 //! ```text
 //! post, edit, end of a reply, publish, delete ─► index ─► dialect::search (FTS5 | tsvector)
 //! GET /v1/search ─► query ─► find ─► dialect::search ─► rows ─► rank ─► highlight
 //! ```
 //!
-//! Words are made here (`words`), the same for both engines. The index only narrows down; who may see a hit is asked of the
-//! tables at the moment of the question.
+//! Text is split into words here (`words`), the same way for both engines. The index only narrows
+//! down the candidates; access to a hit is checked against the tables at query time.
 
 pub mod find;
 mod highlight;

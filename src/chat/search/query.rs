@@ -1,23 +1,23 @@
-//! What people type into the search: words, "phrases", `-without`, and filters such as `from:ada`.
+//! Parses search queries: words, "phrases", `-without`, and filters such as `from:ada`.
 
 use chrono::NaiveDate;
 
 use super::words::{composed, words};
 use crate::db::dialect::search::Phrase;
 
-/// UTF-16 code units of a question.
+/// Maximum length of a query in UTF-16 code units.
 pub const QUESTION_UNITS_MAX: usize = 500;
-/// Letters of the last word from which on it also finds longer ones.
+/// Minimum length of the last word to also match longer words.
 const PREFIX_CHARS_MIN: usize = 2;
 
-/// What a message has.
+/// A property of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Has {
     File,
     Link,
     Code,
     Reaction,
-    /// It is the card of a deep dive's result.
+    /// It is a resolution message.
     Result,
 }
 
@@ -34,12 +34,13 @@ impl Has {
     }
 }
 
-/// A filter of the question. Several `From` or `In` let each of them through; of the others all have to hold.
+/// A filter of a query. Several `From` or `In` filters are alternatives; all other filters must
+/// match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
     /// A handle, or `me`.
     From(String),
-    /// A channel's name or id.
+    /// A channel name or ID.
     In(String),
     Has(Has),
     Before(NaiveDate),
@@ -48,9 +49,9 @@ pub enum Filter {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
-    /// What has to be there.
+    /// Phrases that must match.
     pub with: Vec<Phrase>,
-    /// What must not be there.
+    /// Phrases that must not match.
     pub without: Vec<Phrase>,
     pub filters: Vec<Filter>,
     pub excluded: Vec<Filter>,
@@ -65,7 +66,7 @@ impl Question {
     }
 }
 
-/// A day as `YYYY-MM-DD`.
+/// Parses a day as `YYYY-MM-DD`.
 pub fn parse_day(text: &str) -> Option<NaiveDate> {
     let is_plain = text.len() == 10
         && text
@@ -105,7 +106,7 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '“' | '”' | '„' | '«' | '»')
 }
 
-/// Reads to the closing quote, or to the end; what follows it.
+/// Splits a text at the closing quote, or at its end, and drops the quote.
 fn quoted(text: &str) -> (&str, &str) {
     match text.char_indices().find(|(_, c)| is_quote(*c)) {
         Some((at, quote)) => (&text[..at], &text[at + quote.len_utf8()..]),
@@ -113,10 +114,10 @@ fn quoted(text: &str) -> (&str, &str) {
     }
 }
 
-/// Reads a question; whatever it is, it means something, if only nothing.
+/// Parses a query. Every text is valid; unknown filters are words.
 pub fn parse(text: &str) -> Question {
     let mut question = Question::default();
-    // Whether the last of `with` may be the beginning of a longer word.
+    // Whether the last phrase of `with` can be the beginning of a longer word.
     let mut is_open = false;
     let mut rest = text.trim_start();
     while !rest.is_empty() {

@@ -1,4 +1,5 @@
-//! How well a message answers a question: the same on both engines, because they only say what matches.
+//! Ranks matching messages. Both engines only return matches, so the order does not depend on the
+//! engine.
 
 use super::{
     highlight::matches,
@@ -6,21 +7,21 @@ use super::{
 };
 use crate::db::dialect::search::Phrase;
 
-/// A message that matches.
+/// A matching message.
 pub(super) struct Candidate<'a> {
     pub text: &'a str,
-    /// Of the thread that it begins.
+    /// Title of the thread whose root message this is.
     pub title: Option<&'a str>,
     pub is_result: bool,
 }
 
 const TITLE_WEIGHT: f64 = 2.0;
 const RESULT_WEIGHT: f64 = 0.5;
-/// The words as they were typed, one after another.
+/// Bonus if all words follow one another as typed.
 const TOGETHER_WEIGHT: f64 = 1.5;
-/// A longer word than the one typed.
+/// Weight of a match with only the beginning of a word.
 const BEGINNING_WEIGHT: f64 = 0.6;
-/// Words of a text beyond which a match in it counts for less.
+/// Length of a text, in words, above which a match counts noticeably less.
 const USUAL_WORDS: f64 = 60.0;
 
 fn exact(phrase: &Phrase) -> Phrase {
@@ -40,7 +41,7 @@ fn of_words(words: &[Word], phrases: &[Phrase]) -> f64 {
         if all == 0.0 {
             continue;
         }
-        // More of the same counts ever less, and less in a long text.
+        // Repeated matches add less and less, and count less in a long text.
         let saturated = all / (all + 0.5 + 0.5 * length);
         let is_exact = !phrase.is_prefix || !matches(words, &[exact(phrase)]).is_empty();
         score += saturated * if is_exact { 1.0 } else { BEGINNING_WEIGHT };
@@ -67,7 +68,7 @@ fn of_text(text: &str, phrases: &[Phrase]) -> f64 {
     score
 }
 
-/// Higher is better.
+/// Relevance of a message; higher is better.
 pub(super) fn score(candidate: &Candidate<'_>, phrases: &[Phrase]) -> f64 {
     let mut score = of_text(candidate.text, phrases);
     if let Some(title) = candidate.title {

@@ -1,8 +1,9 @@
-//! Words as the search knows them: what is indexed, what is asked for, and where it stands in a text.
+//! Splits text into words for the index, for queries, and for highlighting.
 //!
-//! One tokeniser for both engines, so that both find the same. A word is a run of letters and digits, folded: lower case, without
-//! accents, compatibility forms as plain ones. Scripts that put no spaces between words (Chinese, Japanese, Korean, Thai and
-//! their neighbours) give a word for each character, and a run of them in a question is a phrase; so does an emoji.
+//! Both engines use this tokenizer, so both find the same messages. A word is a run of letters and
+//! digits, folded to lower case, without accents, and with compatibility forms normalized. In
+//! scripts without spaces between words (Chinese, Japanese, Korean, Thai, and related ones), every
+//! character is a word, and a run of them in a query is a phrase; the same applies to emoji.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use unicode_normalization::{
     UnicodeNormalization, char::canonical_combining_class, char::is_combining_mark, is_nfc,
 };
 
-/// Characters of a word that count; what follows them is ignored.
+/// Maximum indexed length of a word in characters; the rest is ignored.
 const WORD_CHARS_MAX: usize = 64;
 
 /// A word of a text.
@@ -18,14 +19,14 @@ const WORD_CHARS_MAX: usize = 64;
 pub(super) struct Word {
     /// Folded: letters and digits only.
     pub text: String,
-    /// Where it stands, in bytes.
+    /// Byte offset in the text.
     pub start: usize,
     pub end: usize,
-    /// A character of a script without spaces, or an emoji.
+    /// Whether it is a character of a script without spaces, or an emoji.
     pub is_alone: bool,
 }
 
-/// The text with each character as one code point where there is one for it: what spans of words are given for.
+/// The text in Unicode normalization form C; spans of words refer to this form.
 pub(super) fn composed(text: &str) -> Cow<'_, str> {
     if is_nfc(text) {
         Cow::Borrowed(text)
@@ -34,7 +35,7 @@ pub(super) fn composed(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Characters of scripts without spaces, and emoji.
+/// Whether it is a character of a script without spaces, or an emoji.
 fn stands_alone(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF // Thai, Lao, Burmese, Khmer
@@ -46,11 +47,12 @@ fn stands_alone(c: char) -> bool {
 }
 
 fn is_emoji(c: char) -> bool {
-    // Skin tones only colour the one before.
+    // Skin tones are excluded: they only modify the preceding emoji.
     matches!(u32::from(c), 0x2600..=0x27BF | 0x1_F000..=0x1_F3FA | 0x1_F400..=0x1_FAFF)
 }
 
-/// Marks that people leave out when they search: accents, points of Hebrew and Arabic, and what only changes the looks.
+/// Ignored characters: accents, Hebrew and Arabic points, variation selectors, and invisible
+/// characters.
 fn is_left_out(c: char) -> bool {
     matches!(u32::from(c),
         0x0300..=0x036F | 0x0591..=0x05C7 | 0x0610..=0x061A | 0x064B..=0x065F | 0x0670 | 0x1AB0..=0x1AFF
@@ -74,7 +76,7 @@ fn push_folded(into: &mut String, c: char) {
 #[derive(Default)]
 struct Reader {
     words: Vec<Word>,
-    /// The word that is being read, and how many characters of it count so far.
+    /// The current word, and the number of its characters so far.
     open: Option<(Word, usize)>,
 }
 
@@ -126,7 +128,7 @@ impl Reader {
     }
 }
 
-/// The words of a `composed` text, in order.
+/// Returns the words of a `composed` text, in order.
 pub(super) fn words(text: &str) -> Vec<Word> {
     let mut reader = Reader::default();
     for (start, c) in text.char_indices() {
@@ -143,7 +145,7 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     reader.words
 }
 
-/// The folded words of a text, with a space between them.
+/// Returns the folded words of a text, separated by spaces.
 pub(super) fn folded(text: &str) -> String {
     let text = composed(text);
     let mut out = String::with_capacity(text.len() + 16);

@@ -94,7 +94,7 @@ struct ForkForm {
 
 /// Start a deep dive into a message; at most 7 are active in a thread
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path)), request_body = ForkForm,
-    responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "A resend: the first answer")))]
+    responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
 async fn start_fork(
     axum::extract::State(state): St,
     caller: Caller,

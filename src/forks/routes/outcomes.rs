@@ -66,7 +66,7 @@ async fn list_decisions(
     let before = decisions::parse_cursor(query.cursor.as_deref()).ok_or_else(|| {
         ApiError::invalid(
             "invalid_cursor",
-            "the cursor is not one that a list of decisions gave".to_owned(),
+            "the cursor does not belong to a list of decisions".to_owned(),
             "cursor",
         )
     })?;
