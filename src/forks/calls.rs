@@ -1,4 +1,5 @@
-//! The calls of a model for one draft: made a few at once, noted for "What it saw", and paid for.
+//! Model calls for one draft: run concurrently, recorded in the manifest for "What it saw", and
+//! counted as usage.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,28 +21,28 @@ use crate::{
     tasks::{Lease, LeaseLost, TokenUsage, queue, worker::Abort},
 };
 
-/// Of a draft's answer (CAPABILITIES A.60).
+/// Maximum output tokens of a draft.
 const OUTPUT_TOKENS_MAX: u32 = 1024;
-/// Calls for the chunks of one dive at once; other tasks want the model too.
+/// Maximum concurrent calls for the chunks of one fork, because other tasks need the model too.
 const CALLS_AT_ONCE: usize = 4;
 
 static SCHEMA: LazyLock<Arc<serde_json::Value>> = LazyLock::new(|| Arc::new(draft::schema()));
 
-/// The calls of one task.
+/// The model calls of one task.
 pub(super) struct Calls<'a> {
     pub(super) resolver: &'a Resolver,
-    /// What the workspace requires to be told first.
+    /// System text required by the workspace, sent first.
     pub(super) required: String,
     pub(super) read: Arc<Read>,
     pub(super) model: String,
     pub(super) asked_by: AskedBy,
     pub(super) lease: Lease,
     pub(super) attempt: i64,
-    /// Of all calls so far.
+    /// Usage of all calls so far.
     pub(super) spent: Option<TokenUsage>,
 }
 
-/// Why there is no draft by a model.
+/// Reason why the model produced no draft.
 pub(super) enum Failed {
     Call(Failure),
     Rubbish(Rubbish),
@@ -61,7 +62,7 @@ impl From<Rubbish> for Failed {
 }
 
 impl Calls<'_> {
-    /// Does what takes long for a large dive where it holds up nobody.
+    /// Runs slow work on a large fork in a blocking thread.
     pub(super) async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Read) -> T + Send + 'static,
@@ -69,7 +70,7 @@ impl Calls<'_> {
         let read = Arc::clone(&self.read);
         let done = tokio::task::spawn_blocking(move || work(&read)).await;
         done.map_err(|e| {
-            tracing::error!(error = %e, "a model's draft could not be checked");
+            tracing::error!(error = %e, "checking the model's draft panicked");
             Failed::Rubbish(Rubbish::NoObject)
         })
     }
@@ -79,7 +80,7 @@ impl Calls<'_> {
         ids.map(ToString::to_string).collect()
     }
 
-    /// Answers to the briefs, in their order; a few calls at once.
+    /// Calls the model with each brief, a few at once, and returns the answers in the same order.
     pub(super) async fn ask(&mut self, briefs: &[Brief]) -> Result<Vec<Collected>, Failed> {
         let briefs: Vec<Brief> = briefs
             .iter()
@@ -136,7 +137,7 @@ impl Calls<'_> {
         Ok(answers)
     }
 
-    /// Stores what is being sent now, for "What it saw".
+    /// Stores the requests that are about to be sent, for "What it saw".
     pub(super) async fn note(&self, briefs: &[Brief]) -> Result<(), Abort> {
         let dive = &self.read.dive;
         let part = |piece: &draft::Piece| {
@@ -146,7 +147,7 @@ impl Calls<'_> {
             });
             let source = match at {
                 Some((message_id, author)) => Source::Message { message_id, author },
-                // What chunks came to stands for all of their messages.
+                // A merge request contains the summaries of all chunks instead of messages.
                 None if briefs.len() == 1 && self.attempt > 1 => Source::Summary,
                 None => Source::Requester,
             };
@@ -198,12 +199,12 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// A call is answered and another one follows.
+    /// Ends a successful call when another one follows.
     pub(super) async fn step_done(&mut self) -> Result<(), Abort> {
         self.advance("completed", None, None).await
     }
 
-    /// A call failed and another one follows at once.
+    /// Ends a failed call when another one follows immediately.
     pub(super) async fn next_attempt(
         &mut self,
         counts: RetryCounts,

@@ -1,8 +1,9 @@
-//! A result as Markdown: what the card says to those who read the thread without our client, and to agents later on.
+//! A resolution as Markdown: the text of the resolution message, for other clients and for agents.
 
 use super::resolution::Resolution;
 
-/// Headline, conclusion, points, action items, questions, and what was put off; empty parts are left out.
+/// Headline, conclusion, key points, action items, open questions, and deferred items; empty parts
+/// are omitted.
 pub(super) fn markdown(result: &Resolution) -> String {
     let mut parts = vec![format!("**{}**", result.headline)];
     if !result.conclusion.is_empty() {

@@ -1,4 +1,5 @@
-//! From an outline, which knows positions, to the content of a draft, which knows ids.
+//! Converts an outline, which refers to positions, into the content of a draft, which refers to
+//! IDs.
 
 use std::collections::HashSet;
 
@@ -13,10 +14,11 @@ use crate::{
     model::extract::{Item, Outline, Owner, Point},
 };
 
-/// Two items of one owner are the same when so much of their words (in percent of both together) is.
+/// Two items of one owner are the same if they share at least this percentage of all their words.
 const SAME_WORDS_PERCENT: usize = 60;
 
-/// What a draft says; items that the result before has already keep their ids and what was done about them.
+/// Content of a draft. Items that the previous resolution already has keep their IDs and their
+/// `done` state.
 pub(super) fn content_of(dive: &Dive, outline: &Outline, before: Option<&Resolution>) -> Content {
     let mut known: Vec<&ResolutionItem> =
         before.map_or_else(Vec::new, |result| result.action_items.iter().collect());

@@ -1,4 +1,4 @@
-//! The ledger of what was decided: published results, newest first, with a search over their text.
+//! Decision log: published resolutions, newest first, with a text search.
 
 use super::{
     ForkError,
@@ -9,7 +9,7 @@ use crate::{cursor, ids::ChannelId};
 const QUESTION_UNITS_MAX: usize = 200;
 
 /// # Errors
-/// `Invalid` for a question that is too long.
+/// `Invalid` if the query is too long.
 pub fn parse_filter(
     question: Option<&str>,
     channel: Option<ChannelId>,
@@ -17,7 +17,7 @@ pub fn parse_filter(
     let question = question.unwrap_or_default();
     if question.encode_utf16().count() > QUESTION_UNITS_MAX {
         return Err(ForkError::Invalid(
-            format!("a search has at most {QUESTION_UNITS_MAX} characters"),
+            format!("a search can have at most {QUESTION_UNITS_MAX} characters: shorten it"),
             "q".to_owned(),
         ));
     }
@@ -30,7 +30,7 @@ pub fn parse_filter(
     Ok(Filter { channel, words })
 }
 
-/// A `like` pattern, with `!` as its escape, for texts that hold the word.
+/// A `like` pattern, escaped with `!`, for texts that contain the word.
 fn pattern(word: &str) -> String {
     let mut pattern = String::with_capacity(word.len() + 2);
     pattern.push('%');
@@ -44,18 +44,16 @@ fn pattern(word: &str) -> String {
     pattern
 }
 
-/// The kind of list that cursors here are of.
+/// List kind of the cursors in this module.
 const CURSOR: &str = "decisions";
 
-/// Where the list goes on after a result that was published under this number.
+/// Cursor of the page after the resolution that was published under this sequence number.
 pub fn cursor_at(published_seq: i64) -> String {
     cursor::write(CURSOR, &[published_seq])
 }
 
-/// The number before which the list goes on.
-///
-/// # Errors
-/// `None` when it is not one of ours.
+/// Decodes a cursor into the sequence number before which the next page starts; `None` if it is not
+/// a cursor of this list.
 pub fn parse_cursor(cursor: Option<&str>) -> Option<i64> {
     let Some(text) = cursor.filter(|text| !text.is_empty()) else {
         return Some(i64::MAX);

@@ -1,8 +1,8 @@
-//! A draft by a model: the calls, and what follows when one fails.
+//! Drafts a resolution with a model: calls, repair, and fallback.
 //!
 //! ```text
-//! briefs ── calls, a few at once ──► one answer ─────────────► parse ► check ─► faults? ── one repair ──► trim
-//!                                └─► several: parse ► check ► merge: one more call ──▲
+//! briefs ── concurrent calls ──► one answer ─────────────► parse ► check ─► faults? ── one repair ──► trim
+//!                            └─► several: parse ► check ► merge: one more call ──▲
 //! ```
 
 use std::sync::Arc;
@@ -27,11 +27,13 @@ use crate::{
     tasks::{Lease, LeaseLost, Task, TokenUsage, queue, worker::Abort},
 };
 
-/// Of what a model is sent at once, however large its window: beyond that it overlooks what stands in the middle.
+/// Maximum size of one request in tokens, whatever the context window: in larger requests, models
+/// overlook text in the middle.
 const BRIEF_TOKENS_MAX: u64 = 32_000;
 
 impl Resolver {
-    /// By a model, if there is one and it answers well enough; else extracted.
+    /// Drafts with the model if there is one and its answer is usable; otherwise returns the
+    /// extracted draft.
     pub(super) async fn draft(
         &self,
         task: &Task,
@@ -79,7 +81,7 @@ impl Resolver {
                 }
                 Err(Failed::Abort(e)) => return Err(e),
                 Err(Failed::Rubbish(e)) => {
-                    tracing::info!(reason = %e, "a model's draft is of no use; the draft is extracted");
+                    tracing::info!(reason = %e, "unusable model draft; using the extracted draft");
                     calls
                         .end_attempt("failed", bad_response(&e.to_string()))
                         .await?;
@@ -94,10 +96,10 @@ impl Resolver {
             };
             let (step, new_counts) = next_step(&failure, counts, &self.policy, attempt);
             counts = new_counts;
-            tracing::info!(attempt = calls.attempt, code = failure.code().text(), step = ?step, "a model call for a draft failed");
+            tracing::info!(attempt = calls.attempt, code = failure.code().text(), step = ?step, "model call for a draft failed");
             let error = AttemptError::from(&failure);
             match step {
-                // People wait for their draft: a long wait is worse than an extracted one.
+                // People wait for the draft: an extracted draft is better than a long wait.
                 Step::Wait {
                     delay,
                     reason,
@@ -115,7 +117,7 @@ impl Resolver {
         }
     }
 
-    /// Half of the window, less where that was too much.
+    /// Half of the context window, or less after it was too large.
     fn brief_tokens_max(&self, model: &str, counts: RetryCounts) -> u64 {
         let part = match (counts.shrunk, counts.summarised) {
             (_, true) => 8,
@@ -209,7 +211,8 @@ impl Calls<'_> {
             .await
     }
 
-    /// The better one of the answer and its repair; the answer when the repair fails.
+    /// Asks for a repair and returns the better of both answers, or the original if the repair
+    /// fails.
     async fn repaired(
         &mut self,
         brief: &Brief,
@@ -223,7 +226,7 @@ impl Calls<'_> {
             Err(Failed::Call(failure)) => {
                 tracing::info!(
                     code = failure.code().text(),
-                    "a draft could not be repaired; what does not hold is dropped"
+                    "draft repair failed; dropping the faulty parts"
                 );
                 return Ok(checked);
             }
@@ -240,7 +243,7 @@ impl Calls<'_> {
             .await
     }
 
-    /// What the chunks came to.
+    /// The outlines of all chunks.
     async fn parts(
         &self,
         briefs: Vec<Brief>,
@@ -257,7 +260,7 @@ impl Calls<'_> {
     }
 }
 
-/// What a chunk came to; extracted where the model's answer is of no use.
+/// The outline of a chunk, extracted if the model's answer is unusable.
 fn part(read: &Read, ids: &[String], brief: &Brief, answer: &Collected) -> Outline {
     let material = &read.dive.material;
     if let Ok(raw) = draft::parse(&answer.text, ids) {

@@ -1,4 +1,4 @@
-//! Drafts as rows: what is edited of a result, and storing it.
+//! Draft rows: the editable content of a resolution, and its storage.
 
 use super::resolution::{Resolution, ResolutionItem, SourcedText};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     ids::{MessageId, ResolutionId, UserId, WorkspaceId},
 };
 
-/// What a person or an agent wrote, checked: the part of a result that is edited.
+/// The validated, editable part of a resolution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     pub headline: String,
@@ -32,7 +32,7 @@ impl From<&Resolution> for Content {
 }
 
 impl Content {
-    /// Every message that something in it rests on.
+    /// Every source of the content.
     pub fn sources(&self) -> impl Iterator<Item = MessageId> + '_ {
         self.key_points
             .iter()
@@ -43,7 +43,7 @@ impl Content {
             .copied()
     }
 
-    /// All of its text in lower case, for searching.
+    /// The entire text in lower case, for searching.
     fn search_text(&self) -> String {
         let points = self
             .key_points
@@ -68,11 +68,11 @@ pub struct NewDraft {
     pub generated_by: Option<String>,
     pub edited_by: Vec<UserId>,
     pub covers_seq: i64,
-    /// Of the draft that was removed for this one, 0 without.
+    /// Revision of the draft that this one replaces; 0 if there was none.
     pub replaces_revision: i64,
 }
 
-/// Inserts the draft of a dive that has none; its number follows that of the newest published version.
+/// Inserts the draft of a fork that has none. Its version follows the newest published version.
 pub async fn insert_draft(
     c: &mut Conn,
     fork: &Fork,
@@ -81,7 +81,7 @@ pub async fn insert_draft(
 ) -> Result<ResolutionId, DbError> {
     let id = ResolutionId::new();
     let at = now();
-    // Revisions go on from one draft of a dive to the next, so that an ETag names one state only.
+    // Revisions continue across the drafts of a fork, so that an ETag identifies one state.
     let (version, revision): (i64, i64) = c
         .q("select coalesce(max(case when status <> 'draft' then version end), 0) + 1, coalesce(max(revision), 0) + 1 \
             from resolutions where fork_id = $1")
@@ -116,7 +116,7 @@ pub async fn insert_draft(
     Ok(id)
 }
 
-/// Replaces what a draft says, if it is still at `revision`; `false` when it is not.
+/// Replaces the content of a draft if it is still at `revision`; returns `false` otherwise.
 pub async fn replace_content(
     c: &mut Conn,
     draft: &Resolution,
@@ -150,7 +150,7 @@ pub async fn replace_content(
     Ok(true)
 }
 
-/// Removes a draft, for the next one to take its place.
+/// Deletes a draft so that the next one can replace it.
 pub async fn delete_draft(c: &mut Conn, id: ResolutionId) -> Result<(), DbError> {
     c.q("delete from resolutions where id = $1 and status = 'draft'")
         .bind(id)

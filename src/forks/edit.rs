@@ -1,4 +1,4 @@
-//! Changing a draft, so that nobody's edit is lost and everyone hears of it.
+//! Edits a draft without losing concurrent edits, and announces the changes.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -21,15 +21,17 @@ use crate::{
     tasks::queue,
 };
 
-/// While someone edits, the others are told of it at most so often (PROTOCOL §4).
+/// Minimum interval between announcements of edits to the same draft.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: i64 = 100;
 
-/// Changes the draft of a dive; where there is none, begins one from its result, or an empty one (`expected` 0).
+/// Edits the draft of a fork. If there is no draft, creates one from the published resolution, or
+/// an empty one (`expected` is 0).
 ///
 /// # Errors
-/// `PreconditionRequired`, `Stale` when it is no longer at `expected`, `DraftGone`, what `ResolutionForm::apply` says, or
-/// `ChatError`: `ForkNotFound`, `ForkClosed`, or what `writing` says.
+/// `PreconditionRequired`, `Stale` if it is no longer at `expected`, `DraftGone`, any error of
+/// `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
+/// `writing`.
 pub async fn edit(
     c: &mut Conn,
     caller: &Caller,
@@ -73,7 +75,8 @@ pub async fn edit(
     }
 }
 
-/// A draft written by hand, from the published result if there is one. It covers what was said so far.
+/// Creates a draft by hand, based on the published resolution if there is one. It covers all
+/// messages so far.
 pub(super) async fn begin(
     c: &mut Conn,
     fork: &Fork,
@@ -105,7 +108,7 @@ pub(super) async fn begin(
     Ok(drafts::insert_draft(c, fork, &new, content).await?)
 }
 
-/// What rests on a message that was deleted stays stale, whoever writes it anew.
+/// A draft that cites a deleted message stays stale, even if a person edits it.
 async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError> {
     for source in content.sources().collect::<HashSet<MessageId>>() {
         let deleted: Vec<(MessageId,)> = c
@@ -120,7 +123,7 @@ async fn cites_deleted(c: &mut Conn, content: &Content) -> Result<bool, DbError>
     Ok(false)
 }
 
-/// Stores an edit. The others are told at once, or within `ANNOUNCE_EVERY` by `announce_edits`.
+/// Stores an edit and announces it now, or within `ANNOUNCE_EVERY` by `announce_edits`.
 pub(super) async fn replace(
     c: &mut Conn,
     draft: &Resolution,
@@ -142,7 +145,7 @@ pub(super) async fn replace(
     Ok(draft)
 }
 
-/// Appends `resolution.updated` unless one came within `ANNOUNCE_EVERY`.
+/// Appends `resolution.updated`, unless the last one is newer than `ANNOUNCE_EVERY`.
 async fn announce_edit(
     c: &mut Conn,
     draft: &Resolution,
@@ -162,7 +165,7 @@ async fn announce_edit(
     Ok(())
 }
 
-/// Drafts with edits that the others were not told of in time, with their workspaces.
+/// Drafts with edits whose announcement is due, with their workspaces.
 pub async fn unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)>, DbError> {
     c.q("select id, workspace_id from resolutions where is_announced = false and announced_at <= $1 order by announced_at limit $2")
         .bind(now() - ANNOUNCE_EVERY)
@@ -171,7 +174,7 @@ pub async fn unannounced(c: &mut Conn) -> Result<Vec<(ResolutionId, WorkspaceId)
         .await
 }
 
-/// Tells the others of the newest edit of a draft, if that is still due.
+/// Announces the newest edit of a draft if that is still due.
 pub async fn announce_edits(c: &mut Conn, id: ResolutionId) -> Result<(), DbError> {
     let Some(draft) = resolution::find(c, id).await? else {
         return Ok(());

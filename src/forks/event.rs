@@ -1,4 +1,4 @@
-//! What deep dives tell everyone: the payloads of their events.
+//! Payloads of the fork events.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ struct ActionItemData<'a> {
     action_item: &'a ActionItem,
 }
 
-/// Appends `resolution.drafted`, `resolution.updated` or `resolution.published`.
+/// Appends `resolution.drafted`, `resolution.updated`, or `resolution.published`.
 pub(super) async fn announce_resolution(
     c: &mut Conn,
     kind: &'static str,
@@ -52,7 +52,8 @@ async fn append(
     data: &impl Serialize,
     audience: Audience,
 ) -> Result<(), DbError> {
-    // Found by the forked message, so that deleting a card can take its result out of these frames.
+    // Indexed by the forked message, so that deleting a resolution message can remove its text from
+    // these frames.
     let origin: MessageId = c
         .q("select message_id from forks where id = $1")
         .bind(fork)

@@ -1,4 +1,4 @@
-//! What a person may write into a draft: lengths, counts, and that sources and owners are real.
+//! Input of a draft edit: checks lengths, counts, sources, and owners.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::{
     patch::present,
 };
 
-/// A day, written `YYYY-MM-DD`.
+/// A day in the format `YYYY-MM-DD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Day(pub String);
 
@@ -32,7 +32,7 @@ impl<'de> Deserialize<'de> for Day {
         day.filter(|day| day.format("%Y-%m-%d").to_string() == text)
             .map(|_| Self(text.clone()))
             .ok_or_else(|| {
-                serde::de::Error::custom(format!("`{text}` is no day: write it as YYYY-MM-DD"))
+                serde::de::Error::custom(format!("`{text}` is not a day: use YYYY-MM-DD"))
             })
     }
 }
@@ -54,7 +54,7 @@ impl utoipa::ToSchema for Day {}
 pub struct PointForm {
     /// One line, at most 500 characters.
     text: String,
-    /// Messages of the dive, or the forked one.
+    /// Messages of the fork, or the forked message.
     #[serde(default)]
     sources: Vec<MessageId>,
 }
@@ -62,13 +62,13 @@ pub struct PointForm {
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ItemForm {
-    /// Of an item that the draft has; without it the item is new.
+    /// ID of an existing item of the draft; omit it for a new item.
     id: Option<ActionItemId>,
     /// One line, at most 500 characters.
     text: String,
-    /// A member.
+    /// Must be a member.
     owner_id: Option<UserId>,
-    /// Somebody who is no member; of a member the name is known.
+    /// Name of an owner who is not a member; ignored if `owner_id` is set.
     owner_name: Option<String>,
     due: Option<Day>,
     #[serde(default)]
@@ -77,8 +77,8 @@ pub struct ItemForm {
     sources: Vec<MessageId>,
 }
 
-/// What is changed; each list is replaced as a whole. An object that was read can be sent back: what only the server
-/// sets is ignored.
+/// Changes to a draft; each list is replaced as a whole. Fields that only the server sets are
+/// ignored, so a resolution can be sent back as it was read.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolutionForm {
@@ -154,9 +154,10 @@ pub struct ResolutionForm {
 }
 
 impl ResolutionForm {
-    /// Without the database: lengths and counts.
+    /// Checks everything that needs no database access: lengths and counts.
     ///
     /// # Errors
+    ///
     /// `Invalid`.
     fn check(&self) -> Result<(), ForkError> {
         let lists = [
@@ -210,9 +211,10 @@ impl ResolutionForm {
         Ok(())
     }
 
-    /// `base` with what the form says in its place.
+    /// Applies the form to `base`.
     ///
     /// # Errors
+    ///
     /// `Invalid`, `InvalidSource`, `NoSuchMember`, `NoSuchItem`.
     pub(super) async fn apply(
         &self,
@@ -250,7 +252,7 @@ impl ResolutionForm {
                 }
                 let owner_name =
                     match (item.owner_id, known) {
-                        // Whoever owned it may have left the workspace since.
+                        // The owner may have left the workspace since.
                         (Some(owner), Some(old)) if old.owner_id == Some(owner) => {
                             old.owner_name.clone()
                         }
@@ -281,7 +283,8 @@ impl ResolutionForm {
         Ok(content)
     }
 
-    /// Every source is a message of the dive or the forked one; those that `base` has were looked at before.
+    /// Checks that every source is a message of the fork or the forked message. Sources in `base`
+    /// were checked before.
     async fn check_sources(
         &self,
         c: &mut Conn,
@@ -350,7 +353,7 @@ fn distinct(sources: &[MessageId]) -> Vec<MessageId> {
 fn check_count(param: &str, count: usize, max: usize) -> Result<(), ForkError> {
     if count > max {
         return Err(ForkError::Invalid(
-            format!("{param} has {count} entries; at most {max} are kept: join or remove some"),
+            format!("{param} has {count} entries; the limit is {max}: merge or remove some"),
             param.to_owned(),
         ));
     }
@@ -361,7 +364,7 @@ fn check_length(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
     let units = one_line(text).encode_utf16().count();
     if units > max {
         return Err(ForkError::Invalid(
-            format!("{param} has {units} characters; at most {max} fit: shorten it"),
+            format!("{param} is {units} characters; the limit is {max}: shorten it"),
             param.to_owned(),
         ));
     }
@@ -371,14 +374,14 @@ fn check_length(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
 fn check_text(param: &str, text: &str, max: usize) -> Result<(), ForkError> {
     if one_line(text).is_empty() {
         return Err(ForkError::Invalid(
-            format!("{param} is blank: write something or remove the entry"),
+            format!("{param} is blank: enter a text or remove the entry"),
             param.to_owned(),
         ));
     }
     check_length(param, text, max)
 }
 
-/// White space and control characters as single spaces.
+/// Replaces runs of white space and control characters with single spaces.
 pub(super) fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
@@ -386,7 +389,7 @@ pub(super) fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// `None` when the person is not in the workspace.
+/// Name of a member; `None` if the person is not in the workspace.
 pub(super) async fn member_name(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! Action items of published results: who has to do what, and ticking it off.
+//! Action items of published resolutions.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -21,10 +21,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// An action item and the result that it belongs to.
+/// An action item and its resolution.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ActionItem {
-    /// The same from version to version of the result.
+    /// Stays the same across versions of the resolution.
     pub id: ActionItemId,
     pub text: String,
     pub owner_id: Option<UserId>,
@@ -42,9 +42,9 @@ pub struct ActionItem {
     pub thread_id: ThreadId,
     pub fork_id: ForkId,
     pub resolution_id: ResolutionId,
-    /// The card.
+    /// The resolution message.
     pub message_id: Option<MessageId>,
-    /// Of the result.
+    /// Headline of the resolution.
     pub headline: String,
 }
 
@@ -61,9 +61,10 @@ macro_rules! action_item_sql {
     };
 }
 
-/// The item as its published result has it.
+/// Finds the item in the published resolution.
 ///
 /// # Errors
+///
 /// `ItemNotFound`.
 async fn get(c: &mut Conn, id: ActionItemId) -> Result<ActionItem, ForkError> {
     c.q(action_item_sql!(
@@ -75,7 +76,7 @@ async fn get(c: &mut Conn, id: ActionItemId) -> Result<ActionItem, ForkError> {
     .ok_or(ForkError::ItemNotFound)
 }
 
-/// Whose items to list.
+/// Filter by owner.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum OwnedBy {
     #[default]
@@ -84,7 +85,7 @@ pub enum OwnedBy {
     Member(UserId),
 }
 
-/// Which items to list.
+/// Filter of a list of items.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub owner: OwnedBy,
@@ -92,7 +93,8 @@ pub struct Filter {
     pub channel: Option<ChannelId>,
 }
 
-/// Items of published results that `user` may see, oldest first; the last ones before `before` when that is given.
+/// Items of published resolutions that `user` can see, oldest first. With `before`, the last ones
+/// before it.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -144,7 +146,7 @@ pub async fn list(
     Ok(items)
 }
 
-/// What `PATCH /v1/action-items/{id}` changes. `Some(None)` empties.
+/// Input of `PATCH /v1/action-items/{id}`. `Some(None)` clears a field.
 #[derive(Debug, Clone, Default)]
 pub struct ItemPatch {
     pub done: Option<bool>,
@@ -152,10 +154,10 @@ pub struct ItemPatch {
     pub due: Option<Option<Day>>,
 }
 
-/// The item, if it is of this workspace and the person may see it.
+/// Returns an item of this workspace if the person can see it.
 ///
 /// # Errors
-/// `ItemNotFound`, or what `reading` says.
+/// `ItemNotFound`, or any error of `reading`.
 pub async fn visible(
     c: &mut Conn,
     caller: &Caller,
@@ -173,10 +175,11 @@ pub async fn visible(
     Ok(item)
 }
 
-/// Ticks an item, or changes its owner or day. Also where the thread is archived: work goes on after talk.
+/// Changes an item's done state, owner, or due date. Also allowed in an archived thread, because
+/// work continues after the discussion.
 ///
 /// # Errors
-/// `ItemNotFound`, `NoSuchMember`, or what `Actor::require` says.
+/// `ItemNotFound`, `NoSuchMember`, or any error of `Actor::require`.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,
@@ -242,7 +245,8 @@ pub async fn change(
     Ok(item)
 }
 
-/// Takes a person out of a result: who edited and published it, whose items they are, and what its card says of them.
+/// Removes a person from a resolution: its editors, publisher, and item owners, and the text of its
+/// message.
 pub async fn forget_person(
     c: &mut Conn,
     id: ResolutionId,

@@ -1,4 +1,4 @@
-//! Reads a whole deep dive, for a draft to be made from it.
+//! Reads a whole fork as input for a draft.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,21 +12,21 @@ use crate::{
     time::Timestamp,
 };
 
-/// Members whose names are looked for in a dive.
+/// Maximum number of members whose names are searched for in a fork.
 const MEMBERS_MAX: i64 = 20_000;
 
-/// A dive as it was when it was read. Positions of `material` stand for the ids beside it.
+/// A fork at the time of reading. The other lists are parallel to lists in `material`.
 #[derive(Debug, Clone)]
 pub struct Dive {
     pub fork: Fork,
     pub material: Material,
-    /// Of `material.lines`.
+    /// Parallel to `material.lines`.
     pub message_ids: Vec<MessageId>,
-    /// Of `material.lines`.
+    /// Parallel to `material.lines`.
     pub authors: Vec<Author>,
-    /// Of `material.people`; `None` for somebody who is no member any more.
+    /// Parallel to `material.people`; `None` for former members.
     pub people: Vec<Option<UserId>>,
-    /// `seq` of the newest message that was read.
+    /// `seq` of the newest message read.
     pub covers_seq: i64,
 }
 
@@ -56,14 +56,14 @@ macro_rules! said_sql {
     };
 }
 
-/// `None` when the dive is gone. `c` sees one state of the database.
+/// Returns `None` if the fork no longer exists. `c` must be a snapshot of the database.
 pub async fn load(c: &mut Conn, id: ForkId) -> Result<Option<Dive>, DbError> {
     let fork = match forks::get_fork(c, id).await {
         Ok(fork) => fork,
         Err(crate::chat::ChatError::Db(e)) => return Err(e),
         Err(_) => return Ok(None),
     };
-    // A deleted forked message stays as an empty line: the dive still starts from it.
+    // A deleted forked message stays as an empty line: the fork still starts from it.
     let origin: Option<Row> = c
         .q(said_sql!("where m.id = $1"))
         .bind(fork.message_id)
@@ -133,7 +133,7 @@ fn assemble(
             .unwrap_or_else(|| "Deleted account".to_owned());
         let (speaker, author) = if let Some(user) = row.person() {
             let n = *place.entry(user).or_insert_with(|| {
-                // Somebody who left the workspace: a voice, but no owner.
+                // A former member: a speaker, but not an owner.
                 let person = Person {
                     name: name.clone(),
                     handle: String::new(),

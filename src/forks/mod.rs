@@ -1,12 +1,14 @@
-//! Deep dives: starting one, resolving it into a draft, editing and publishing that, and what becomes of it.
+//! Deep dives: starts forks, drafts and publishes their resolutions, and lists decisions and action
+//! items.
 //!
 //! ```text
-//! start ─► (chat: people and the partner talk) ─► resolve: a task ─► draft ─► edit ─► publish ─► card in the thread
-//!   ▲                                               │  brief ► model ► parse ► check ► repair ► trim       │
-//!   └────────────── reopen ◄────────────────────────┤  or the offline extractor                            ▼
-//!                                                   └──────────────────────────────► decisions, action items
+//! start ─► (chat: people and the agent talk) ─► resolve: a task ─► draft ─► edit ─► publish ─► message in the thread
+//!   ▲                                             │  brief ► model ► parse ► check ► repair ► trim      │
+//!   └────────────── reopen ◄──────────────────────┤  or the offline extractor                           ▼
+//!                                                 └─────────────────────────────► decisions, action items
 //! ```
-//! The place itself (who sees it, who answers there, its messages) is `chat`'s.
+//!
+//! The conversation of a fork (access, agent, messages) belongs to `chat`.
 
 mod calls;
 mod card;

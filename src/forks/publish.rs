@@ -1,4 +1,5 @@
-//! Publishing: the draft becomes a card at the end of the thread, its items count, and the dive is closed.
+//! Publishes a draft: posts it as a resolution message in the thread, activates its action items,
+//! and closes the fork.
 
 use serde::Serialize;
 
@@ -26,23 +27,23 @@ use crate::{
     realtime::{Audience, Hub, log},
 };
 
-/// People of a dive who are told of its result, at most.
+/// Maximum number of people notified of a resolution.
 const TOLD_MAX: i64 = 500;
 
-/// What publishing led to.
+/// Result of a publication.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Published {
     pub fork: Fork,
-    /// The card.
+    /// The resolution message.
     pub message: Message,
     pub resolution: Resolution,
 }
 
-/// In whose name a card stands.
+/// Author of a resolution message.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Author {
     Person(UserId),
-    /// An agent whose draft nobody reviewed, by this task.
+    /// An agent whose draft nobody reviewed, and the task that wrote it.
     Agent {
         agent: AgentId,
         version: i64,
@@ -50,11 +51,13 @@ pub(super) enum Author {
     },
 }
 
-/// Publishes the draft of a dive, with what `form` says in its place. One that is published already is answered as it is.
+/// Publishes the draft of a fork after applying `form` to it. A fork that is already resolved
+/// returns its published resolution.
 ///
 /// # Errors
-/// `NoDraft`, `Stale` when the draft is no longer at `expected`, `Invalid` for a blank headline, what `ResolutionForm::apply`
-/// says, or `ChatError`: `ForkNotFound`, `ForkClosed`, or what `writing` says.
+/// `NoDraft`, `Stale` if the draft is no longer at `expected`, `Invalid` for a blank headline, any
+/// error of `ResolutionForm::apply`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
+/// `writing`.
 pub async fn publish(
     c: &mut Conn,
     caller: &Caller,
@@ -107,7 +110,7 @@ pub async fn publish(
     publish_draft(c, &fork, draft, Author::Person(caller.user), audience, hub).await
 }
 
-/// What a dive that is resolved already has to show.
+/// The published resolution of a fork that is already resolved.
 async fn already(c: &mut Conn, fork: Fork) -> Result<Published, ForkError> {
     let result = match fork.resolution_id {
         Some(id) => resolution::find(c, id).await?,
@@ -123,12 +126,13 @@ async fn already(c: &mut Conn, fork: Fork) -> Result<Published, ForkError> {
             message,
             resolution,
         }),
-        // Its card was deleted.
+        // The resolution message was deleted.
         _ => Err(ChatError::ForkClosed.into()),
     }
 }
 
-/// Turns a draft into a card. The caller has checked that the dive is active and that one may write there.
+/// Posts a draft as a resolution message. The caller has checked that the fork is active and
+/// writable.
 pub(super) async fn publish_draft(
     c: &mut Conn,
     fork: &Fork,
@@ -141,7 +145,7 @@ pub(super) async fn publish_draft(
     let draft = resolution::find(c, id).await?.ok_or(ForkError::DraftGone)?;
     if draft.headline.is_empty() {
         return Err(ForkError::Invalid(
-            "a result needs a headline: write one".to_owned(),
+            "a result requires a headline: add one".to_owned(),
             "headline".to_owned(),
         ));
     }
@@ -164,7 +168,7 @@ pub(super) async fn publish_draft(
         .bind(by)
         .run()
         .await?;
-    // What made the draft stale makes the result stale: publishing changes nothing about it.
+    // Publishing does not change `stale`: a stale draft becomes a stale resolution.
     c.q("update forks set status = 'resolved', resolved_at = $2, resolution_id = $3 where id = $1")
         .bind(fork.id)
         .bind(card.created_at)
@@ -192,7 +196,7 @@ pub(super) async fn publish_draft(
     })
 }
 
-/// The published result gives way to the draft; items that both have keep what was done about them.
+/// Replaces the published resolution with the draft. Items in both keep their done state.
 async fn replace(c: &mut Conn, old: ResolutionId, new: ResolutionId) -> Result<(), DbError> {
     c.q("update resolutions set status = 'superseded', updated_at = $2 where id = $1")
         .bind(old)
@@ -275,7 +279,8 @@ async fn insert_card(
     Ok(card)
 }
 
-/// Who is told of a result: the people of the dive and the owners of its items who can see the card, without who publishes it.
+/// Users to notify of a resolution: participants of the fork and owners of its items who can see
+/// the message, except its publisher.
 async fn told(
     c: &mut Conn,
     fork: &Fork,

@@ -1,4 +1,4 @@
-//! What a deep dive came to: drafts, the published result, and those that it replaced.
+//! Resolutions of forks: drafts, published versions, and superseded versions.
 
 use std::collections::HashMap;
 
@@ -14,22 +14,22 @@ use crate::{
     time::Timestamp,
 };
 
-/// A statement and the messages that it rests on.
+/// A statement and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SourcedText {
     pub text: String,
-    /// Messages of the dive, or the forked one. Empty: nobody could say where it comes from.
+    /// Messages of the fork, or the forked message. Empty if the source is unknown.
     pub sources: Vec<MessageId>,
 }
 
-/// An action item as part of a result.
+/// An action item as part of a resolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ResolutionItem {
-    /// The same from version to version.
+    /// Stays the same across versions.
     pub id: ActionItemId,
     pub text: String,
     pub owner_id: Option<UserId>,
-    /// Of a member the name; else as it was said.
+    /// The name of the member; otherwise the name as it was mentioned.
     pub owner_name: Option<String>,
     /// `YYYY-MM-DD`
     pub due: Option<String>,
@@ -39,14 +39,14 @@ pub struct ResolutionItem {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Publisher {
-    /// `human`, or `agent` when nobody reviewed it.
+    /// `human`, or `agent` if nobody reviewed it.
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
     pub name: String,
 }
 
-/// What a deep dive came to, as a draft or as a published result.
+/// The resolution of a fork: a draft, or a published version.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Resolution {
     pub id: ResolutionId,
@@ -55,26 +55,27 @@ pub struct Resolution {
     pub thread_id: ThreadId,
     pub fork_id: ForkId,
     pub fork_title: String,
-    /// The first published one is 1; a draft has the number that it would get.
+    /// Starts at 1; a draft has the version that publishing gives it.
     pub version: i64,
-    /// `draft`, `published` or `superseded`.
+    /// `draft`, `published`, or `superseded`.
     pub status: String,
-    /// The agent that wrote it, `builtin` when it was extracted without a model, null when a person wrote it.
+    /// The agent that drafted it, `builtin` if it was extracted without a model, or null if a
+    /// person wrote it.
     pub generated_by: Option<String>,
-    /// Who changed it since, in the order of their first edit.
+    /// People who edited it, in the order of their first edit.
     pub edited_by: Vec<UserId>,
-    /// At most 120 characters; blank only in a draft.
+    /// At most 120 characters; can be blank only in a draft.
     pub headline: String,
     pub conclusion: String,
     pub key_points: Vec<SourcedText>,
     pub action_items: Vec<ResolutionItem>,
     pub open_questions: Vec<SourcedText>,
     pub deferred_items: Vec<SourcedText>,
-    /// `seq` of the newest message of the dive that it was made from.
+    /// `seq` of the newest message of the fork that it was made from.
     pub covers_seq: i64,
-    /// The number of its `ETag`.
+    /// The revision in its `ETag`.
     pub revision: i64,
-    /// The card that shows it in the thread.
+    /// The resolution message in the thread.
     pub message_id: Option<MessageId>,
     pub published_by: Option<Publisher>,
     pub created_at: Timestamp,
@@ -183,7 +184,7 @@ impl Row {
     }
 }
 
-/// The item's columns with the present name of an owner who is a member, as `i`, for rows that the tail chooses.
+/// Columns of an action item `i`, with the current name of its owner.
 macro_rules! item_columns {
     () => {
         "i.id, i.text, i.owner_id, coalesce(ou.name, i.owner_name) as owner_name, i.due, i.done, i.sources"
@@ -191,7 +192,7 @@ macro_rules! item_columns {
 }
 pub(super) use item_columns;
 
-/// Adds the items of a row.
+/// Adds the items to a row.
 async fn with_items(c: &mut Conn, row: Option<Row>) -> Result<Option<Resolution>, DbError> {
     let Some(row) = row else { return Ok(None) };
     let items: Vec<ItemRow> = c
@@ -231,7 +232,7 @@ pub async fn find(c: &mut Conn, id: ResolutionId) -> Result<Option<Resolution>, 
     with_items(c, row).await
 }
 
-/// The draft of a dive.
+/// The draft of a fork.
 pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>, DbError> {
     let row = c
         .q(resolution_sql!(
@@ -243,7 +244,7 @@ pub async fn find_draft(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>
     with_items(c, row).await
 }
 
-/// The published result of a dive.
+/// The published resolution of a fork.
 pub async fn find_published(c: &mut Conn, fork: ForkId) -> Result<Option<Resolution>, DbError> {
     let row = c
         .q(resolution_sql!(
@@ -255,9 +256,10 @@ pub async fn find_published(c: &mut Conn, fork: ForkId) -> Result<Option<Resolut
     with_items(c, row).await
 }
 
-/// The draft of a dive, else its published result.
+/// The draft of a fork, or its published resolution if there is no draft.
 ///
 /// # Errors
+///
 /// `NoResolution`.
 pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkError> {
     if let Some(draft) = find_draft(c, fork).await? {
@@ -268,7 +270,7 @@ pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkEr
         .ok_or(ForkError::NoResolution)
 }
 
-/// Rows with the items that belong to each.
+/// Adds the items to several rows.
 fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
     let mut by_result: HashMap<ResolutionId, Vec<ResolutionItem>> = HashMap::new();
     for row in items {
@@ -285,7 +287,8 @@ fn with_all_items(rows: Vec<Row>, items: Vec<ItemRow>) -> Vec<Resolution> {
         .collect()
 }
 
-/// Published versions of a dive's result, oldest first; those before `before` when that is given.
+/// Published versions of a fork's resolution, oldest first. With `backwards`, the last ones before
+/// `before`.
 pub async fn list_versions(
     c: &mut Conn,
     fork: ForkId,
@@ -327,7 +330,7 @@ pub async fn list_versions(
     Ok(with_all_items(rows, items))
 }
 
-/// The version of a dive's result with this id.
+/// Version number of the published resolution with this ID.
 pub async fn version_of(
     c: &mut Conn,
     fork: ForkId,
@@ -342,18 +345,19 @@ pub async fn version_of(
     Ok(row.map(|row| row.0))
 }
 
-/// Which published results to list.
+/// Filter of a list of published resolutions.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub channel: Option<ChannelId>,
-    /// `like` patterns in lower case that all have to match.
+    /// Lowercase `like` patterns that must all match.
     pub words: Vec<String>,
 }
 
-/// Words of a question that are looked for.
+/// Maximum number of words in a search.
 pub const WORDS_MAX: usize = 8;
 
-/// Published results that `user` may see, newest first, before the number `before`; with that number of each.
+/// Published resolutions that `user` can see, newest first, with their publication sequence
+/// numbers. Only numbers below `before`.
 pub async fn list_published(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,4 +1,4 @@
-//! Asking for a draft: one task at a time in a dive. What it does is in `resolver`.
+//! Queues draft requests: at most one task per fork. The task runs in `resolver`.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,24 +19,25 @@ use crate::{
 
 const GUIDANCE_UNITS_MAX: usize = 2000;
 
-/// What a resolve is asked to do.
+/// Parameters of a resolve request.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
-    /// Publish the draft at once, in the agent's name.
+    /// Publish the draft immediately, with the agent as its author.
     pub publish: bool,
     pub guidance: Option<String>,
-    /// Even if people edited the draft.
+    /// Replace the draft even if people edited it.
     pub replace_draft: bool,
 }
 
-/// What the task of a resolve carries.
+/// Options stored with a resolve task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Options {
     #[serde(default)]
     pub publish: bool,
     #[serde(default)]
     pub replace_draft: bool,
-    /// The draft's revision when it was asked for, 0 without one: what people edit after that is never overwritten.
+    /// Revision of the draft at the time of the request, 0 if there was none: later edits by people
+    /// are never overwritten.
     #[serde(default)]
     pub draft_revision: i64,
 }
@@ -53,7 +54,7 @@ impl Options {
 }
 
 /// # Errors
-/// `Invalid` when it is too long.
+/// `Invalid` if it is too long.
 pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError> {
     let text = text.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
     if text
@@ -61,17 +62,18 @@ pub fn parse_guidance(text: Option<String>) -> Result<Option<String>, ForkError>
         .is_some_and(|t| t.encode_utf16().count() > GUIDANCE_UNITS_MAX)
     {
         return Err(ForkError::Invalid(
-            format!("guidance has at most {GUIDANCE_UNITS_MAX} characters"),
+            format!("guidance can have at most {GUIDANCE_UNITS_MAX} characters"),
             "guidance".to_owned(),
         ));
     }
     Ok(text)
 }
 
-/// Queues a resolve, or answers the one that is under way.
+/// Queues a resolve task, or returns the one that is already active.
 ///
 /// # Errors
-/// `ForkEmpty`, `DraftEdited`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or what `writing` says.
+/// `ForkEmpty`, `DraftEdited`, or `ChatError`: `ForkNotFound`, `ForkClosed`, or any error of
+/// `writing`.
 pub async fn resolve(
     c: &mut Conn,
     caller: &Caller,
@@ -138,8 +140,8 @@ async fn is_empty(c: &mut Conn, fork: ForkId) -> Result<bool, DbError> {
     Ok(said.is_empty())
 }
 
-/// The dive's partner at its version; the default agent where there is none, it is no longer active, or it is not for the person
-/// who asks.
+/// The fork's agent at its pinned version. The default agent if there is none, if it is no longer
+/// active, or if the requester cannot invoke it.
 async fn writer(
     c: &mut Conn,
     access: &access::ThreadAccess<'_>,

@@ -1,7 +1,9 @@
-//! The handler of `resolve` tasks: reads the dive, has a draft made of it, stores that, and publishes it when asked to.
+//! Handler of `resolve` tasks: reads the fork, drafts a resolution, stores it, and publishes it if
+//! requested.
 //!
-//! Resolve never fails because of a model: what no model could draft is extracted (`model::extract`). Every write names the
-//! lease, so that a task which was cancelled or given away changes nothing.
+//! A resolve never fails because of a model: without a usable model draft, the draft is extracted
+//! (`model::extract`). Every write checks the lease, so that a task that was canceled or reassigned
+//! changes nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +42,7 @@ use crate::{
     },
 };
 
-/// What `generated_by` says of a draft that no model wrote.
+/// Value of `generated_by` for a draft without a model.
 const EXTRACTED: &str = "builtin";
 
 #[derive(Clone)]
@@ -49,21 +51,21 @@ pub struct Resolver {
     pub hub: Arc<Hub>,
     pub provider: Arc<dyn Provider>,
     pub policy: RetryPolicy,
-    /// Without a first or next piece of a model's answer.
+    /// Maximum time to wait for the first or next chunk of a model's answer.
     pub task_timeout: Duration,
-    /// For one answer.
+    /// Maximum time for one answer.
     pub attempt_max: Duration,
 }
 
-/// A draft as it was made.
+/// A draft before it is stored.
 pub(super) struct Drafted {
     pub outline: Outline,
     pub usage: TokenUsage,
-    /// `None`: extracted.
+    /// `None` if it was extracted.
     pub by: Option<crate::ids::AgentId>,
 }
 
-/// A dive that was read, and what an extractor makes of it.
+/// A fork and its reading by the extractor.
 pub(super) struct Read {
     pub dive: Dive,
     pub reading: Reading,
@@ -75,7 +77,7 @@ impl Handler for Resolver {
             match self.resolve(task, lease, stop).await {
                 Ok(()) | Err(Abort::Stopped) => {}
                 Err(Abort::Db(e)) => {
-                    tracing::error!(error = %e, "a resolve broke off; it will be tried again");
+                    tracing::error!(error = %e, "resolve task aborted; it will be retried");
                 }
             }
         }
@@ -90,7 +92,8 @@ impl Handler for Resolver {
             let Some(task) = task else {
                 return Err(LeaseLost::Gone);
             };
-            // No fourth call of a model: the draft is extracted. Where even that cannot be stored, the task fails.
+            // Extract the draft instead of calling the model again. If even that cannot be stored,
+            // the task fails.
             let stored = match self.read(&task).await {
                 Ok(Some(read)) => {
                     let drafted = extracted(&read, None);
@@ -101,7 +104,7 @@ impl Handler for Resolver {
             };
             let ended = match stored {
                 Err(Abort::Db(e)) => {
-                    tracing::error!(error = %e, "a draft could not be stored");
+                    tracing::error!(error = %e, "could not store the draft");
                     self.fail(lease).await
                 }
                 other => other,
@@ -116,7 +119,7 @@ impl Handler for Resolver {
     }
 }
 
-/// The draft that the extractor makes; `spent` is what a model was asked for in vain.
+/// The extracted draft; `spent` is the usage of unsuccessful model calls.
 pub(super) fn extracted(read: &Read, spent: Option<TokenUsage>) -> Drafted {
     Drafted {
         outline: draft::fit(read.reading.outline(), &read.dive.material),
@@ -158,7 +161,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// The whole dive; `None` when it is gone, or nothing could be made of it.
+    /// Reads the whole fork; returns `None` if it no longer exists or the extractor failed.
     async fn read(&self, task: &Task) -> Result<Option<Arc<Read>>, Abort> {
         let Some(fork) = task.fork_id else {
             return Ok(None);
@@ -175,13 +178,13 @@ impl Resolver {
         match read {
             Ok(read) => Ok(Some(Arc::new(read))),
             Err(e) => {
-                tracing::error!(error = %e, "a deep dive could not be read");
+                tracing::error!(error = %e, "reading a fork panicked");
                 Ok(None)
             }
         }
     }
 
-    /// Stores the draft, publishes it if that was asked for, and ends the task; all in one transaction.
+    /// Stores the draft, publishes it if requested, and ends the task, in one transaction.
     async fn store(
         &self,
         task: &Task,
@@ -203,7 +206,7 @@ impl Resolver {
                 let stored =
                     store_draft(c, &task, lease, &read.dive, &outline, by, options).await?;
                 let Some(draft) = stored else {
-                    // The dive was closed meanwhile.
+                    // The fork was closed in the meantime.
                     queue::cancel(c, task.id, lease.audience).await?;
                     return Ok(());
                 };
@@ -235,7 +238,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Ends the task as failed, with a notice in the dive.
+    /// Fails the task and posts a notice in the fork.
     async fn fail(&self, lease: Lease) -> Result<(), Abort> {
         self.db
             .write(lease.workspace.0, async move |c: &mut Conn| {
@@ -262,15 +265,16 @@ impl Resolver {
     }
 }
 
-/// The draft that there is after a resolve.
+/// The draft after a resolve task.
 struct Stored {
     resolution: Resolution,
-    /// The task's own; else people edited theirs meanwhile, and that stays.
+    /// Whether it is the task's draft; otherwise people edited theirs in the meantime, and it was
+    /// kept.
     is_new: bool,
 }
 
-/// Puts the new draft in the place of the old one, unless people edited that since it was asked for. `None` when the dive is no
-/// longer active.
+/// Replaces the old draft, unless people edited it since the request. Returns `None` if the fork is
+/// no longer active.
 async fn store_draft(
     c: &mut Conn,
     task: &Task,
@@ -306,7 +310,7 @@ async fn store_draft(
         replaces_revision,
     };
     let id = drafts::insert_draft(c, &fork, &new, &content).await?;
-    // What was said or changed while the draft was made is not in it.
+    // Messages posted or changed while the draft was being made are not part of it.
     c.q("update forks set stale = (exists (select 1 from messages m where m.fork_id = forks.id and m.kind <> 'notice' \
          and ((m.seq > $2 and m.deleted_at is null) or m.deleted_at > $3 or m.edited_at > $3)) \
          or exists (select 1 from messages o where o.id = forks.message_id and (o.deleted_at > $3 or o.edited_at > $3))) where id = $1")
@@ -330,8 +334,8 @@ async fn store_draft(
     }))
 }
 
-/// The card of a draft that was to be published unseen; `None` when the thread or channel was archived meanwhile, so that the
-/// draft stays.
+/// Publishes an unreviewed draft and returns its message. Returns `None`, and keeps the draft, if
+/// the thread or channel was archived in the meantime.
 async fn publish_if_open(
     c: &mut Conn,
     draft: &Resolution,
@@ -357,7 +361,7 @@ async fn publish_if_open(
         Ok(published) => Ok(Some(published.message.id)),
         Err(ForkError::Db(e) | ForkError::Chat(ChatError::Db(e))) => Err(LeaseLost::Db(e)),
         Err(e) => {
-            tracing::warn!(fork.id = %fork.id, error = %e, "a draft could not be published at once; it stays a draft");
+            tracing::warn!(fork.id = %fork.id, error = %e, "could not publish the draft; keeping it as a draft");
             Ok(None)
         }
     }

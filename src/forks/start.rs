@@ -1,4 +1,4 @@
-//! Starting, changing, abandoning and reopening a deep dive.
+//! Starts, changes, abandons, and reopens forks.
 
 use super::{ForkError, error::ACTIVE_FORKS_MAX};
 use crate::{
@@ -21,14 +21,14 @@ use crate::{
 
 const DESCRIPTION_UNITS_MAX: usize = 2000;
 
-/// What the partner knows of the thread.
+/// Thread context of the fork's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkContext {
-    /// Only the forked message, and that in its beginning.
+    /// Only the beginning of the forked message.
     #[default]
     Message,
-    /// The thread up to and with the forked message.
+    /// The thread up to and including the forked message.
     Thread,
 }
 
@@ -41,36 +41,36 @@ impl ForkContext {
     }
 }
 
-/// What a deep dive begins with.
+/// Input for a new fork.
 #[derive(Debug, Clone)]
 pub struct NewFork {
     pub message: MessageId,
     pub title: Option<String>,
     pub description: Option<String>,
-    /// `None`: the thread's agent, else the default one; `Some(None)`: nobody.
+    /// `None` selects the thread's agent, or the default agent; `Some(None)` is no agent.
     pub agent: Option<Option<AgentId>>,
     pub context: ForkContext,
     pub client_id: Option<String>,
 }
 
 /// # Errors
-/// `Invalid` when it is too long.
+/// `Invalid` if it is too long.
 pub fn parse_description(text: Option<&str>) -> Result<Option<String>, ForkError> {
     let text = text.map(str::trim).filter(|t| !t.is_empty());
     if text.is_some_and(|t| t.encode_utf16().count() > DESCRIPTION_UNITS_MAX) {
         return Err(ForkError::Invalid(
-            format!("a description has at most {DESCRIPTION_UNITS_MAX} characters"),
+            format!("a description can have at most {DESCRIPTION_UNITS_MAX} characters"),
             "description".to_owned(),
         ));
     }
     Ok(text.map(str::to_owned))
 }
 
-/// Starts a deep dive; `false` with it for a resend, which changed nothing.
+/// Starts a fork. Returns `false` with it for a resend, which changes nothing.
 ///
 /// # Errors
-/// `NotForkable`, `TooManyForks`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`, `NoSuchAgent`, `ClientIdReused`, or what
-/// `writing` says.
+/// `NotForkable`, `TooManyForks`, or `ChatError`: `ThreadNotFound`, `MessageNotFound`,
+/// `NoSuchAgent`, `ClientIdReused`, or any error of `writing`.
 pub async fn start_fork(
     c: &mut Conn,
     caller: &Caller,
@@ -121,7 +121,7 @@ pub async fn start_fork(
     Ok((fork, true))
 }
 
-/// The message that a dive starts from: one of the thread's main line that somebody said.
+/// The message to fork: a message of the thread's main line that is not a notice and not deleted.
 async fn origin(
     c: &mut Conn,
     caller: &Caller,
@@ -134,13 +134,13 @@ async fn origin(
         return Err(ChatError::MessageNotFound.into());
     }
     let why = if standing.fork.is_some() {
-        "a message of a deep dive cannot be explored further: dives are one level deep"
+        "a message in a deep dive cannot start another one: deep dives cannot be nested"
     } else if message.thread_id != thread {
-        "the message stands in another thread: start the deep dive there"
+        "the message is in another thread: start the deep dive there"
     } else if message.deleted_at.is_some() {
         "the message was deleted"
     } else if message.kind == "notice" {
-        "a notice is nothing that somebody said: choose a message"
+        "a notice cannot start a deep dive: choose a message"
     } else {
         return Ok(message);
     };
@@ -154,7 +154,8 @@ async fn count_active(c: &mut Conn, thread: ThreadId) -> Result<i64, DbError> {
         .await
 }
 
-/// Who answers in a new dive, at which version: whom its maker chose, else the thread's agent, else the default one.
+/// The agent of a new fork and its version: the agent chosen by the creator, otherwise the thread's
+/// agent, otherwise the default agent.
 async fn partner(
     c: &mut Conn,
     access: &ThreadAccess<'_>,
@@ -182,7 +183,7 @@ async fn partner(
     }
 }
 
-/// What `PATCH /v1/forks/{id}` changes.
+/// Input of `PATCH /v1/forks/{id}`.
 #[derive(Debug, Clone, Default)]
 pub struct ForkPatch {
     pub title: Option<String>,
@@ -192,7 +193,8 @@ pub struct ForkPatch {
 }
 
 /// # Errors
-/// `ChatError`: `ForkNotFound`, `ForkClosed`, `NoSuchAgent`, `Invalid` for `auto_reply` without an agent, or what `writing` says.
+/// `ChatError`: `ForkNotFound`, `ForkClosed`, `NoSuchAgent`, `Invalid` for `auto_reply` without an
+/// agent, or any error of `writing`.
 pub async fn change(
     c: &mut Conn,
     caller: &Caller,
@@ -226,10 +228,11 @@ pub async fn change(
     Ok(forks::announce_update(c, id, access.place.audience()).await?)
 }
 
-/// Ends a dive without a result; what runs in it is stopped. One that is abandoned already is answered as it is.
+/// Closes a fork without a resolution and cancels its tasks. A fork that is already abandoned is
+/// returned unchanged.
 ///
 /// # Errors
-/// `ChatError`: `ForkNotFound`, `ForkClosed` when it is resolved, or what `writing_closed` says.
+/// `ChatError`: `ForkNotFound`, `ForkClosed` if it is resolved, or any error of `writing_closed`.
 pub async fn abandon(
     c: &mut Conn,
     caller: &Caller,
@@ -253,7 +256,8 @@ pub async fn abandon(
     Ok(forks::announce_update(c, id, audience).await?)
 }
 
-/// Stops what still runs or waits in a dive that closes, save the task that closes it.
+/// Cancels the queued and running tasks of a fork that is being closed, except the task that closes
+/// it.
 pub(super) async fn stop_tasks(
     c: &mut Conn,
     fork: ForkId,
@@ -268,10 +272,11 @@ pub(super) async fn stop_tasks(
     Ok(())
 }
 
-/// Opens a closed dive again; its result stays until a new one replaces it. An active one is answered as it is.
+/// Reopens a closed fork; its resolution stays until a new one replaces it. An active fork is
+/// returned unchanged.
 ///
 /// # Errors
-/// `TooManyForks`, or `ChatError`: `ForkNotFound`, or what `writing_closed` says.
+/// `TooManyForks`, or `ChatError`: `ForkNotFound`, or any error of `writing_closed`.
 pub async fn reopen(c: &mut Conn, caller: &Caller, id: ForkId) -> Result<Fork, ForkError> {
     let access = access::fork(c, caller, id).await?.writing_closed()?;
     crate::db::dialect::lock_workspace(c, access.place.actor.workspace.0).await?;

@@ -1,4 +1,4 @@
-//! Starting, reading and changing deep dives over HTTP.
+//! Starts, reads, and changes forks over HTTP.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -38,13 +38,13 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(reopen_fork))
 }
 
-/// What acting on a deep dive answers.
+/// Response of an action on a fork.
 #[derive(Serialize, utoipa::ToSchema)]
 struct OneFork {
     fork: Fork,
 }
 
-/// Deep dives of a thread, oldest first
+/// Forks of a thread, oldest first
 #[utoipa::path(get, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path), PageQuery),
     responses((status = 200, body = List<Fork>)))]
 async fn list_forks(
@@ -77,22 +77,23 @@ async fn list_forks(
 struct ForkForm {
     /// A message of the thread's main line.
     message_id: MessageId,
-    /// Without one, what is said first gives it.
+    /// If omitted, the title is taken from the first message.
     title: Option<String>,
-    /// What the deep dive is about, at most 2,000 characters; its partner is told.
+    /// Topic of the fork, at most 2,000 characters; sent to its agent.
     description: Option<String>,
-    /// The partner, who answers every message. Absent: the thread's agent, else the default one. Null: nobody.
+    /// Agent that replies to every message. If omitted: the thread's agent, or the default agent.
+    /// Null for none.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
-    /// What the partner knows of the thread; `message` by default.
+    /// Thread context of the fork's agent; defaults to `message`.
     #[serde(default, deserialize_with = "present")]
     context: Option<ForkContext>,
-    /// The same again answers 200 with the first.
+    /// A repeated ID returns the first fork with status 200.
     client_id: Option<String>,
 }
 
-/// Start a deep dive into a message; at most 7 are active in a thread
+/// Fork a thread at a message; at most 7 forks of a thread can be active
 #[utoipa::path(post, path = "/v1/threads/{id}/forks", tag = "forks", params(("id" = ThreadId, Path)), request_body = ForkForm,
     responses((status = 201, body = OneFork), (status = 200, body = OneFork, description = "Resend: the first response")))]
 async fn start_fork(
@@ -119,7 +120,7 @@ async fn start_fork(
     Ok((status, Json(OneFork { fork })))
 }
 
-/// A deep dive
+/// Get a fork
 #[utoipa::path(get, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = Fork)))]
 async fn get_fork(
     axum::extract::State(state): St,
@@ -139,7 +140,7 @@ struct ForkChange {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
-    /// The partner; null: nobody.
+    /// The fork's agent; null for none.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<AgentId>)]
     agent_id: Option<Option<AgentId>>,
@@ -149,7 +150,7 @@ struct ForkChange {
     context: Option<ForkContext>,
 }
 
-/// Change an active deep dive: its title, description, partner, or what the partner knows
+/// Change the title, description, agent, or context of an active fork
 #[utoipa::path(patch, path = "/v1/forks/{id}", tag = "forks", params(("id" = ForkId, Path)), request_body = ForkChange,
     responses((status = 200, body = Fork)))]
 async fn update_fork(
@@ -160,7 +161,7 @@ async fn update_fork(
 ) -> Result<Json<Fork>, ApiError> {
     let title = match change.title {
         Some(title) => Some(post::parse_title(Some(&title))?.ok_or_else(|| {
-            ForkError::Invalid("a title is not blank".to_owned(), "title".to_owned())
+            ForkError::Invalid("the title is blank: enter one".to_owned(), "title".to_owned())
         })?),
         None => None,
     };
@@ -182,7 +183,7 @@ async fn update_fork(
     ))
 }
 
-/// End a deep dive without a result
+/// Abandon a fork: close it without a resolution
 #[utoipa::path(post, path = "/v1/forks/{id}/abandon", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
 async fn abandon_fork(
     axum::extract::State(state): St,
@@ -195,7 +196,7 @@ async fn abandon_fork(
     Ok(Json(OneFork { fork }))
 }
 
-/// Open a resolved or abandoned deep dive again; its result stays until a new one replaces it
+/// Reopen a resolved or abandoned fork; its resolution stays until a new one replaces it
 #[utoipa::path(post, path = "/v1/forks/{id}/reopen", tag = "forks", params(("id" = ForkId, Path)), responses((status = 200, body = OneFork)))]
 async fn reopen_fork(
     axum::extract::State(state): St,

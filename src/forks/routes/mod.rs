@@ -1,4 +1,4 @@
-//! Deep dives, their results, decisions and action items over HTTP.
+//! Forks, their resolutions, decisions, and action items over HTTP.
 
 mod forks;
 mod outcomes;

@@ -1,4 +1,4 @@
-//! What came of deep dives, over all of them: decisions and action items.
+//! Decisions and action items of all forks over HTTP.
 
 use axum::Json;
 use serde::Deserialize;
@@ -40,17 +40,17 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct DecisionsQuery {
-    /// Words that all have to stand in the result.
+    /// Words that the resolution must all contain.
     q: Option<String>,
     channel_id: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// Published results that one may see, newest first
+/// Published resolutions that the caller can see, newest first
 #[utoipa::path(get, path = "/v1/decisions", tag = "outcomes", params(DecisionsQuery), responses((status = 200, body = List<Resolution>)))]
 async fn list_decisions(
     axum::extract::State(state): St,
@@ -97,7 +97,7 @@ async fn list_decisions(
     Ok(Json(list))
 }
 
-/// A channel that one filters by has to be one that one sees, in this workspace.
+/// Checks that the channel of a filter is in this workspace and visible to the caller.
 async fn visible_channel(
     c: &mut Conn,
     caller: &Caller,
@@ -116,21 +116,21 @@ async fn visible_channel(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ItemsQuery {
-    /// `me`, `none`, or a member's id; without it everyone's.
+    /// `me`, `none`, or the ID of a member; all owners if omitted.
     owner: Option<String>,
-    /// `true` or `false`; without it both.
+    /// `true` or `false`; both if omitted.
     done: Option<String>,
     channel_id: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// Only items that were made after this one.
+    /// Only items created after this one.
     after: Option<String>,
-    /// Only items that were made before this one.
+    /// Only items created before this one.
     before: Option<String>,
 }
 
-/// Action items of published results that one may see, oldest first
+/// Action items of published resolutions that the caller can see, oldest first
 #[utoipa::path(get, path = "/v1/action-items", tag = "outcomes", params(ItemsQuery), responses((status = 200, body = List<ActionItem>)))]
 async fn list_action_items(
     axum::extract::State(state): St,
@@ -161,7 +161,7 @@ async fn list_action_items(
         Some("true") => Some(true),
         Some("false") => Some(false),
         Some(text) => {
-            let text = format!("done is true or false, not `{text}`");
+            let text = format!("done must be true or false, not `{text}`");
             return Err(ApiError::invalid("invalid_query", text, "done"));
         }
     };
@@ -200,7 +200,7 @@ async fn list_action_items(
 struct ItemChange {
     #[serde(default, deserialize_with = "present")]
     done: Option<bool>,
-    /// A member; null: nobody.
+    /// A member; null for no owner.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<UserId>)]
     owner_id: Option<Option<UserId>>,
@@ -209,7 +209,7 @@ struct ItemChange {
     due: Option<Option<Day>>,
 }
 
-/// Tick an action item, or change its owner or day
+/// Change an action item's done state, owner, or due date
 #[utoipa::path(patch, path = "/v1/action-items/{id}", tag = "outcomes", params(("id" = ActionItemId, Path)), request_body = ItemChange,
     responses((status = 200, body = ActionItem)))]
 async fn update_action_item(

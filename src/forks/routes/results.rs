@@ -1,4 +1,4 @@
-//! Resolving a deep dive, its draft, and publishing it over HTTP.
+//! Resolves forks, and edits and publishes their drafts, over HTTP.
 
 use axum::{
     Json,
@@ -47,12 +47,12 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ResolveForm {
-    /// Publish the draft at once, in the agent's name.
+    /// Publish the draft immediately, with the agent as its author.
     #[serde(default, deserialize_with = "present")]
     publish: Option<bool>,
-    /// What the draft should look at, at most 2,000 characters.
+    /// What the draft should focus on, at most 2,000 characters.
     guidance: Option<String>,
-    /// Replace a draft that people edited.
+    /// Replace a draft even if people edited it.
     #[serde(default, deserialize_with = "present")]
     replace_draft: Option<bool>,
 }
@@ -63,9 +63,9 @@ struct Resolving {
     task: Task,
 }
 
-/// Have a deep dive's result drafted; while that runs, the same task is answered
+/// Draft the resolution of a fork; if a draft task is already active, returns that task
 #[utoipa::path(post, path = "/v1/forks/{id}/resolve", tag = "forks", params(("id" = ForkId, Path)), request_body = Option<ResolveForm>,
-    responses((status = 202, body = Resolving, description = "Under way")))]
+    responses((status = 202, body = Resolving, description = "The draft task is queued or running")))]
 async fn resolve_fork(
     axum::extract::State(state): St,
     caller: Caller,
@@ -87,7 +87,7 @@ fn tagged(resolution: Resolution) -> Response {
     ([(header::ETAG, etag)], Json(resolution)).into_response()
 }
 
-/// The draft of a deep dive's result, else the published one; the `ETag` is needed to change it
+/// Get the draft of a fork's resolution, or the published one; changing it requires the `ETag`
 #[utoipa::path(get, path = "/v1/forks/{id}/resolution", tag = "forks", params(("id" = ForkId, Path)),
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its revision")))))]
 async fn get_resolution(
@@ -100,9 +100,10 @@ async fn get_resolution(
     Ok(tagged(resolution::get_newest(&mut c, id).await?))
 }
 
-/// Change the draft, or begin one: from the published result, or with `If-Match: "0"` an empty one
+/// Change the draft, or create one: from the published resolution, or an empty one with `If-Match:
+/// "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
-    params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag that it was read with")),
+    params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag of the draft that was read")),
     request_body = ResolutionForm,
     responses((status = 200, body = Resolution, headers(("ETag" = String, description = "Its new revision"))),
         (status = 428, body = crate::http::error::ErrorBody, description = "Without If-Match")))]
@@ -122,13 +123,14 @@ async fn edit_resolution(
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PublishForm {
-    /// Taken over the draft before it is published.
+    /// Changes to apply to the draft before it is published.
     resolution: Option<ResolutionForm>,
 }
 
-/// Post the result as a card in the thread and close the deep dive; twice answers the same card
+/// Post the resolution as a message in the thread and close the fork; a repeated request returns
+/// the same message
 #[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
-    params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The draft's ETag, to publish nothing unseen")),
+    params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The ETag of the draft, to avoid publishing unseen changes")),
     request_body = Option<PublishForm>, responses((status = 200, body = Published)))]
 async fn publish_resolution(
     axum::extract::State(state): St,
@@ -146,7 +148,7 @@ async fn publish_resolution(
     ))
 }
 
-/// Every published version of a deep dive's result, oldest first
+/// Every published version of a fork's resolution, oldest first
 #[utoipa::path(get, path = "/v1/forks/{id}/resolutions", tag = "forks", params(("id" = ForkId, Path), PageQuery),
     responses((status = 200, body = List<Resolution>)))]
 async fn list_resolutions(
