@@ -14,17 +14,13 @@ pub enum ForkError {
     TooManyForks,
     #[error("this deep dive has no messages to resolve yet: post one first")]
     ForkEmpty,
-    #[error(
-        "people edited the draft: send `replace_draft: true` to replace it with a new one"
-    )]
+    #[error("people edited the draft: send `replace_draft: true` to replace it with a new one")]
     DraftEdited,
     #[error("the deep dive has no draft and no result yet: resolve it first")]
     NoResolution,
     #[error("there is nothing to publish: resolve the deep dive, or send a `resolution`")]
     NoDraft,
-    #[error(
-        "changing a draft requires an If-Match header: send the ETag from when you read it"
-    )]
+    #[error("changing a draft requires an If-Match header: send the ETag from when you read it")]
     PreconditionRequired,
     #[error(
         "the draft was changed in the meantime: apply your change to the current draft, and send it again"

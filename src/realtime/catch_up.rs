@@ -1,4 +1,5 @@
-//! Shares of each person in catching up, so that one person's sockets do not take the readers from everyone else's.
+//! Limits concurrent catch-ups per person, so that one person's sockets do not occupy all database
+//! readers.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::ids::UserId;
 
-/// Sockets of one person that catch up at the same time; further ones wait.
+/// Maximum number of sockets of one person that catch up at the same time; further ones wait.
 const CATCH_UPS_PER_USER: usize = 4;
 
-/// A person's sockets that catch up, in this process.
+/// Sockets in this process that are catching up, by person.
 #[derive(Clone, Default)]
 pub struct CatchUps(Arc<DashMap<UserId, Arc<Semaphore>>>);
 
-/// A place in a person's share. Dropping it lets that person's next socket catch up.
+/// A permit to catch up. Dropping it lets the person's next socket catch up.
 pub struct CatchUpPlace {
     all: CatchUps,
     user: UserId,
@@ -23,7 +24,7 @@ pub struct CatchUpPlace {
 }
 
 impl CatchUps {
-    /// Waits for a place in the person's share. Safe to drop while it waits.
+    /// Waits for a permit. Safe to drop while it waits.
     pub async fn acquire(&self, user: UserId) -> CatchUpPlace {
         let share = Arc::clone(
             &self
@@ -46,7 +47,7 @@ impl CatchUps {
 impl Drop for CatchUpPlace {
     fn drop(&mut self) {
         drop((self.permit.take(), self.share.take()));
-        // The map's own reference is the last one: nobody holds or awaits a place.
+        // The map holds the last reference: nobody holds or awaits a permit.
         self.all
             .0
             .remove_if(&self.user, |_, share| Arc::strong_count(share) == 1);

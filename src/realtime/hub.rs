@@ -1,8 +1,9 @@
-//! The sockets of this process and what is being written to them.
+//! The sockets of this process, and the frames sent to them.
 //!
-//! One state a workspace, behind a short lock: its sockets, which private channels each may see, which places
-//! each watches, and the replies that are streaming. A frame is encoded once and cloned by reference. Nothing here
-//! waits: a socket whose queue is full is closed and catches up from the log.
+//! Each workspace has one state behind a short lock: its sockets, the private channels that each
+//! can see, the conversations that each watches, and the streaming replies. A frame is encoded once
+//! and cloned by reference. Nothing here waits: a socket whose queue is full is closed and catches
+//! up from the log.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -29,21 +30,23 @@ use crate::ids::{
     ApiKeyId, ChannelId, ForkId, MessageId, SessionId, TaskId, ThreadId, UserId, WorkspaceId,
 };
 
-/// Frames that wait for a socket; beyond that it is closed with 4008.
+/// Maximum number of queued frames per socket; an event beyond that closes the socket with 4008.
 const SOCKET_QUEUE_MAX: usize = 1024;
-/// Bytes of frames that wait for a socket; an event beyond that closes it with 4008.
+/// Maximum size of queued frames per socket in bytes; an event beyond that closes the socket with
+/// 4008.
 const SOCKET_QUEUE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Droppable frames are dropped once fewer places or bytes than these are free.
+/// Ephemeral frames are dropped if fewer slots or bytes than these are free.
 const SOCKET_QUEUE_RESERVE: usize = 512;
 const SOCKET_QUEUE_BYTES_RESERVE: usize = SOCKET_QUEUE_BYTES_MAX / 2;
 pub const SUBSCRIPTIONS_MAX: usize = 100;
-/// How often presence that was held back is told.
+/// Interval at which delayed presence changes are sent.
 pub const PRESENCE_EVERY: Duration = Duration::from_millis(100);
-/// Frames of presence that one workspace's sockets get in that time. When everybody comes at once, as after a restart, telling
-/// everyone of everyone is a square: 25 million frames for 5,000 people, at one or two µs of CPU each.
+/// Maximum presence frames per workspace and interval. When everyone reconnects at once, as after a
+/// restart, the number of presence frames is quadratic: 25 million for 5,000 people, at 1 to 2 µs
+/// of CPU time each.
 const PRESENCE_FRAMES_PER_TICK: usize = 20_000;
 
-/// Why a socket is closed (`PROTOCOL.md` §4, point 9).
+/// Close code of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Close {
     GoingAway = 1001,
@@ -52,16 +55,16 @@ pub enum Close {
     TooSlow = 4008,
 }
 
-/// What waits in a socket's queue.
+/// An entry in a socket's queue.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// A durable event, with its number.
+    /// A durable event with its sequence number.
     Event(i64, Utf8Bytes),
-    /// Anything else.
+    /// Any other frame.
     Frame(Utf8Bytes),
 }
 
-/// One place in which things are said: a thread or a deep dive.
+/// A thread or a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Spot {
     Thread(ThreadId),
@@ -84,37 +87,39 @@ pub struct Socket {
     pub key: Option<ApiKeyId>,
     sight: Sight,
     queue: mpsc::Sender<Outgoing>,
-    /// Bytes of the frames in the queue.
+    /// Total size of the frames in the queue.
     queued_bytes: AtomicUsize,
-    /// The close code; 0 as long as nothing asked for the end.
+    /// The close code; 0 until the socket is to be closed.
     code: AtomicU16,
-    /// The socket's task. Asked for at each event, so it is no `CancellationToken`, which takes locks.
+    /// Waker of the socket's task. Polled for each event, so it is not a `CancellationToken`, which
+    /// takes locks.
     waker: AtomicWaker,
 }
 
 impl Socket {
-    /// Asks the socket's task to close it; the first reason counts.
+    /// Requests that the socket's task close it; the first reason wins.
     pub fn close(&self, why: Close) {
-        // Fails when there is a reason already, which is as it should be.
+        // Fails if there already is a reason, which stays.
         let _first = self
             .code
             .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
         self.waker.wake();
     }
 
-    /// The close code, once something asked for the end. For the socket's own task only: one waits at a time.
+    /// Returns the close code once closing was requested. Only for the socket's own task, because
+    /// only one task can wait.
     pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<u16> {
         if self.close_code() == 0 {
             self.waker.register(cx.waker());
         }
-        // Once more: it may have been asked for before the waker was there.
+        // Check again: closing may have been requested before the waker was registered.
         match self.close_code() {
             0 => Poll::Pending,
             code => Poll::Ready(code),
         }
     }
 
-    /// Whether something asked for the end.
+    /// Whether closing was requested.
     pub fn is_closed(&self) -> bool {
         self.close_code() != 0
     }
@@ -123,7 +128,7 @@ impl Socket {
         self.code.load(Ordering::SeqCst)
     }
 
-    /// Says that a frame left the queue.
+    /// Records that a frame has left the queue.
     pub fn took(&self, frame: &Utf8Bytes) {
         self.queued_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
     }
@@ -144,7 +149,7 @@ impl Socket {
         }
     }
 
-    /// False when it was dropped.
+    /// Returns false if the frame was dropped.
     fn droppable(&self, frame: &Utf8Bytes) -> bool {
         if self.queue.capacity() <= SOCKET_QUEUE_RESERVE {
             return false;
@@ -159,15 +164,15 @@ impl Socket {
     }
 }
 
-/// A reply that is being written. Whoever writes it shows the token that it began with: one that was overtaken by another
-/// attempt changes nothing.
+/// A reply that is being streamed. The writer passes the token that it started with, so a run that
+/// was superseded by another attempt changes nothing.
 struct Stream {
     token: Uuid,
     spot: Spot,
     message: MessageId,
     attempt: i64,
     text: String,
-    /// How much of `text` has been sent, in bytes and in UTF-16 code units.
+    /// Length of the sent part of `text`, in bytes and in UTF-16 code units.
     sent_bytes: usize,
     sent_units: usize,
 }
@@ -199,28 +204,28 @@ impl Stream {
 #[derive(Default)]
 struct Room {
     sockets: HashMap<u64, Arc<Socket>>,
-    /// Sockets of each person; presence is having one.
+    /// Sockets of each person; a person with a socket is online.
     people: HashMap<UserId, HashSet<u64>>,
-    /// Sockets that may see a private or direct channel.
+    /// Sockets that can see a private or direct channel.
     private: HashMap<ChannelId, HashSet<u64>>,
-    /// What changed for sockets whose channels are still being read from the database.
+    /// Membership changes for sockets whose channels are still being read from the database.
     joining: HashMap<u64, Vec<Access>>,
-    /// Sockets that watch a place.
+    /// Sockets that watch a conversation.
     watchers: HashMap<Uuid, HashSet<u64>>,
-    /// Places that a socket watches, each with its channel.
+    /// Conversations that a socket watches, with their channels.
     watched: HashMap<u64, HashMap<Uuid, ChannelId>>,
     streams: HashMap<TaskId, Stream>,
-    /// The newest event given to sockets.
+    /// The newest event delivered to sockets.
     last_seq: i64,
-    /// People whose presence changed and was not told yet, who changed first in front.
+    /// People whose presence change was not sent yet, earliest change first.
     untold: VecDeque<UserId>,
     is_untold: HashSet<UserId>,
-    /// Frames of presence handed to sockets since the last tick.
+    /// Presence frames sent since the last tick.
     presence_frames: usize,
 }
 
 impl Room {
-    /// The stream of a task, if this run of it is the one that writes it.
+    /// The stream of a task if this run writes it.
     fn stream_of(&mut self, (task, token): (TaskId, Uuid)) -> Option<&mut Stream> {
         self.streams
             .get_mut(&task)
@@ -263,7 +268,7 @@ impl Room {
         self.watched.remove(&socket);
     }
 
-    /// Ends the watching of places whose channel is meant.
+    /// Stops watching the conversations whose channel matches.
     fn unwatch(&mut self, socket: u64, is_meant: impl Fn(ChannelId) -> bool) {
         let Some(places) = self.watched.get_mut(&socket) else {
             return;
@@ -317,7 +322,8 @@ impl Room {
         self.tell_presence();
     }
 
-    /// Tells everyone as many changes as this tick has frames left for; those who came and went meanwhile cost one.
+    /// Sends as many presence changes as this tick allows; several changes of one person count
+    /// once.
     fn tell_presence(&mut self) {
         while self.presence_frames < PRESENCE_FRAMES_PER_TICK
             && let Some(user) = self.untold.pop_front()
@@ -332,7 +338,7 @@ impl Room {
             for socket in self.sockets.values() {
                 socket.droppable(&frame);
             }
-            // Without sockets it is a change all the same, so that the loop ends.
+            // Count a change without recipients too, so that the loop ends.
             self.presence_frames += self.sockets.len().max(1);
         }
     }
@@ -352,14 +358,14 @@ impl Room {
 pub struct Hub {
     rooms: DashMap<WorkspaceId, Arc<Mutex<Room>>>,
     next: AtomicU64,
-    /// Workspaces that told presence in this tick.
+    /// Workspaces that sent presence in this tick.
     paced: Mutex<HashSet<WorkspaceId>>,
-    /// Sockets that read what they missed.
+    /// Permits of sockets that are catching up.
     pub catch_ups: CatchUps,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while holding the lock leaves at worst a missed frame; clients notice gaps.
+    // A panic while the lock is held causes at most a missed frame; clients detect gaps.
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -385,7 +391,7 @@ impl Hub {
         Arc::clone(&self.rooms.entry(workspace).or_default())
     }
 
-    /// Registers a socket; until `admit` it gets no events of private channels.
+    /// Registers a socket; it receives no events of private channels until `admit`.
     pub fn register(
         &self,
         workspace: WorkspaceId,
@@ -420,7 +426,8 @@ impl Hub {
         (socket, receive)
     }
 
-    /// Lets the socket see the private channels that were read from the database, with what changed since.
+    /// Lets the socket receive events of the private channels that were read from the database, and
+    /// applies later changes.
     pub fn admit(&self, workspace: WorkspaceId, socket: &Socket, channels: Vec<ChannelId>) {
         let room = self.room(workspace);
         let mut room = lock(&room);
@@ -471,7 +478,7 @@ impl Hub {
         lock(&self.paced).insert(workspace);
     }
 
-    /// Begins a new tick: what presence was held back is told, as far as this one allows.
+    /// Starts a new tick: sends delayed presence changes up to the limit.
     pub fn tell_presence(&self) {
         let paced = std::mem::take(&mut *lock(&self.paced));
         for workspace in paced {
@@ -487,7 +494,7 @@ impl Hub {
         }
     }
 
-    /// Gives a committed event to those who may see it. Called in commit order.
+    /// Delivers a committed event to its recipients. Called in commit order.
     pub fn publish(&self, event: &Envelope) {
         let Some(room) = self.rooms.get(&event.workspace).map(|r| Arc::clone(&r)) else {
             return;
@@ -506,7 +513,8 @@ impl Hub {
         }
     }
 
-    /// Queues a heartbeat behind everything that was delivered so far; `at_least` is what the socket knows already.
+    /// Queues a heartbeat after all delivered events; `at_least` is the sequence number that the
+    /// socket already has.
     pub fn heartbeat(&self, workspace: WorkspaceId, socket: &Socket, at_least: i64) {
         let room = self.room(workspace);
         let room = lock(&room);
@@ -514,7 +522,7 @@ impl Hub {
         socket.droppable(&format!(r#"{{"type":"heartbeat","seq":{seq}}}"#).into());
     }
 
-    /// Closes every socket of which `which` is true.
+    /// Closes every socket that matches `which`.
     pub fn close_where(&self, why: Close, which: impl Fn(&Socket) -> bool) {
         for room in &self.rooms {
             for socket in lock(&room).sockets.values().filter(|socket| which(socket)) {
@@ -523,7 +531,8 @@ impl Hub {
         }
     }
 
-    /// Closes a workspace's sockets so that they read from the log what could not be delivered.
+    /// Closes a workspace's sockets, so that they read events that could not be delivered from the
+    /// log.
     pub fn make_resume(&self, workspace: WorkspaceId) {
         if let Some(room) = self.rooms.get(&workspace) {
             for socket in lock(&room).sockets.values() {
@@ -539,7 +548,8 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// Watches a place and sends what is being written there so far. False when the socket watches too many.
+    /// Watches a conversation and sends its streaming replies so far. Returns false if the socket
+    /// watches too many conversations.
     pub fn watch(
         &self,
         workspace: WorkspaceId,
@@ -582,7 +592,7 @@ impl Hub {
         }
     }
 
-    /// Whether the socket watches the place.
+    /// Whether the socket watches the conversation.
     pub fn is_watching(&self, workspace: WorkspaceId, socket: &Socket, spot: Spot) -> bool {
         let room = self.room(workspace);
         let room = lock(&room);
@@ -591,7 +601,7 @@ impl Hub {
             .is_some_and(|places| places.contains_key(&spot.id()))
     }
 
-    /// Tells the place's watchers, but not `user`'s own sockets, that `user` is typing.
+    /// Sends a typing frame to the watchers of a conversation, except to `user`'s own sockets.
     pub fn typing(&self, workspace: WorkspaceId, spot: Spot, user: UserId) {
         let (thread, fork) = match spot {
             Spot::Thread(id) => (Some(id), None),
@@ -602,7 +612,7 @@ impl Hub {
         lock(&room).to_watchers(spot.id(), &frame.to_string().into(), Some(user));
     }
 
-    /// A droppable frame for one person's own sockets.
+    /// Sends an ephemeral frame to one person's own sockets.
     pub fn tell_user(&self, workspace: WorkspaceId, user: UserId, frame: &serde_json::Value) {
         let frame: Utf8Bytes = frame.to_string().into();
         if let Some(room) = self.rooms.get(&workspace) {
@@ -615,7 +625,7 @@ impl Hub {
         }
     }
 
-    /// Begins a streamed reply, or a new attempt at it; deltas begin again at 0.
+    /// Starts a streamed reply, or a new attempt at it; deltas restart at offset 0.
     pub fn open_stream(
         &self,
         workspace: WorkspaceId,
@@ -653,7 +663,8 @@ impl Hub {
         }
     }
 
-    /// Sends what was pushed since the last time, as one frame. False when there was nothing.
+    /// Sends the text that was pushed since the last flush as one frame. Returns false if there was
+    /// none.
     pub fn flush_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) -> bool {
         let room = self.room(workspace);
         let mut room = lock(&room);
@@ -672,7 +683,7 @@ impl Hub {
         true
     }
 
-    /// The text of a stream as far as it was written here.
+    /// The text of a stream as far as it was written in this process.
     pub fn stream_text(&self, workspace: WorkspaceId, task: TaskId) -> Option<String> {
         lock(&self.room(workspace))
             .streams
@@ -680,7 +691,7 @@ impl Hub {
             .map(|stream| stream.text.clone())
     }
 
-    /// Ends a stream that this run of the task writes.
+    /// Ends a stream if this run of the task writes it.
     pub fn close_stream(&self, workspace: WorkspaceId, run: (TaskId, Uuid)) {
         let room = self.room(workspace);
         let mut room = lock(&room);
@@ -689,7 +700,7 @@ impl Hub {
         }
     }
 
-    /// Ends the stream of a task, whoever writes it.
+    /// Ends the stream of a task, regardless of the run that writes it.
     pub fn drop_stream(&self, workspace: WorkspaceId, task: TaskId) {
         lock(&self.room(workspace)).streams.remove(&task);
     }
@@ -812,7 +823,7 @@ mod tests {
         assert!(at_once >= PRESENCE_FRAMES_PER_TICK, "{at_once}");
         assert!(at_once < PRESENCE_FRAMES_PER_TICK + 301, "{at_once}");
         assert_eq!(receive.len(), 0, "its own coming has to wait");
-        // Somebody who is gone before it was told is told of once.
+        // Someone who left before their arrival was sent is sent once.
         let (brief, _) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         hub.remove(ws, &brief);
         hub.tell_presence();
@@ -830,7 +841,7 @@ mod tests {
         assert_eq!(of(&brief), [false]);
         assert!(told.len() < crowd.len());
         assert!(lock(&hub.room(ws)).untold.is_empty());
-        // A tick in which nothing was told ends the pacing.
+        // A tick that sends nothing ends the pacing.
         hub.tell_presence();
         hub.tell_presence();
         assert!(lock(&hub.paced).is_empty());

@@ -1,4 +1,4 @@
-//! The event log of a workspace: gap-free numbers in commit order.
+//! The event log of a workspace, with gap-free sequence numbers in commit order.
 
 use axum::extract::ws::Utf8Bytes;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::{
     ids::{ChannelId, ForkId, MessageId, ThreadId, UserId, WorkspaceId},
 };
 
-/// Events removed in one transaction, so that others do not wait long.
+/// Events removed per transaction, which limits how long other writers wait.
 const PRUNED_AT_ONCE: i64 = 1000;
 
-/// Who may see an event. Decided by present membership when it is delivered.
+/// Recipients of an event, by current membership at the time of delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     Workspace,
@@ -31,31 +31,31 @@ impl Audience {
     }
 }
 
-/// The people who may see an event of an agent that is not for everyone.
+/// Recipients of an event about an agent that not everyone can see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Only {
     pub users: Vec<UserId>,
-    /// Those who manage agents see it too.
+    /// Also send it to people who manage agents.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub managers: bool,
 }
 
-/// How much a reader is told of agents; a key may be told less than the person whose it is.
+/// Which agents a reader can see; an API key can see fewer than its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
-    /// Of agents at all.
+    /// Any agents.
     pub agents: bool,
-    /// Also of those that are not for this person.
+    /// Also agents that this person cannot invoke.
     pub all_agents: bool,
 }
 
 impl Sight {
-    /// Whether a reader is told of an event that only these people may see.
+    /// Whether the reader is one of the recipients.
     fn reaches(self, only: &Only, user: UserId) -> bool {
         only.users.contains(&user) || (only.managers && self.all_agents)
     }
 
-    /// Whether a reader is told of an event.
+    /// Whether the reader receives an event.
     pub fn permits(self, event: &Envelope, user: UserId) -> bool {
         (self.agents || !event.is_of_agent)
             && event
@@ -65,10 +65,10 @@ impl Sight {
     }
 }
 
-/// Types of the events that tell of agents begin so.
+/// Prefix of agent events.
 const OF_AGENTS: &str = "agent.";
 
-/// What an event changes about who sees what; applied before the event is delivered.
+/// Membership change of an event, applied before the event is delivered.
 #[derive(Debug, Clone)]
 pub enum Access {
     Granted {
@@ -85,30 +85,30 @@ pub enum Access {
     },
 }
 
-/// An event that is to be appended; `data` is already JSON.
+/// An event to append; `data` is already JSON.
 pub struct NewEvent {
-    /// Of `Log::reserve`.
+    /// From `reserve`.
     pub seq: i64,
-    /// As in `PROTOCOL.md` §4, such as `message.created`.
+    /// Event type such as `message.created`, see `docs/protocol.md`.
     pub kind: &'static str,
     pub audience: Audience,
-    /// A person who sees it too, whether in the channel or not.
+    /// One more recipient, even if not in the channel.
     pub also: Option<UserId>,
-    /// Nobody else sees it, whatever the audience.
+    /// The only recipients, regardless of the audience.
     pub only: Option<Only>,
     pub thread: Option<ThreadId>,
     pub fork: Option<ForkId>,
-    /// The message whose text is in `data`, so that deleting it can blank the frame.
+    /// The message whose text `data` contains, so that deleting it can blank the frame.
     pub message: Option<MessageId>,
     pub access: Option<Access>,
     pub data: Box<RawValue>,
 }
 
 impl NewEvent {
-    /// An event for everyone in the workspace.
+    /// Creates an event for `audience`.
     ///
     /// # Errors
-    /// When `data` cannot be JSON.
+    /// If `data` cannot be encoded as JSON.
     pub fn new(
         seq: i64,
         kind: &'static str,
@@ -148,7 +148,7 @@ impl NewEvent {
         self
     }
 
-    /// Keeps it from everyone but these people.
+    /// Restricts the event to these recipients.
     #[must_use]
     pub fn only_to(mut self, only: Option<Only>) -> Self {
         self.only = only;
@@ -173,7 +173,7 @@ pub struct Envelope {
     pub seq: i64,
     pub audience: Audience,
     pub also: Option<UserId>,
-    /// Nobody else sees it, whatever the audience.
+    /// The only recipients, regardless of the audience.
     pub only: Option<Only>,
     pub is_of_agent: bool,
     pub access: Option<Access>,
@@ -191,7 +191,8 @@ struct Frame<'a> {
     data: &'a RawValue,
 }
 
-/// The next `n` numbers of the workspace; the first of them. The row stays locked until the commit.
+/// Reserves the next `n` sequence numbers of the workspace and returns the first. The row stays
+/// locked until the commit.
 pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i64, DbError> {
     let n = i64::try_from(n).unwrap_or(1);
     let last: i64 = c
@@ -203,7 +204,7 @@ pub async fn reserve(c: &mut Conn, workspace: WorkspaceId, n: usize) -> Result<i
     Ok(last - n + 1)
 }
 
-/// Appends an event under a number from `reserve`; it is delivered once the transaction is committed.
+/// Appends an event under a reserved sequence number; it is delivered after the commit.
 pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Result<(), DbError> {
     let ts = now();
     let frame = serde_json::to_string(&Frame {
@@ -249,7 +250,7 @@ pub async fn append(c: &mut Conn, workspace: WorkspaceId, event: NewEvent) -> Re
     Ok(())
 }
 
-/// Reserves one number and appends one event.
+/// Reserves one sequence number and appends one event.
 pub async fn append_one(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -262,7 +263,7 @@ pub async fn append_one(
     Ok(seq)
 }
 
-/// Newest number, and the newest that is no longer kept.
+/// The newest sequence number, and the newest that was pruned.
 pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), DbError> {
     c.q("select seq, pruned_seq from workspaces where id = $1")
         .bind(workspace)
@@ -274,12 +275,13 @@ pub async fn head(c: &mut Conn, workspace: WorkspaceId) -> Result<(i64, i64), Db
 #[derive(Debug, Clone, Copy)]
 pub struct PageMax {
     pub events: i64,
-    /// Bytes of their frames. A larger event comes alone.
+    /// Maximum total size of their frames in bytes. A larger single event is still returned.
     pub bytes: i64,
 }
 
-/// Events after `after` up to `until` that `user` can see now, oldest first: number and frame. At least one, if there is
-/// any. Frames beyond the page are not read, only their sizes.
+/// Events after `after` and up to `until` that `user` can see now, oldest first, as pairs of
+/// sequence number and frame. At least one if there is any. For frames beyond the page, only the
+/// size is read.
 pub async fn visible_after(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -314,7 +316,8 @@ pub async fn visible_after(
         .await
 }
 
-/// Takes a deleted message's text out of every stored frame. `blank` gets a frame's JSON and changes it.
+/// Removes the text of a deleted message from all stored frames. `blank` changes the JSON of one
+/// frame.
 pub async fn blank_message(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -342,7 +345,8 @@ pub async fn blank_message(
     Ok(())
 }
 
-/// Removes up to `PRUNED_AT_ONCE` events older than `before`, oldest first; how many there were.
+/// Removes up to `PRUNED_AT_ONCE` events older than `before`, oldest first, and returns their
+/// number.
 pub async fn prune(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,9 +1,9 @@
-//! From a committed change to everybody's screen.
+//! Delivers committed changes to clients.
 //!
-//! `log` appends events in the transaction of the change. After the commit the writer hands them to `hub`, which
-//! knows this process's sockets and gives each frame, encoded once, to those who may see it. A `socket` is a cursor into
-//! the log: what it missed it reads there. Replies that are being written, typing and presence go beside the
-//! log and may be dropped.
+//! `log` appends events in the transaction of the change. After the commit, the writer passes them
+//! to `hub`, which knows the sockets of this process and sends each frame, encoded once, to its
+//! recipients. A `socket` is a cursor into the log: it reads missed events from there. Streamed
+//! replies, typing, and presence bypass the log and can be dropped.
 
 mod catch_up;
 pub mod hub;

@@ -1,8 +1,8 @@
-//! The one queue of work that outlives a request: tasks are rows with leases.
+//! The queue of work that outlives a request: tasks are rows with leases.
 //!
-//! Knows no feature: a task carries type names and JSON. `queue` holds the statements, `worker` claims due tasks and
-//! hands them to the handler of their kind, renews leases, and puts back what a lost worker left behind; `usage` adds up
-//! what tasks took.
+//! This module knows no feature: a task carries type names and JSON. `queue` contains the
+//! statements. `worker` claims due tasks, passes them to the handler of their kind, renews their
+//! leases, and requeues the tasks of lost workers. `usage` adds up the resources that tasks used.
 
 pub mod queue;
 mod task;

@@ -14,9 +14,9 @@ use crate::{
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskInput {
-    /// The trigger without the mention; of a `resolve`, what the person asks the draft to look at.
+    /// The trigger message without the mention; for a `resolve`, the guidance for the draft.
     pub prompt: String,
-    /// What else the task was asked to do, by kind; of a `resolve`: `publish`, `replace_draft`.
+    /// Further options by kind; for a `resolve`: `publish` and `replace_draft`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub options: Option<serde_json::Value>,
@@ -24,16 +24,16 @@ pub struct TaskInput {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskOutput {
-    /// The reply; of a `resolve` the card, if it was published at once.
+    /// The reply; for a `resolve`, the resolution message if it was published immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Of a `resolve`: the draft that there is now.
+    /// The current draft of a `resolve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_id: Option<ResolutionId>,
-    /// Of a `response`: the answer of `/v1/responses`, which need not be kept.
+    /// The response of a `/v1/responses` call, which is not necessarily stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<ResponseId>,
-    /// In UTF-16 code units.
+    /// Length of the text in UTF-16 code units.
     pub response_length: i64,
 }
 
@@ -41,24 +41,24 @@ pub struct TaskOutput {
 pub struct TokenUsage {
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// The model that ran, which need not be the one that the agent names.
+    /// The model that ran; can differ from the model of the agent.
     pub model: String,
-    /// US dollars, where the model table knows prices.
+    /// In US dollars, if the model table has prices.
     pub cost_usd: Option<f64>,
-    /// The provider sent no counts, so these are estimates.
+    /// Whether the counts are estimates because the provider sent none.
     pub estimated: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskError {
-    /// One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`, `bad_request`, `auth`,
-    /// `worker_lost`, `queue_full`.
+    /// One of `model_unavailable`, `rate_limited`, `timeout`, `bad_response`, `context_too_large`,
+    /// `bad_request`, `auth`, `worker_lost`, `queue_full`.
     pub code: String,
-    /// What happened and what to do, for people.
+    /// Description for people: what happened and what to do.
     pub message: String,
 }
 
-/// Who works on a task of the queue, and where.
+/// Agent and conversation of a queued task.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat {
     pub agent: AgentId,
@@ -69,39 +69,39 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The thread's main line, or the dive.
+    /// The fork, or the main line of the thread.
     pub fn place(&self) -> Spot {
         self.fork.map_or(Spot::Thread(self.thread), Spot::Fork)
     }
 }
 
-/// Work that an agent, or only a model, was asked to do.
+/// Work requested from an agent, or only from a model.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Task {
     pub id: TaskId,
     pub workspace_id: WorkspaceId,
-    /// `reply`, `resolve`, `compact`: a summary for a reply whose context was too large, or `response`: a call of
-    /// `/v1/responses`, recorded once it has ended.
+    /// `reply`, `resolve`, `compact` (a summary for a reply whose context was too large), or
+    /// `response` (a call of `/v1/responses`, recorded after it has ended).
     pub kind: String,
     /// One of `queued`, `running`, `completed`, `failed`, `cancelled`.
     pub status: String,
-    /// Null only for a `response` that asked no agent.
+    /// Null only for a `response` without an agent.
     pub agent_id: Option<AgentId>,
     pub agent_version: Option<i64>,
-    /// Null for a `response`, which belongs to no place.
+    /// Null for a `response`, which has no conversation.
     pub channel_id: Option<ChannelId>,
     pub thread_id: Option<ThreadId>,
     pub fork_id: Option<ForkId>,
     pub trigger_message_id: Option<MessageId>,
-    /// The reply, as soon as it has text.
+    /// The reply, once it has text.
     pub reply_message_id: Option<MessageId>,
     pub requested_by: UserId,
     pub retry_of: Option<TaskId>,
-    /// The number of the model call that runs, or is next.
+    /// Number of the current or next model call.
     pub attempt: i64,
-    /// While a queued task waits: until when.
+    /// Retry time of a waiting task.
     pub retry_at: Option<Timestamp>,
-    /// While a queued task waits: `rate_limited` or `unavailable`.
+    /// Reason why a task is waiting: `rate_limited` or `unavailable`.
     pub wait_reason: Option<String>,
     #[schema(value_type = TaskInput)]
     pub input: Json<TaskInput>,
@@ -117,7 +117,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// `None` for a `response`, which never is in the queue.
+    /// Returns `None` for a `response`, which is never queued.
     pub fn seat(&self) -> Option<Seat> {
         Some(Seat {
             agent: self.agent_id?,

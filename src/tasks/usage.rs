@@ -1,4 +1,4 @@
-//! What tasks took, added up by month, person, agent and model while they end.
+//! Usage of tasks, added up by month, person, agent, and model when they end.
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use crate::{
     ids::{AgentId, UserId, WorkspaceId},
 };
 
-/// Rows of an answer at most: those that took most. The total counts all.
+/// Maximum rows of a response, highest usage first. The total includes all rows.
 const ROWS_MAX: i64 = 1000;
 
 /// Counts a task that has just ended.
@@ -24,7 +24,7 @@ pub async fn count(c: &mut Conn, task: &Task) -> Result<(), DbError> {
     count_ended(c, &ended).await
 }
 
-/// What is counted of a task that ends.
+/// Usage data of a task that has ended.
 pub struct Ended<'a> {
     pub workspace: WorkspaceId,
     pub kind: &'a str,
@@ -34,7 +34,7 @@ pub struct Ended<'a> {
     pub usage: Option<&'a TokenUsage>,
 }
 
-/// The same without a whole task.
+/// Like `count`, for work without a task row.
 pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError> {
     let usage = ended.usage;
     c.q(
@@ -65,8 +65,7 @@ pub async fn count_ended(c: &mut Conn, ended: &Ended<'_>) -> Result<(), DbError>
     Ok(())
 }
 
-/// A task has ended; a notice for after the commit, so that each is measured once, whoever ended it and however often that was
-/// tried.
+/// A task has ended. Sent after the commit, so that each task is measured exactly once.
 pub struct Counted {
     kind: String,
     status: String,
@@ -75,7 +74,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Adds it to the figures of the process.
+    /// Adds the task to the metrics of this process.
     pub fn measure(&self) {
         let labels = [("kind", self.kind.clone()), ("status", self.status.clone())];
         metrics::counter!("openvibe_tasks_ended_total", &labels).increment(1);
@@ -86,7 +85,7 @@ impl Counted {
     }
 }
 
-/// A month of the calendar, in UTC.
+/// A calendar month in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Month {
     year: u16,
@@ -101,7 +100,7 @@ impl Month {
         })
     }
 
-    /// `YYYY-MM`.
+    /// Parses `YYYY-MM`.
     pub fn parse(text: &str) -> Option<Self> {
         let (year, month) = text.split_once('-')?;
         let digits = |text: &str, n: usize| {
@@ -119,7 +118,7 @@ impl Month {
     }
 }
 
-/// By what usage is added up.
+/// Grouping of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
     Person,
@@ -128,7 +127,7 @@ pub enum GroupBy {
     Model,
 }
 
-/// Which usage is meant.
+/// Filter of usage.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
     pub from: Month,
@@ -136,18 +135,18 @@ pub struct Filter {
     pub user: Option<UserId>,
 }
 
-/// What was used together.
+/// Totals of one group.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, sqlx::FromRow, serde::Serialize, utoipa::ToSchema,
 )]
 pub struct Sums {
-    /// Tasks that have ended.
+    /// Ended tasks.
     pub tasks: i64,
-    /// Those of them that failed.
+    /// Failed tasks among them.
     pub failed: i64,
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// US dollars, of the calls whose price is known; null when none is.
+    /// US dollars for calls with a known price; null if there are none.
     pub cost_usd: Option<f64>,
 }
 
@@ -165,13 +164,13 @@ struct TextRow {
     sums: Sums,
 }
 
-/// Of what something was used.
+/// The person, agent, or text that identifies a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
     Person(UserId),
-    /// `None`: only a model was asked.
+    /// `None` if only a model was called.
     Agent(Option<AgentId>),
-    /// A month, or a model's name; empty where no model was called.
+    /// A month, or the name of a model; empty if no model was called.
     Text(String),
 }
 
@@ -189,7 +188,7 @@ macro_rules! sums_sql {
     };
 }
 
-/// Sums by key: months in their order, anything else by what took most.
+/// Sums by key: months in chronological order, other keys by highest usage.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -243,7 +242,7 @@ pub async fn list(
     })
 }
 
-/// Everything together.
+/// Total of all usage that matches the filter.
 pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Result<Sums, DbError> {
     c.q("select cast(coalesce(sum(tasks), 0) as bigint) as tasks, cast(coalesce(sum(failed), 0) as bigint) as failed, \
          cast(coalesce(sum(input_tokens), 0) as bigint) as input_tokens, cast(coalesce(sum(output_tokens), 0) as bigint) as output_tokens, \
@@ -257,7 +256,7 @@ pub async fn total(c: &mut Conn, workspace: WorkspaceId, filter: &Filter) -> Res
         .await
 }
 
-/// Whether the person has used anything in the workspace.
+/// Whether the person has any usage in the workspace.
 pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result<bool, DbError> {
     let row: Option<(UserId,)> = c
         .q("select user_id from usage where workspace_id = $1 and user_id = $2 limit 1")
@@ -268,7 +267,7 @@ pub async fn knows(c: &mut Conn, workspace: WorkspaceId, user: UserId) -> Result
     Ok(row.is_some())
 }
 
-/// Gives what a person used to somebody else, who stands for them from now on.
+/// Reassigns the usage of a person to the alias that replaces them.
 pub async fn reassign(
     c: &mut Conn,
     workspace: WorkspaceId,

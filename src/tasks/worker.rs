@@ -1,4 +1,4 @@
-//! Claims due tasks, runs them, keeps their leases, and puts back what a lost worker left behind.
+//! Claims due tasks, runs them, renews their leases, and requeues the tasks of lost workers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,26 +21,27 @@ use crate::{
     failpoint, telemetry,
 };
 
-/// A look at the queue without being woken, should a wake-up have been missed.
+/// Polling interval of the queue, in case a wake-up was missed.
 const POLL: Duration = Duration::from_secs(1);
-/// Lost leases are looked for so often in the length of one, and one that is kept is renewed so often.
+/// How often, per lease length, lost leases are searched for and leases are renewed.
 const REAPED_IN_A_LEASE: u32 = 5;
 const RENEWED_IN_A_LEASE: u32 = 3;
 
-/// Does the work of one kind of task.
+/// Runs one kind of task.
 pub trait Handler: Send + Sync {
-    /// Runs a claimed task to its end, or puts it back. Returns early once `stop` is cancelled; then it writes nothing more.
+    /// Runs a claimed task to its end, or requeues it. Returns early after `stop` is canceled and
+    /// then writes nothing more.
     fn run(&self, task: Task, lease: Lease, stop: CancellationToken) -> BoxFuture<'_, ()>;
 
-    /// Ends a task whose worker was lost for the last time.
+    /// Ends a task after its worker was lost for the last time.
     fn give_up(&self, lease: Lease) -> BoxFuture<'_, Result<(), LeaseLost>>;
 }
 
-/// Why a handler comes back without having ended its task.
+/// Why a handler returned without ending its task.
 pub enum Abort {
-    /// It was stopped, has lost its lease or put the task back: someone else decides what becomes of it.
+    /// It was stopped, lost its lease, or requeued the task: someone else continues.
     Stopped,
-    /// The database failed; the lease runs out and the task is tried again.
+    /// The database failed; the lease expires and the task is retried.
     Db(DbError),
 }
 
@@ -63,13 +64,13 @@ pub struct Worker {
     pub db: Db,
     pub queue: Arc<Queue>,
     pub handlers: HashMap<&'static str, Arc<dyn Handler>>,
-    /// Tasks at once in this process.
+    /// Maximum number of concurrent tasks in this process.
     pub places: usize,
     pub tracker: TaskTracker,
     pub shutdown: CancellationToken,
 }
 
-/// What every line says that is logged while a task is worked on.
+/// Span with the fields of every log line about a task.
 fn span_of(lease: &Lease, kind: &str) -> tracing::Span {
     tracing::info_span!(
         "task",
@@ -99,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// Fills the free places; how long there is nothing to do.
+    /// Fills the free slots. Returns how long to wait before the next attempt.
     async fn claim_what_is_due(
         self: &Arc<Self>,
         worker: Uuid,
@@ -114,7 +115,7 @@ impl Worker {
                 Ok(true) => {}
                 Ok(false) => return self.until_next().await,
                 Err(e) => {
-                    tracing::error!(error = %e, "the queue could not be read; trying again");
+                    tracing::error!(error = %e, "could not read the queue; retrying");
                     return POLL;
                 }
             }
@@ -129,15 +130,15 @@ impl Worker {
         }
     }
 
-    /// Whether anything was claimed.
+    /// Claims some tasks; returns whether there were any.
     async fn claim_some(
         self: &Arc<Self>,
         worker: Uuid,
         places: &Arc<Semaphore>,
         free: usize,
     ) -> Result<bool, DbError> {
-        // A few turns at a time, and one for each workspace where there are several: whatever is claimed changes whose turn
-        // is next.
+        // Claims few tasks at a time, and one per workspace if there are several, because every
+        // claim changes the order.
         let limit = i64::try_from(free.min(4)).unwrap_or(1);
         let mut c = self.db.read().await?;
         let tenancy = queue::tenancy(&mut c).await?;
@@ -184,7 +185,7 @@ impl Worker {
         failpoint!("worker_claimed");
         let started = std::time::Instant::now();
         let (kind, attempt) = (task.kind.clone(), task.attempt);
-        // A panic leaves the lease to the reaper, which tries again.
+        // After a panic, the lease expires and the reaper requeues the task.
         tokio::select! {
             () = handler.run(task, lease, stop.clone()) => {}
             () = self.keep_lease(lease) => stop.cancel(),
@@ -192,11 +193,7 @@ impl Worker {
         self.queue.end(&lease);
         let took = started.elapsed();
         metrics::histogram!("openvibe_task_run_seconds", "kind" => kind).record(took);
-        tracing::debug!(
-            attempt,
-            duration_ms = telemetry::ms(took),
-            "a run of a task is over"
-        );
+        tracing::debug!(attempt, duration_ms = telemetry::ms(took), "task run ended");
         if self.shutdown.is_cancelled() {
             let back = self
                 .db
@@ -205,7 +202,7 @@ impl Worker {
                 })
                 .await;
             if let Err(e) = back {
-                tracing::warn!(error = %e, "a task could not be put back at shutdown; its lease will run out");
+                tracing::warn!(error = %e, "could not requeue a task at shutdown; its lease will expire");
             }
         }
     }
@@ -224,7 +221,7 @@ impl Worker {
                 Ok(Ok(())) => good_until = asked + lease_length(),
                 Ok(Err(LeaseLost::Gone)) | Err(_) => return,
                 Ok(Err(LeaseLost::Db(e))) => {
-                    tracing::warn!(error = %e, "a lease could not be renewed");
+                    tracing::warn!(error = %e, "could not renew a lease");
                 }
             }
             if tokio::time::Instant::now() >= good_until {
@@ -236,7 +233,7 @@ impl Worker {
     async fn reap_forever(&self) {
         loop {
             if let Err(e) = self.reap().await {
-                tracing::warn!(error = %e, "lost tasks could not be looked for");
+                tracing::warn!(error = %e, "could not search for lost tasks");
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return,
@@ -245,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// Puts back tasks whose lease has run out; ends those that were lost too often.
+    /// Requeues tasks whose lease has expired; ends those that were lost too often.
     async fn reap(&self) -> Result<(), LeaseLost> {
         let mut c = self.db.read().await?;
         let lost = queue::lost(&mut c).await?;
@@ -270,7 +267,7 @@ impl Worker {
     }
 
     async fn take_back(&self, lease: Lease, kind: &str) -> Result<(), LeaseLost> {
-        tracing::warn!("a task lost its worker");
+        tracing::warn!("task lost its worker");
         self.queue.stop_run(&lease);
         failpoint!("worker_recover");
         let back = self
@@ -292,7 +289,7 @@ impl Worker {
                 metrics::counter!("openvibe_task_leases_lost_total").increment(1);
                 Ok(())
             }
-            // Its worker has come back, or somebody ended the task.
+            // Its worker has returned, or the task was ended in the meantime.
             Err(LeaseLost::Gone) => Ok(()),
             Err(e) => Err(e),
         }

@@ -149,7 +149,7 @@ async fn the_lines_of_a_task_have_its_id_and_lead_back_to_who_asked() {
         .collect();
     let asked = of_task
         .iter()
-        .find(|line| line["message"] == "a task is asked for");
+        .find(|line| line["message"] == "task requested");
     assert_eq!(asked.unwrap()["request.id"], "who-asked");
     let run: Vec<&&Value> = of_task
         .iter()
@@ -163,7 +163,7 @@ async fn the_lines_of_a_task_have_its_id_and_lead_back_to_who_asked() {
     }
     let said = |what: &str| run.iter().filter(|line| line["message"] == what).count();
     assert_eq!(said("a model call failed"), 1);
-    assert_eq!(said("a run of a task is over"), 2);
+    assert_eq!(said("task run ended"), 2);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn what_a_client_asks_for_over_its_socket_is_logged_under_the_sockets_requ
     let all = lines(&p.place);
     let asked = all
         .iter()
-        .find(|line| line["message"] == "a task is asked for" && line["task.id"] == task.as_str())
+        .find(|line| line["message"] == "task requested" && line["task.id"] == task.as_str())
         .unwrap();
     assert_eq!(asked["user.id"], ada.id.as_str());
     let request = text(asked, "/request.id");
@@ -495,7 +495,7 @@ async fn no_secret_is_logged_however_much_is() {
             "a request was answered",
             "sqlx::query",
             "a model call failed",
-            "a run of a task is over",
+            "task run ended",
         ] {
             assert!(log.contains(said), "nothing of {said}");
         }

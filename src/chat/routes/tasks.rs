@@ -97,7 +97,8 @@ impl TasksQuery {
         match self.order.as_deref().unwrap_or_default() {
             "" | "oldest" => {
                 if cursor.is_some() {
-                    let text = "cursor requires order=newest: use after or before instead".to_owned();
+                    let text =
+                        "cursor requires order=newest: use after or before instead".to_owned();
                     return Err(ApiError::invalid("invalid_cursor", text, "cursor"));
                 }
                 Ok(match page.before {
@@ -150,8 +151,9 @@ async fn list_tasks(
     if let Some(status) = &status
         && !["queued", "running", "completed", "failed", "cancelled"].contains(&status.as_str())
     {
-        let text =
-            format!("`{status}` is not a status: use queued, running, completed, failed, or cancelled");
+        let text = format!(
+            "`{status}` is not a status: use queued, running, completed, failed, or cancelled"
+        );
         return Err(ApiError::invalid("invalid_status", text, "status"));
     }
     let thread = parse_id::<ThreadId>(query.thread_id.as_deref(), "thread_id")?;

@@ -170,7 +170,8 @@ pub fn parse_has(text: Option<&str>) -> Result<Vec<Has>, ChatError> {
         .flatten()
         .map(|part| {
             Has::parse(part.trim()).ok_or_else(|| {
-                let text = format!("has must be file, link, code, reaction, or result, not `{part}`");
+                let text =
+                    format!("has must be file, link, code, reaction, or result, not `{part}`");
                 invalid(text, "has")
             })
         })

@@ -161,7 +161,10 @@ async fn update_fork(
 ) -> Result<Json<Fork>, ApiError> {
     let title = match change.title {
         Some(title) => Some(post::parse_title(Some(&title))?.ok_or_else(|| {
-            ForkError::Invalid("the title is blank: enter one".to_owned(), "title".to_owned())
+            ForkError::Invalid(
+                "the title is blank: enter one".to_owned(),
+                "title".to_owned(),
+            )
         })?),
         None => None,
     };

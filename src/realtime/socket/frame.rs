@@ -1,4 +1,4 @@
-//! A text frame of a client, as it is understood.
+//! Parses a text frame of a client.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     realtime::hub::Spot,
 };
 
-/// What carries an `id` and is answered once, and `typing`.
+/// Requests, which carry an `id` and receive one response, and `typing`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub(super) enum Request {
@@ -56,29 +56,29 @@ pub(super) enum Request {
     },
 }
 
-/// The one place that a frame names.
+/// The conversation of a frame, which must specify exactly one.
 pub(super) fn spot(thread: Option<ThreadId>, fork: Option<ForkId>) -> Result<Spot, ApiError> {
     match (thread, fork) {
         (Some(thread), None) => Ok(Spot::Thread(thread)),
         (None, Some(fork)) => Ok(Spot::Fork(fork)),
         _ => Err(ApiError::invalid(
             "one_place",
-            "name one place: thread_id or fork_id".to_owned(),
+            "specify either thread_id or fork_id".to_owned(),
             "thread_id",
         )),
     }
 }
 
-/// What a frame is.
+/// A parsed frame.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// Not one JSON object.
+    /// Not a JSON object.
     NoJson(ApiError),
-    /// No request: it is answered with an error, and after a few of them in a row the socket is closed.
+    /// Not a valid request: the response is an error, and several in a row close the socket.
     Misfit { id: Value, error: ApiError },
-    /// Has no answer.
+    /// Has no response.
     Typing(Spot),
-    /// Has one answer, which carries the `id`, a text or a number.
+    /// Has one response with the same `id`, a string or a number.
     Request {
         id: Value,
         doing: Doing,
@@ -87,7 +87,7 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// What it counts as; `None` for what nothing is done about.
+    /// Rate limit class; `None` for frames that are not counted.
     pub(super) fn doing(&self) -> Option<Doing> {
         match self {
             Self::NoJson(_) => None,
@@ -97,12 +97,12 @@ impl Frame {
     }
 }
 
-/// Reads a frame; changes nothing.
+/// Parses a frame without side effects.
 pub(super) fn read(text: &str) -> Frame {
     let no_json = |text: String| Frame::NoJson(ApiError::invalid("invalid_json", text, ""));
     let mut value = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => value,
-        Ok(_) => return no_json("a frame is one JSON object".to_owned()),
+        Ok(_) => return no_json("a frame must be one JSON object".to_owned()),
         Err(e) => return no_json(format!("the frame is not JSON: {e}")),
     };
     let id = value.as_object_mut().and_then(|object| object.remove("id"));
@@ -121,7 +121,7 @@ pub(super) fn read(text: &str) -> Frame {
     );
     if !is_known {
         let kind: String = kind.chars().take(40).collect();
-        let text = format!("`{kind}` is no type of frame that a client sends");
+        let text = format!("`{kind}` is not a frame type that clients can send");
         return misfit("unknown_type", text, "type").with_id(id);
     }
     let doing = match kind {
@@ -145,7 +145,7 @@ pub(super) fn read(text: &str) -> Frame {
     }
     match id {
         Some(id) => Frame::Request { id, doing, request },
-        None => misfit("id_missing", "a request carries an `id`".to_owned(), "id"),
+        None => misfit("id_missing", "a request requires an `id`".to_owned(), "id"),
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
                 prop_assert!(matches!(kind, Some("invalid_request" | "unprocessable_entity")), "{}", body);
                 prop_assert!(body["message"].as_str().is_some_and(|text| !text.is_empty()));
             }
-            // The same whatever stands around it.
+            // Surrounding white space does not matter.
             prop_assert_eq!(told(&read(&format!(" {text}\n"))), told(&frame));
         }
     }

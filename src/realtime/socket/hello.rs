@@ -1,4 +1,4 @@
-//! The first frame: which workspace, and since when.
+//! The first frame: workspace, and position in the log.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) struct Hello {
     pub(super) since: Option<i64>,
 }
 
-/// Waits for the hello and checks the workspace; the close code when that fails.
+/// Waits for the hello and checks access to the workspace. Returns the close code on failure.
 pub(super) async fn greet(
     ws: &mut WebSocket,
     state: &State,
@@ -62,19 +62,19 @@ pub(super) async fn greet(
                 ("hello", 1) if hello.since.is_some_and(|since| since < 0) => {
                     Err(ApiError::invalid(
                         "invalid_cursor",
-                        "since is the seq of an event".to_owned(),
+                        "since must be the seq of an event".to_owned(),
                         "since",
                     ))
                 }
                 ("hello", 1) => Ok(hello),
                 ("hello", _) => Err(ApiError::invalid(
                     "unknown_protocol",
-                    "this server speaks protocol 1".to_owned(),
+                    "this server supports protocol 1 only".to_owned(),
                     "protocol",
                 )),
                 _ => Err(ApiError::invalid(
                     "hello_expected",
-                    "the first frame is a hello".to_owned(),
+                    "the first frame must be a hello".to_owned(),
                     "type",
                 )),
             }
@@ -112,7 +112,8 @@ pub(super) async fn greet(
     }
 }
 
-/// Says what is wrong with a frame before the hello; the close code after too many, or if it is not taken by `deadline`.
+/// Sends an error for a frame before the hello. Returns the close code after too many errors, or if
+/// the error cannot be sent by `deadline`.
 async fn refuse_frame(
     ws: &mut WebSocket,
     error: &ApiError,

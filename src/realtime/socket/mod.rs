@@ -1,11 +1,12 @@
-//! `GET /v1/ws`: one task a socket, a cursor into the log.
+//! `GET /v1/ws`: one task per socket, a cursor into the log.
 //!
 //! ```text
-//! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to now ─► live
+//! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to
+//! now ─► live
 //! ```
 //!
-//! Events that arrive while the log is being read wait in the socket's queue; those that the log had already are
-//! skipped by their number.
+//! Events that arrive while the log is being read wait in the socket's queue; those that were
+//! already read from the log are skipped by their sequence number.
 
 use std::{
     future::poll_fn,
@@ -44,26 +45,28 @@ use hello::{Hello, greet};
 use resume::ResumeError;
 
 pub const HEARTBEAT: Duration = Duration::from_secs(20);
-/// Silence is looked for twice a heartbeat, since 2.5 of them are allowed.
+/// Interval of checks for silent clients: half a heartbeat, because 2.5 heartbeats of silence are
+/// allowed.
 const TICK: Duration = Duration::from_secs(10);
 const TICKS_PER_HEARTBEAT: u32 = 2;
-/// A client silent for so long is gone: 2.5 heartbeats.
+/// Maximum silence of a client: 2.5 heartbeats.
 const SILENCE_MAX: Duration = Duration::from_secs(50);
-/// A frame from a client, in bytes.
+/// Maximum size of a client's frame in bytes.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Maximum wait for a close frame to be written. A slow reader gets to see why it was closed when it reads on, unless it takes
 /// no byte for 15 s, which ends the connection; nothing but the connection itself is held for it.
 const CLOSE_WITHIN: Duration = Duration::from_mins(1);
-/// The same while the server stops.
+/// Maximum wait for the close frame during shutdown.
 const CLOSE_AT_SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
-/// A client that takes no byte of what is written to it for this long is closed with 4008. Looked at in steps.
+/// A client that reads no byte for this long is closed with 4008. Checked in steps.
 const STALL_MAX: Duration = Duration::from_secs(10);
 const STALL_CHECKS: u32 = 10;
 /// Maximum wait for the other sockets of the same person to catch up.
 const CATCH_UP_TURN_WITHIN: Duration = Duration::from_secs(30);
 const MALFORMED_MAX: u32 = 5;
 const FRAMES_AT_ONCE: usize = 64;
-/// The library's own buffer; its default of 128 KiB is really touched for each socket (notes/performance.md).
+/// Size of the library's read and write buffers. All of the default 128 KiB would become resident
+/// memory of each socket.
 const BUFFER_BYTES: usize = 4 * 1024;
 
 const POLICY_VIOLATION: u16 = 1008;
@@ -74,14 +77,14 @@ const TOO_LARGE: u16 = 1009;
 const TOO_SLOW: u16 = 4008;
 const NO_HELLO: u16 = 4009;
 
-/// The request that asks for a socket.
+/// Data from the HTTP request that opens a socket.
 pub struct Opening {
     pub headers: HeaderMap,
     pub request: RequestId,
     pub taken: BytesTaken,
 }
 
-/// Opens the socket; who it is for is known from cookie or key.
+/// Opens a socket for an authenticated caller.
 pub fn upgrade(
     ws: WebSocketUpgrade,
     state: State,
@@ -104,7 +107,7 @@ pub fn upgrade(
         })
 }
 
-/// Opens the socket only to close it with 4001.
+/// Opens a socket only to close it with 4001.
 pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Response {
     ws.on_upgrade(async move |mut socket| {
         count_closed(NOT_AUTHENTICATED);
@@ -113,7 +116,7 @@ pub fn refuse(ws: WebSocketUpgrade, state: State, place: SocketPlace) -> Respons
     })
 }
 
-// What is done once or seldom is boxed here, so that a socket that only listens does not hold the memory for it.
+// Code that runs rarely is boxed, so that an idle socket does not hold memory for it.
 async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller) {
     let Opening {
         headers,
@@ -122,7 +125,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
     } = opening;
     let greeted = Box::pin(greet(&mut ws, &state, &headers, &caller)).await;
     let token = token_of(&headers);
-    // They hold on to all that was read of the request.
+    // The headers would keep the whole request buffer alive.
     drop(headers);
     let code = match greeted {
         Ok((hello, actor)) => {
@@ -157,7 +160,7 @@ async fn serve(mut ws: WebSocket, state: State, opening: Opening, caller: Caller
             state
                 .hub
                 .remove(connection.actor.workspace, &connection.socket);
-            // What still waits for the peer is given up before it is told so.
+            // Discard frames that are still queued before sending the close frame.
             let Connection { mut ws, .. } = connection;
             close(&mut ws, code, &state.shutdown).await;
             return;
@@ -194,14 +197,14 @@ async fn close(ws: &mut WebSocket, code: u16, shutdown: &CancellationToken) {
         shutdown.cancelled().await;
         tokio::time::sleep(CLOSE_AT_SHUTDOWN_WITHIN).await;
     };
-    // A peer that does not take even this is simply dropped.
+    // A peer that does not read even this is dropped.
     tokio::select! {
         _ = timeout(CLOSE_WITHIN, ws.send(Frame::Close(Some(frame)))) => {}
         () = ending => {}
     }
 }
 
-/// The close code for a frame that could not be read.
+/// Returns the close code for a frame that could not be read.
 fn broken(error: &axum::Error) -> u16 {
     let text = error.to_string();
     if text.contains("too long") || text.contains("too big") || text.contains("exceed") {
@@ -211,13 +214,13 @@ fn broken(error: &axum::Error) -> u16 {
     }
 }
 
-/// What a connection reacts to.
+/// An event that a connection handles.
 enum Event {
-    /// With the close code.
+    /// The close code.
     Closed(u16),
-    /// The batch holds frames to write.
+    /// The batch contains frames to write.
     Queued,
-    /// `None`: the peer left.
+    /// `None` if the peer left.
     Received(Option<Result<Frame, axum::Error>>),
     Tick,
 }
@@ -225,7 +228,7 @@ enum Event {
 struct Connection {
     ws: WebSocket,
     state: State,
-    /// The request that became this socket.
+    /// The request that opened this socket.
     request: RequestId,
     token: Option<String>,
     taken: BytesTaken,
@@ -234,15 +237,15 @@ struct Connection {
     socket: Arc<Socket>,
     queue: mpsc::Receiver<Outgoing>,
     tick: Interval,
-    /// Whose turn it is when both queue and network have something.
+    /// Whether the network is polled before the queue.
     network_first: bool,
-    /// The highest number that was sent; queued events up to it are skipped.
+    /// Highest sequence number sent; queued events up to it are skipped.
     cursor: i64,
     malformed: u32,
 }
 
 impl Connection {
-    /// Serves until something ends it; the close code, or 0 when the peer is gone.
+    /// Serves the socket until it ends. Returns the close code, or 0 if the peer left.
     async fn run(&mut self, hello: Hello) -> u16 {
         let span = self.span();
         if let Err(code) = Box::pin(self.catch_up(&hello).instrument(span)).await {
@@ -275,7 +278,7 @@ impl Connection {
                         Some(Ok(Frame::Binary(_))) => {
                             let refusal = ApiError::invalid(
                                 "text_expected",
-                                "frames are JSON text".to_owned(),
+                                "frames must be JSON text".to_owned(),
                                 "",
                             );
                             Box::pin(self.on_malformed(&refusal)).await
@@ -292,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// For the lines of what a client asked for. Made anew for each, so that a socket that only listens holds none.
+    /// Span of a client's requests. Created for each request, so that an idle socket holds none.
     fn span(&self) -> tracing::Span {
         tracing::info_span!(
             "socket",
@@ -302,8 +305,8 @@ impl Connection {
         )
     }
 
-    /// What to react to next. After a wake-up the queue is looked into before the network, because that is what most wake-ups
-    /// are for and asking the network costs more; then it is the other's turn.
+    /// Next event to handle. After a wake-up the queue is polled first, because it is the usual
+    /// reason and polling the network is slower; then they alternate.
     fn poll_event(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Outgoing>) -> Poll<Event> {
         if self.socket.is_closed() {
             return self.socket.poll_closed(cx).map(Event::Closed);
@@ -344,9 +347,9 @@ impl Connection {
         match self.check_access().await {
             Ok(()) => {}
             Err(ResumeError::Closed(code)) => return Err(code),
-            // Without a database nothing new is sent either.
+            // Without a database, no new events are sent either.
             Err(ResumeError::Db(e)) => {
-                tracing::warn!(error = %e, "the access of a socket could not be checked");
+                tracing::warn!(error = %e, "could not check the access of a socket");
             }
         }
         self.state
@@ -355,7 +358,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The close code, once something asked for the end.
+    /// Waits until closing is requested and returns the close code.
     async fn closed(&mut self) -> u16 {
         poll_fn(|cx| self.socket.poll_closed(cx)).await
     }
@@ -376,7 +379,7 @@ impl Connection {
             }
             self.ws.flush().await
         });
-        // Nearly always done at once; only a reader that does not keep up needs a deadline.
+        // Almost always completes immediately; only a slow reader needs a deadline.
         if let Poll::Ready(written) = futures::poll!(write.as_mut()) {
             return written.map_err(|_| WriteError(0));
         }
@@ -387,7 +390,7 @@ impl Connection {
         }
     }
 
-    /// Writes what was queued, with one flush.
+    /// Writes queued frames with a single flush.
     async fn write(&mut self, batch: &mut Vec<Outgoing>) -> Result<(), u16> {
         let from = self.cursor;
         let mut newest = from;
@@ -409,7 +412,7 @@ impl Connection {
     }
 }
 
-/// Ends once the peer has taken no byte for `STALL_MAX`.
+/// Completes after the peer has read no byte for `STALL_MAX`.
 async fn stalled(taken: &BytesTaken) {
     let (mut seen, mut checks) = (taken.get(), 0);
     while checks < STALL_CHECKS {
@@ -420,5 +423,5 @@ async fn stalled(taken: &BytesTaken) {
     }
 }
 
-/// Why a write failed: the close code, 0 if the peer is gone.
+/// The close code of a failed write; 0 if the peer left.
 struct WriteError(u16);

@@ -1,4 +1,4 @@
-//! What a client asks for over its socket.
+//! Handles requests of a client over its socket.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,8 @@ impl Connection {
         self.on_misfit(&Value::Null, error).await
     }
 
-    /// Answers a frame that is no request, and closes after too many in a row.
+    /// Responds with an error to a frame that is not a request, and closes the socket after too
+    /// many in a row.
     async fn on_misfit(&mut self, id: &Value, error: &ApiError) -> Result<(), u16> {
         self.malformed += 1;
         let frame = json!({"type": "error", "id": id, "error": error.body()}).to_string();
@@ -76,12 +77,12 @@ impl Connection {
         self.answer(frame.to_string()).await
     }
 
-    /// Tells the watchers of a place where this person may write.
+    /// Sends a typing frame to the watchers of a conversation that this person can write in.
     async fn typing(&mut self, spot: Spot) {
         if !self.actor.scopes.has(crate::auth::Scope::ChatWrite) {
             return;
         }
-        // A subscription says that they may see it; without one the database does.
+        // A subscription proves access; otherwise the database is checked.
         let watching = self
             .state
             .hub
@@ -93,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// The channel of a place of this socket's workspace.
+    /// Channel of a conversation in the socket's workspace.
     async fn channel_of(&mut self, spot: Spot) -> Result<ChannelId, ApiError> {
         let mut c = self.state.db.read().await?;
         let place = access::spot(&mut c, &self.caller, spot)
@@ -116,12 +117,13 @@ impl Connection {
             return Err(ApiError::unprocessable(
                 "too_many_subscriptions",
                 format!(
-                    "a socket watches at most {} places: unsubscribe from some",
+                    "a socket can subscribe to at most {} threads and deep dives: unsubscribe from some",
                     crate::realtime::hub::SUBSCRIPTIONS_MAX
                 ),
             ));
         }
-        // Who lost the channel between the look and the watching must not stay.
+        // Check again: the person may have lost access to the channel before the subscription was
+        // registered.
         if let Err(e) = self.channel_of(spot).await {
             state.hub.unwatch(workspace, &self.socket, spot);
             return Err(e);
@@ -179,7 +181,7 @@ impl Connection {
                     }
                     _ => Err(ApiError::invalid(
                         "one_place",
-                        "name one place: thread_id or fork_id (with parent_id, if you like) or channel_id"
+                        "specify exactly one of thread_id, fork_id, and channel_id (parent_id is not allowed with channel_id)"
                             .to_owned(),
                         "thread_id",
                     )),

@@ -1,7 +1,7 @@
-//! What a socket is sent before it is live: `ready`, the events that it missed, and `live`.
+//! Frames that a socket receives before it is live: `ready`, missed events, and `live`.
 //!
-//! No database connection is held while anything is written to the client: a page is read, the connection is returned,
-//! the page is sent, and the next one is read.
+//! No database connection is held during a write to the client: a page is read, the connection is
+//! returned, the page is sent, and the next page is read.
 
 use serde_json::json;
 use tokio::time::timeout;
@@ -19,16 +19,17 @@ use super::{
     hello::Hello,
 };
 
-/// Events and bytes that one read of the log gives at most; a single larger event comes alone.
+/// Maximum number and total size of the events in one page of the log; a single larger event is
+/// still sent.
 const PAGE_EVENTS_MAX: i64 = 256;
 const PAGE_BYTES_MAX: i64 = 1024 * 1024;
-/// Numbers that one read of the log goes through at most, seen or not, so that a person who can see few events costs no
-/// more than others.
+/// Maximum sequence numbers scanned per page, visible or not, so that a person who can see few
+/// events costs no more than others.
 const PAGE_SCANNED_MAX: i64 = 4096;
 
 /// Why a socket could not catch up.
 pub(super) enum ResumeError {
-    /// The close code, 0 if the peer is gone.
+    /// The close code; 0 if the peer left.
     Closed(u16),
     Db(DbError),
 }
@@ -51,15 +52,15 @@ impl Connection {
         self.try_catch_up(hello).await.map_err(|e| match e {
             ResumeError::Closed(code) => code,
             ResumeError::Db(e) => {
-                tracing::error!(error = %e, "a socket could not catch up");
+                tracing::error!(error = %e, "socket could not catch up");
                 GOING_AWAY
             }
         })
     }
 
     async fn try_catch_up(&mut self, hello: &Hello) -> Result<(), ResumeError> {
-        // The socket is registered: whatever ends session or membership from here on closes it, and what ended them
-        // before is found here.
+        // The socket is registered, so the end of a session or membership closes it from here on;
+        // an earlier end is detected here.
         self.check_access().await?;
         let workspace = self.actor.workspace;
         let (head, pruned) = {
@@ -103,7 +104,7 @@ impl Connection {
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    /// Sends the events after `after` up to `head` that this person can see.
+    /// Sends the events after `after` and up to `head` that this person can see.
     async fn replay(&mut self, mut after: i64, head: i64) -> Result<(), ResumeError> {
         let _place = self.catch_up_place().await?;
         while after < head {
@@ -122,7 +123,7 @@ impl Connection {
         let turn = catch_ups.acquire(self.actor.user);
         tokio::select! {
             place = timeout(CATCH_UP_TURN_WITHIN, turn) => {
-                // The person's other sockets are slow; this one comes back later.
+                // The person's other sockets are slow; the client reconnects later.
                 place.map_err(|_| ResumeError::Closed(GOING_AWAY))
             }
             code = self.closed() => Err(ResumeError::Closed(code)),
@@ -147,7 +148,8 @@ impl Connection {
             },
         )
         .await?;
-        // Events that expired since the last page are missing from this one: the client has to resynchronize.
+        // Events that expired since the last page are missing from this one: the client has to
+        // resynchronize.
         let (_, pruned) = log::head(&mut c, workspace).await?;
         if pruned > after {
             return Err(ResumeError::Closed(GOING_AWAY));
@@ -155,11 +157,11 @@ impl Connection {
         Ok(page)
     }
 
-    /// Checks that credential, membership, and scopes are still those that this socket was opened with. They can expire,
-    /// and another process can change them.
+    /// Checks that the credential, membership, and scopes are unchanged since the socket was
+    /// opened. They can expire, and another process can change them.
     ///
     /// # Errors
-    /// The code to close with: 4001 or 4003.
+    /// The close code: 4001 or 4003.
     pub(super) async fn check_access(&mut self) -> Result<(), ResumeError> {
         let access = async {
             let caller = caller_of(&self.state, self.token.clone()).await?;
@@ -170,7 +172,7 @@ impl Connection {
         let code = match access.await {
             Ok(scopes) if !scopes.has(Scope::ChatRead) => NOT_IN_WORKSPACE,
             Ok(scopes) if scopes == self.actor.scopes => return Ok(()),
-            // As after a role change: the client connects again with the rights that it has now.
+            // As after a role change: the client reconnects with its current rights.
             Ok(_) | Err(AuthError::NotAuthenticated) => NOT_AUTHENTICATED,
             Err(AuthError::Db(e)) => return Err(e.into()),
             Err(_) => NOT_IN_WORKSPACE,

@@ -1,4 +1,4 @@
-//! Which task runs next, and taking back what a lost worker held.
+//! Selects the next task to run, and recovers tasks from lost workers.
 
 use crate::time::Timestamp;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ pub struct Due {
     pub workspace_id: WorkspaceId,
 }
 
-/// Tasks of one worker that can run at the same time for one workspace, and for one person in all workspaces.
+/// Maximum concurrent tasks of one worker for one workspace, and for one person across workspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shares {
     workspace: i64,
@@ -26,7 +26,8 @@ struct Shares {
 }
 
 impl Shares {
-    /// Three quarters for a workspace and half for a person, so that no one takes every place of a worker from the others.
+    /// Three quarters for a workspace and half for a person, so that nobody can occupy all slots of
+    /// a worker.
     fn of(places: usize) -> Self {
         let share = |part: usize| i64::try_from(part.max(1)).unwrap_or(i64::MAX);
         Self {
@@ -36,7 +37,7 @@ impl Shares {
     }
 }
 
-/// Whether a server has several workspaces, which share what it has.
+/// Whether several workspaces share the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tenancy {
     Single,
@@ -59,7 +60,7 @@ pub async fn tenancy(c: &mut Conn) -> Result<Tenancy, DbError> {
 #[derive(Debug, Clone, Copy)]
 pub struct Claimer {
     pub worker: Uuid,
-    /// `None` on a server with a single workspace, which can use every place.
+    /// `None` on a server with a single workspace, which can use all slots.
     shares: Option<Shares>,
 }
 
@@ -80,9 +81,9 @@ impl Claimer {
     }
 }
 
-/// Tasks that this worker could run now: first those of workspaces for which it runs nothing, by fair turn between
-/// workspaces and then by age. At most one task of an agent runs in a conversation, and none overtakes one that
-/// waits for a short while.
+/// Tasks that this worker can run now: first those of workspaces for which it runs nothing, then by
+/// least recent claim of the workspace, then by age. At most one task of an agent runs in a
+/// conversation, and no task overtakes one that waits briefly.
 pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>, DbError> {
     c.q("select t.id, t.workspace_id from tasks t join workspaces w on w.id = t.workspace_id \
          left join (select workspace_id, count(*) as running from tasks \
@@ -104,7 +105,7 @@ pub async fn due(c: &mut Conn, claimer: Claimer, limit: i64) -> Result<Vec<Due>,
         .await
 }
 
-/// When the next waiting task becomes due.
+/// Time when the next waiting task becomes due.
 pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
     c.q("select min(retry_at) from tasks where status = 'queued' and retry_at > $1")
         .bind(now())
@@ -112,7 +113,7 @@ pub async fn next_due_at(c: &mut Conn) -> Result<Option<Timestamp>, DbError> {
         .await
 }
 
-/// Where the events of a task's place go.
+/// Recipients of events in a channel.
 pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, DbError> {
     let kind: String = c
         .q("select kind from channels where id = $1")
@@ -126,7 +127,8 @@ pub async fn audience_of(c: &mut Conn, channel: ChannelId) -> Result<Audience, D
     })
 }
 
-/// Takes a due task for a worker; `None` if another was faster, it is no longer due, or it is beyond a share.
+/// Claims a due task for a worker. Returns `None` if another worker was faster, the task is no
+/// longer due, or a share is used up.
 pub async fn claim(
     c: &mut Conn,
     due: &Due,
@@ -179,7 +181,7 @@ pub async fn claim(
     Ok(Some((task, lease)))
 }
 
-/// A task whose lease has run out.
+/// A task whose lease has expired.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Lost {
     pub id: TaskId,
@@ -212,10 +214,11 @@ pub async fn lost(c: &mut Conn) -> Result<Vec<Lost>, DbError> {
         .await
 }
 
-/// Puts a lost task back, counting the loss; `false` when it was lost for the last time and the caller has to fail it.
+/// Requeues a lost task and counts the loss. Returns `false` if it was lost too often; then the
+/// caller fails it.
 ///
 /// # Errors
-/// `Gone` when its worker has come back meanwhile.
+/// `Gone` if its worker has returned in the meantime.
 pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     let row: Option<(Json<serde_json::Value>,)> = c
@@ -252,7 +255,8 @@ pub async fn recover(c: &mut Conn, lease: &Lease) -> Result<bool, LeaseLost> {
     Ok(true)
 }
 
-/// Where the database belongs to this process alone: whatever was running when it starts has lost its worker.
+/// Expires all leases at startup, for a database that belongs to this process alone: all tasks that
+/// were running have lost their worker.
 pub async fn expire_leases(c: &mut Conn) -> Result<u64, DbError> {
     c.q("update tasks set lease_until = $1 where status = 'running' and lease_until > $1")
         .bind(now())

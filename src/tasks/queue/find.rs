@@ -1,4 +1,4 @@
-//! Reading tasks.
+//! Reads tasks.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ pub async fn find_task(c: &mut Conn, id: TaskId) -> Result<Option<Task>, DbError
         .await
 }
 
-/// Tasks that a message asked for, in the order of its mentions.
+/// Tasks triggered by a message, in the order of its mentions.
 pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -27,7 +27,7 @@ pub async fn tasks_of_message(c: &mut Conn, message: MessageId) -> Result<Vec<Ta
     .await
 }
 
-/// Which tasks to list.
+/// Filter of a list of tasks.
 #[derive(Debug, Default)]
 pub struct Filter {
     pub status: Option<String>,
@@ -35,15 +35,15 @@ pub struct Filter {
     pub agent: Option<AgentId>,
 }
 
-/// Who looks at tasks.
+/// The person who lists tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader {
     pub user: UserId,
-    /// An admin sees what anyone asked for outside of places.
+    /// Admins see all tasks without a conversation.
     pub is_admin: bool,
 }
 
-/// Rows between two tasks, in ascending or descending order.
+/// A range of tasks in ascending or descending order.
 #[derive(Debug, Clone, Copy)]
 pub enum Range {
     /// The first tasks after `after`, ascending.
@@ -70,7 +70,7 @@ macro_rules! listed_sql {
     };
 }
 
-/// Conditions that the indexes of a thread, of an agent, and of the workspace can serve.
+/// Conditions that match the indexes by thread, by agent, and by workspace.
 macro_rules! listed_by {
     ($filter:expr, $order:literal) => {
         match ($filter.thread, $filter.agent) {
@@ -81,7 +81,8 @@ macro_rules! listed_by {
     };
 }
 
-/// Tasks in places that the reader may see, and those without a place that are the reader's.
+/// Tasks in conversations that the reader can see, and the reader's own tasks without a
+/// conversation.
 pub async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -108,7 +109,7 @@ pub async fn list(
         .await
 }
 
-/// Queued and running tasks that `user` may see, oldest first, at most 500.
+/// Queued and running tasks that `user` can see, oldest first, at most 500.
 pub async fn active(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -127,7 +128,7 @@ pub async fn active(
     .await
 }
 
-/// Active tasks of the threads of a channel whose `last_seq` lies between two numbers.
+/// Active tasks in the threads of a channel with `last_seq` from `low` to `high`.
 pub async fn active_in_threads(
     c: &mut Conn,
     channel: ChannelId,
@@ -146,7 +147,7 @@ pub async fn active_in_threads(
     .await
 }
 
-/// Tasks that a message asked for and that have not ended.
+/// Active tasks triggered by a message.
 pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!("select", "from tasks where trigger_message_id = $1 and status in ('queued', 'running') order by id limit 32"))
         .bind(trigger)
@@ -154,7 +155,7 @@ pub async fn active_of_trigger(c: &mut Conn, trigger: MessageId) -> Result<Vec<T
         .await
 }
 
-/// The running or queued task whose reply the message is; `place` is the thread or fork that the message is in.
+/// The active task that writes this reply; `place` is the thread or fork of the message.
 pub async fn active_of_reply(
     c: &mut Conn,
     place: Uuid,
@@ -167,7 +168,7 @@ pub async fn active_of_reply(
         .await
 }
 
-/// Reply and notice that a task left.
+/// Reply and notice of a task, and the task that it retries.
 pub async fn left_behind(
     c: &mut Conn,
     task: TaskId,
@@ -178,7 +179,7 @@ pub async fn left_behind(
         .await
 }
 
-/// Tasks of a deep dive that have not ended.
+/// Active tasks of a fork.
 pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbError> {
     c.q(task_sql!(
         "select",
@@ -189,7 +190,7 @@ pub async fn active_in_fork(c: &mut Conn, fork: ForkId) -> Result<Vec<Task>, DbE
     .await
 }
 
-/// Tasks of one kind that wait or run.
+/// Number of queued and running tasks of one kind.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Active {
     pub kind: String,
@@ -198,7 +199,8 @@ pub struct Active {
     pub oldest_queued_at: Option<Timestamp>,
 }
 
-/// What waits and runs in all workspaces, by kind. Reads only rows of such tasks, by their index.
+/// Counts queued and running tasks of all workspaces by kind. Reads only active tasks, using their
+/// index.
 pub async fn count_active(c: &mut Conn) -> Result<Vec<Active>, DbError> {
     c.q(
         "select kind, count(case when status = 'queued' then 1 end) as queued, \

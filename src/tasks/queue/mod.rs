@@ -1,6 +1,8 @@
-//! The statements of the queue. Every state change appends its `task.status_changed` in the same transaction.
+//! Statements of the queue. Every status change appends `task.status_changed` in the same
+//! transaction.
 //!
-//! `find` reads, `claim` hands tasks to workers and takes them back, `run` is what a task's worker may write.
+//! `find` reads tasks, `claim` assigns them to workers and recovers them from lost workers, and
+//! `run` contains the writes of a task's worker.
 
 use std::time::Duration;
 
@@ -15,16 +17,16 @@ use crate::{
     realtime::{Audience, NewEvent, log},
 };
 
-/// Where the setting is kept that says how many tasks may wait in a workspace: it counts for every command, whoever
-/// runs it.
+/// Key of the limit of queued tasks per workspace. It is stored in the database so that every
+/// command uses the same value.
 const QUEUED_MAX: &str = "tasks_queued_max";
 const QUEUED_MAX_DEFAULT: i64 = 200;
-/// How long a worker may be silent before its task is given to another (PROTOCOL §5).
+/// Time without renewal after which a task is assigned to another worker.
 const LEASE: Duration = Duration::from_secs(15);
-/// A task whose worker was lost so often fails.
+/// Number of lost workers after which a task fails.
 pub const LOST_MAX: i64 = 3;
 
-/// `LEASE`; tests of debug builds shorten it by `OPENVIBE_LEASE_MS`.
+/// Returns `LEASE`; tests shorten it with `OPENVIBE_LEASE_MS` in debug builds.
 #[cfg(debug_assertions)]
 pub fn lease_length() -> Duration {
     static LENGTH: std::sync::LazyLock<Duration> = std::sync::LazyLock::new(|| {
@@ -40,36 +42,36 @@ pub fn lease_length() -> Duration {
     LEASE
 }
 
-/// Wakes the worker of this process when something may be due.
+/// Wakes the worker of this process when a task may be due.
 #[derive(Default)]
 pub struct Queue {
     pub wake: Notify,
-    /// How to stop what runs here, and under which lease it does.
+    /// Lease token and stop token of each task that runs in this process.
     running: dashmap::DashMap<TaskId, (Uuid, CancellationToken)>,
 }
 
 impl Queue {
-    /// A run of a task begins here. One that lost its lease to this one is stopped.
+    /// Registers a run of a task. A previous run that lost its lease to this one is stopped.
     pub fn begin(&self, lease: &Lease, stop: CancellationToken) {
         if let Some((_, lost)) = self.running.insert(lease.task, (lease.token, stop)) {
             lost.cancel();
         }
     }
 
-    /// A run is over; another one of the same task is not touched.
+    /// Unregisters a run, but not another run of the same task.
     pub fn end(&self, lease: &Lease) {
         self.running
             .remove_if(&lease.task, |_, (token, _)| *token == lease.token);
     }
 
-    /// Ends the model call of a task that runs in this process.
+    /// Stops a task that runs in this process.
     pub fn stop(&self, task: TaskId) {
         if let Some(run) = self.running.get(&task) {
             run.1.cancel();
         }
     }
 
-    /// The same for the run that has this lease only.
+    /// Like `stop`, but only for the run with this lease.
     pub fn stop_run(&self, lease: &Lease) {
         if let Some(run) = self
             .running
@@ -81,7 +83,7 @@ impl Queue {
     }
 }
 
-/// Something was queued; a notice for after the commit.
+/// A task was queued. Sent after the commit.
 pub struct Wake;
 
 macro_rules! task_sql {
@@ -113,13 +115,13 @@ pub use run::{
     next_attempt, put_back, record, record_call, renew, set_notice, set_reply,
 };
 
-/// A task was cancelled; a notice for after the commit, so that its model call ends whoever cancelled it.
+/// A task was canceled. Sent after the commit, so that its model call ends in every case.
 pub struct Stopped {
     pub workspace: WorkspaceId,
     pub task: TaskId,
 }
 
-/// A task to put into the queue.
+/// A task to queue.
 #[derive(Debug, Clone)]
 pub struct NewTask {
     pub workspace: WorkspaceId,
@@ -136,7 +138,7 @@ pub struct NewTask {
     pub options: Option<serde_json::Value>,
 }
 
-/// What a running task's writes must show; a worker that lost its lease can change nothing.
+/// Proves that a worker owns a task; every write of a running task checks it.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease {
     pub workspace: WorkspaceId,
@@ -146,16 +148,16 @@ pub struct Lease {
     pub seat: Seat,
 }
 
-/// The task was cancelled, or given to another worker.
+/// The task was canceled or assigned to another worker.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseLost {
-    #[error("the task is no longer this worker's")]
+    #[error("the task no longer belongs to this worker")]
     Gone,
     #[error(transparent)]
     Db(#[from] DbError),
 }
 
-/// Sets with how many queued in a workspace further ones fail at once (PROTOCOL §5).
+/// Sets the maximum number of queued tasks per workspace; further tasks fail immediately.
 pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
         .bind(QUEUED_MAX)
@@ -165,7 +167,7 @@ pub async fn set_queued_max(c: &mut Conn, max: i64) -> Result<(), DbError> {
     Ok(())
 }
 
-/// How many more tasks may wait in the workspace; negative when there are too many already.
+/// Remaining queue capacity of the workspace; negative if it is exceeded.
 pub async fn free_places(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
     c.q(
         "select coalesce((select cast(value as bigint) from meta where key = $2), $3) \
@@ -178,9 +180,10 @@ pub async fn free_places(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, Db
     .await
 }
 
-/// Inserts a task, queued; or failed with `queue_full` when `full`. The caller appends its event.
+/// Inserts a queued task, or a task that failed with `queue_full` if `full` is set. The caller
+/// appends its event.
 ///
-/// `None` when `retry_of` has been retried already.
+/// Returns `None` if `retry_of` was already retried.
 pub async fn insert(
     c: &mut Conn,
     new: &NewTask,
@@ -221,8 +224,8 @@ pub async fn insert(
     .opt()
     .await?;
     if let Some(task) = &task {
-        // Joins the lines of the request that asked with those of the task.
-        tracing::debug!(task.id = %task.id, task.kind = task.kind, status = task.status, "a task is asked for");
+        // Links the log lines of the request with those of the task.
+        tracing::debug!(task.id = %task.id, task.kind = task.kind, status = task.status, "task requested");
         if full.is_some() {
             usage::count(c, task).await?;
         }
@@ -230,7 +233,7 @@ pub async fn insert(
     Ok(task)
 }
 
-/// Appends the task's present state under the number `seq`.
+/// Appends the current state of the task under `seq`.
 pub async fn announce_as(
     c: &mut Conn,
     seq: i64,
@@ -245,7 +248,7 @@ pub async fn announce_as(
     log::append(c, task.workspace_id, event).await
 }
 
-/// Appends the task's present state.
+/// Appends the current state of the task.
 pub async fn announce(c: &mut Conn, task: &Task, audience: Audience) -> Result<(), DbError> {
     let seq = log::reserve(c, task.workspace_id, 1).await?;
     announce_as(c, seq, task, audience).await

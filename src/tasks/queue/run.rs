@@ -1,4 +1,4 @@
-//! What the worker of a running task writes; all of it under its lease.
+//! Writes of the worker that runs a task; all of them check its lease.
 
 use crate::time::Timestamp;
 
@@ -10,10 +10,10 @@ use crate::{
     realtime::Audience,
 };
 
-/// Prolongs a lease.
+/// Renews a lease.
 ///
 /// # Errors
-/// `Gone` when the task is no longer this worker's.
+/// `Gone` if the task no longer belongs to this worker.
 pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
     let n = c
         .q("update tasks set lease_until = $3 where id = $1 and lease_token = $2 and status = 'running'")
@@ -28,7 +28,7 @@ pub async fn renew(c: &mut Conn, lease: &Lease) -> Result<(), LeaseLost> {
 /// Checks a lease inside a transaction that writes for its task.
 ///
 /// # Errors
-/// `Gone` when the task is no longer this worker's.
+/// `Gone` if the task no longer belongs to this worker.
 pub async fn hold(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     c.q(task_sql!(
@@ -42,7 +42,7 @@ pub async fn hold(c: &mut Conn, lease: &Lease) -> Result<Task, LeaseLost> {
     .ok_or(LeaseLost::Gone)
 }
 
-/// How a running task ends.
+/// Final state of a running task.
 #[derive(Debug, Clone)]
 pub enum End {
     Completed {
@@ -90,7 +90,8 @@ pub async fn finish(c: &mut Conn, lease: &Lease, end: &End) -> Result<Task, DbEr
     Ok(task)
 }
 
-/// Puts a running task back until `retry_at`, with what has been counted so far. It keeps its place only for a short wait.
+/// Requeues a running task until `retry_at` and stores its counts. The task keeps its slot only for
+/// a short wait.
 pub async fn put_back(
     c: &mut Conn,
     lease: &Lease,
@@ -119,7 +120,7 @@ pub async fn put_back(
     Ok(task)
 }
 
-/// Puts a running task back at once: its process shuts down. Not counted as lost.
+/// Requeues a running task immediately because its process is shutting down. Not counted as lost.
 pub async fn hand_over(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbError> {
     crate::db::dialect::lock_workspace(c, lease.workspace.0).await?;
     let task: Option<Task> = c
@@ -138,7 +139,7 @@ pub async fn hand_over(c: &mut Conn, lease: &Lease) -> Result<Option<Task>, DbEr
     Ok(task)
 }
 
-/// Notes that another model call begins within this run.
+/// Records the start of another model call within this run.
 pub async fn next_attempt(
     c: &mut Conn,
     lease: &Lease,
@@ -154,7 +155,7 @@ pub async fn next_attempt(
     row.map(|row| row.0).ok_or(LeaseLost::Gone)
 }
 
-/// What has been counted for the task so far: the JSON that `put_back` was given.
+/// The task's counts so far: the JSON last passed to `put_back`.
 pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, DbError> {
     let counts: Json<serde_json::Value> = c
         .q("select counts from tasks where id = $1")
@@ -164,7 +165,7 @@ pub async fn counts_of(c: &mut Conn, task: TaskId) -> Result<serde_json::Value, 
     Ok(counts.0)
 }
 
-/// Notes which message is the task's reply.
+/// Records the reply of the task.
 pub async fn set_reply(c: &mut Conn, task: TaskId, message: MessageId) -> Result<(), DbError> {
     c.q("update tasks set reply_message_id = $2 where id = $1")
         .bind(task)
@@ -183,7 +184,8 @@ pub async fn set_notice(c: &mut Conn, task: TaskId, message: MessageId) -> Resul
     Ok(())
 }
 
-/// Cancels a task that has not ended. `None` when it has; then nothing is changed. Appends the event.
+/// Cancels an active task and appends the event. Returns `None`, without changes, if the task has
+/// ended.
 pub async fn cancel(
     c: &mut Conn,
     task: TaskId,
@@ -212,7 +214,7 @@ pub async fn cancel(
     Ok(task)
 }
 
-/// Takes a deleted message's text out of the tasks that it asked for.
+/// Removes the text of a deleted message from the tasks that it triggered.
 pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbError> {
     c.q("update tasks set input = $2 where trigger_message_id = $1")
         .bind(trigger)
@@ -225,7 +227,7 @@ pub async fn blank_prompt(c: &mut Conn, trigger: MessageId) -> Result<(), DbErro
     Ok(())
 }
 
-/// Takes away what a task was asked to look at.
+/// Removes the prompt and the options of a task.
 pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     c.q("update tasks set input = $2 where id = $1")
         .bind(task)
@@ -238,7 +240,7 @@ pub async fn blank_input(c: &mut Conn, task: TaskId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// A piece of work that was done on behalf of a task and is over.
+/// Completed work on behalf of a task.
 #[derive(Debug, Clone)]
 pub struct Done {
     pub kind: &'static str,
@@ -247,7 +249,7 @@ pub struct Done {
     pub started_at: Timestamp,
 }
 
-/// Records work done for `parent` as a task of its own, and appends its one event.
+/// Records work for `parent` as its own task, and appends one event.
 pub async fn record(
     c: &mut Conn,
     parent: &Task,
@@ -286,17 +288,17 @@ pub async fn record(
     announce(c, &task, lease.audience).await
 }
 
-/// A call of a model that was in no queue and is over: who asked waited for it.
+/// A completed model call that was not queued, because the client waited for it.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub id: TaskId,
     pub workspace: WorkspaceId,
     pub kind: &'static str,
-    /// `completed`, `failed` or `cancelled`.
+    /// `completed`, `failed`, or `cancelled`.
     pub status: &'static str,
     pub agent: Option<(AgentId, i64)>,
     pub requested_by: UserId,
-    /// How often the model was called.
+    /// Number of model calls.
     pub attempt: i64,
     pub output: Option<TaskOutput>,
     pub usage: Option<TokenUsage>,
@@ -304,7 +306,7 @@ pub struct Call {
     pub started_at: Timestamp,
 }
 
-/// Records a call as a task that has ended. It has no place, so no event tells of it.
+/// Records a call as a task that has ended. It has no conversation, so it has no event.
 pub async fn record_call(c: &mut Conn, call: &Call) -> Result<(), DbError> {
     c.q("insert into tasks (id, workspace_id, kind, status, agent_id, agent_version, requested_by, root_task_id, depth, attempt, \
          counts, holds_place, input, output, token_usage, error, queued_at, started_at, completed_at) \
