@@ -1,7 +1,7 @@
-//! What the model is asked.
+//! Builds the requests to the model.
 //!
-//! The system text holds nothing that people wrote. What they wrote follows as one user turn whose lines cannot pass for ours:
-//! every label of ours is `[…]:` or a line that `agents::prompt` escapes in the text of others.
+//! The system text contains no text by people. Their messages follow as one user turn. They cannot
+//! imitate our labels: every label is `[…]:` or a line that `agents::prompt` escapes in messages.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// Days whose weekday is told, the newest ones.
+/// Maximum number of days listed with their weekday, newest first.
 const CALENDAR_DAYS_MAX: usize = 20;
-/// Of an answer that is sent back to be repaired; a longer one was no answer to this.
+/// Maximum length of an answer that is sent back for repair.
 const REPAIRED_CHARS_MAX: usize = 12_000;
 const FAULTS_MAX: usize = 20;
 
@@ -56,21 +56,21 @@ Answer with this JSON object and nothing else:
 \"open_questions\": [{\"text\": \"…\", \"sources\": [\"m4\"]}], \
 \"deferred_items\": [{\"text\": \"…\", \"sources\": [\"m5\"]}]}";
 
-/// Stands last: models follow best what they read last.
+/// At the end, because models follow the last instruction best.
 const REQUEST: &str =
     "(End of the material. Write the JSON object now, in the language of the messages.)";
 
-/// What is to be resolved.
+/// The conversation to resolve.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     pub material: &'a Material,
-    /// Of the deep dive.
+    /// Description of the fork.
     pub description: Option<&'a str>,
-    /// What the person who resolves wants of it.
+    /// Guidance from the person who resolves the fork.
     pub guidance: Option<&'a str>,
 }
 
-/// A part of what is sent, and the line of the material that it shows.
+/// A part of a request, and the line of the material that it contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub role: Role,
@@ -88,7 +88,7 @@ impl Piece {
     }
 }
 
-/// One request for the model.
+/// One request to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
     pub system: String,
@@ -96,7 +96,7 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// The same, told after what the workspace requires of every call.
+    /// Prepends the system text that the workspace requires for every call.
     #[must_use]
     pub fn after(&self, required: &str) -> Self {
         let mut brief = self.clone();
@@ -113,7 +113,8 @@ impl Brief {
         }
     }
 
-    /// Turns as they are sent, from user to user: neighbours of one role joined by a blank line.
+    /// Turns as they are sent, starting and ending with the user: consecutive pieces of one role
+    /// are joined by a blank line.
     pub fn turns(&self) -> Vec<Turn> {
         let mut turns: Vec<Turn> = Vec::new();
         for piece in &self.pieces {
@@ -138,7 +139,7 @@ impl Brief {
     }
 }
 
-/// The request for the whole conversation at once.
+/// The request with the whole conversation.
 pub fn brief(asked: &Asked<'_>) -> Brief {
     let material = asked.material;
     let mut pieces = opening(asked);
@@ -147,7 +148,7 @@ pub fn brief(asked: &Asked<'_>) -> Brief {
     Brief::of(pieces)
 }
 
-/// The one turn in which the model may put right what `check` found in its `answer` to `brief`.
+/// The request for the one repair, with the faults that `check` found in the `answer` to `brief`.
 pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
     let mut pieces = brief.pieces.clone();
     pieces.push(Piece {
@@ -173,7 +174,7 @@ pub fn repair_brief(brief: &Brief, answer: &str, faults: &[Fault]) -> Brief {
     }
 }
 
-/// Who takes part, which day was which, and what it is about.
+/// Participants, dates with weekdays, and the description.
 pub(super) fn opening(asked: &Asked<'_>) -> Vec<Piece> {
     let material = asked.material;
     let mut pieces = Vec::new();
@@ -209,7 +210,7 @@ pub(super) fn opening(asked: &Asked<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// What the person asks for, outside of the material, and the request.
+/// The guidance, separate from the material, and the final instruction.
 pub(super) fn closing(asked: &Asked<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     if let Some(guidance) = asked.guidance.map(str::trim).filter(|g| !g.is_empty()) {
@@ -222,7 +223,7 @@ pub(super) fn closing(asked: &Asked<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// One message under its label; of a longer one about `chars_max` characters.
+/// One message with its label, shortened to about `chars_max` characters.
 pub(super) fn line(material: &Material, at: usize, chars_max: usize) -> Piece {
     let line = &material.lines[at];
     let mut text = escape_lines(&without_middle(line.text.trim(), chars_max));
@@ -245,7 +246,8 @@ pub(super) fn line(material: &Material, at: usize, chars_max: usize) -> Piece {
     }
 }
 
-/// A person's name, with the handle where two have the same name; an agent's with `(AI)`.
+/// Name of a person, with the handle if several people share the name; name of an agent with
+/// `(AI)`.
 fn speaker(material: &Material, at: usize) -> String {
     match &material.lines[at].speaker {
         Speaker::Agent(name) => format!("{}{AI_SUFFIX}", clean_name(name)),

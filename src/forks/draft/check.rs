@@ -1,4 +1,4 @@
-//! What of an answer holds, against the conversation that it is about.
+//! Checks an answer against its conversation.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,22 @@ use super::{
 };
 use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 
-/// After the last message; a date beyond is a slip.
+/// Maximum days between the last message and a due date; a later date is an error.
 const DUE_DAYS_MAX: u64 = 3_660;
-/// Keywords from which on two texts that share nearly all of them say the same.
+/// Minimum number of shared keywords for two texts to count as duplicates.
 const SAME_WORDS_MIN: usize = 4;
 
-/// An answer as an outline, and what does not hold in it.
+/// An answer as an outline, and its faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// As it was given, but without sources, owners and dates that do not hold. No limit is sure to hold before `trim`.
+    /// The answer without unsupported sources, owners, and dates. Limits are only enforced by
+    /// `trim`.
     pub outline: Outline,
     pub faults: Vec<Fault>,
 }
 
 impl Checked {
-    /// The better one of an answer and its repair: that with fewer faults, in doubt the repair.
+    /// Returns the answer or its repair, whichever has fewer faults; the repair if equal.
     #[must_use]
     pub fn or_better(self, repaired: Self) -> Self {
         if repaired.faults.len() <= self.faults.len() {
@@ -41,7 +42,7 @@ impl Checked {
     }
 }
 
-/// Checks everything that can be told without a model. `reading` is that of `material`.
+/// Checks everything that needs no model. `reading` must be the reading of `material`.
 pub fn check(raw: &Raw, material: &Material, reading: &Reading) -> Checked {
     let grounds = Grounds::new(material, reading);
     let mut check = Check {
@@ -78,7 +79,7 @@ impl Check<'_> {
         outline
     }
 
-    /// The headline or the conclusion.
+    /// Checks the headline or the conclusion.
     fn statement(&mut self, place: Place, text: &str) -> String {
         let text = self.grounds.without_foreign_links(text);
         if text.is_empty() {
@@ -165,7 +166,7 @@ impl Check<'_> {
         }
     }
 
-    /// The lines that are there, each once.
+    /// Returns the distinct sources that exist.
     fn sources(&mut self, place: Place, text: &str, raw: &[RawSource]) -> Vec<usize> {
         let (mut lines, mut unknown) = (Vec::new(), Vec::new());
         for source in raw {
@@ -189,7 +190,7 @@ impl Check<'_> {
         lines
     }
 
-    /// Values that were corrected, and numbers from nowhere.
+    /// Checks for superseded values and unknown numbers.
     fn values(&mut self, place: Place, text: &str, sources: &[usize]) {
         if let Some(value) = self.grounds.superseded_in(text, sources) {
             let (old, new) = (value.old.clone(), value.new.clone());
@@ -271,7 +272,7 @@ impl Check<'_> {
     }
 }
 
-/// `2026-11-20`, also with a time behind it.
+/// Parses `2026-11-20`, optionally followed by a time.
 fn date(text: &str) -> Option<NaiveDate> {
     let day = text.get(..10)?;
     let rest = &text[10..];
@@ -281,7 +282,8 @@ fn date(text: &str) -> Option<NaiveDate> {
         .filter(|_| is_time)
 }
 
-/// Words of all texts, with the owners' names and a word for each date, as the card shows them.
+/// Number of words of all texts, including owner names and one word per date, as in the resolution
+/// message.
 pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
     let points = [
         &outline.key_points,
@@ -306,7 +308,7 @@ pub(super) fn words_of(outline: &Outline, material: &Material) -> usize {
         + items.sum::<usize>()
 }
 
-/// The same words, or nearly all of their keywords in both.
+/// Whether both texts have the same words, or share nearly all of their keywords.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     if tokens(one) == tokens(other) {
         return true;

@@ -1,4 +1,5 @@
-//! A conversation that is larger than the model's window: read in chunks, then put together.
+//! Splits a conversation that exceeds the model's context window into chunks, and merges their
+//! results.
 
 use std::ops::Range;
 
@@ -11,25 +12,25 @@ use crate::{
     model::extract::{Material, Outline, Owner, Point},
 };
 
-/// Tokens that a chunk has for messages however small the window is said to be.
+/// Minimum number of tokens for messages in a chunk, even if the context window is tiny.
 const ROOM_TOKENS_MIN: u64 = 300;
-/// Calls of the model that one conversation may cost; above, messages lose their middle.
+/// Maximum number of chunks of a conversation; beyond it, messages are shortened in the middle.
 const CHUNKS_MAX: usize = 24;
-/// To which messages are not cut further.
+/// Minimum length to which messages are shortened.
 const LINE_CHARS_MIN: usize = 400;
 const PARTIAL_CHARS_MIN: usize = 300;
 
-/// How a conversation is cut.
+/// How a conversation is split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plan {
-    /// The lines after the first one, in order; the first stands in every chunk.
+    /// The lines after the first one, in order; the first line is part of every chunk.
     chunks: Vec<Range<usize>>,
     first_chars_max: usize,
     line_chars_max: usize,
 }
 
-/// The requests that read the whole conversation, each of at most about `tokens_max` tokens: one, or several whose answers
-/// `merge_brief` puts together. Handles are the same in all of them.
+/// The requests for the whole conversation, each with at most about `tokens_max` tokens: one, or
+/// several whose answers `merge_brief` merges. Handles are the same in all of them.
 pub fn briefs(asked: &Asked<'_>, tokens_max: u64) -> Vec<Brief> {
     let whole = brief(asked);
     if whole.tokens() <= tokens_max {
@@ -43,8 +44,8 @@ pub fn briefs(asked: &Asked<'_>, tokens_max: u64) -> Vec<Brief> {
         .collect()
 }
 
-/// The request that makes one resolution of those of the chunks, in their order. When they are too large together for
-/// `tokens_max`, each is cut at its end.
+/// The request that merges the resolutions of the chunks, in their order. If they exceed
+/// `tokens_max` together, each one is cut off at its end.
 pub fn merge_brief(asked: &Asked<'_>, partials: &[Outline], tokens_max: u64) -> Brief {
     let material = asked.material;
     let room = room(asked, tokens_max);
@@ -94,10 +95,10 @@ fn chunk_brief(
     Brief::of(pieces)
 }
 
-/// Tokens for messages, after what every request holds.
+/// Tokens left for messages after the fixed parts of every request.
 fn room(asked: &Asked<'_>, tokens_max: u64) -> u64 {
     let fixed = Brief::of([opening(asked), closing(asked)].concat()).tokens();
-    // The line that says which part it is.
+    // The line with the part number.
     let part = 60;
     tokens_max.saturating_sub(fixed + part).max(ROOM_TOKENS_MIN)
 }
@@ -109,7 +110,7 @@ fn plan(asked: &Asked<'_>, tokens_max: u64) -> Plan {
     let first = material.lines.first();
     let first_tokens = first.map_or(0, |_| tokens(&line(material, 0, first_chars_max)));
     let each_tokens = room.saturating_sub(first_tokens).max(ROOM_TOKENS_MIN / 2);
-    // The label and the escapes come on top of the text.
+    // Reserve for the label and for escapes.
     let mut line_chars_max = chars(each_tokens.saturating_sub(40)).max(LINE_CHARS_MIN);
     loop {
         let chunks = cut(material, each_tokens, line_chars_max);
@@ -124,7 +125,7 @@ fn plan(asked: &Asked<'_>, tokens_max: u64) -> Plan {
     }
 }
 
-/// As many lines in each chunk as fit; at least one, and at least one chunk.
+/// Puts as many lines as possible into each chunk; at least one line, and at least one chunk.
 fn cut(material: &Material, tokens_max: u64, line_chars_max: usize) -> Vec<Range<usize>> {
     let mut chunks = Vec::new();
     let first = 1.min(material.lines.len());
@@ -149,7 +150,7 @@ fn chars(tokens: u64) -> usize {
     usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX)
 }
 
-/// A partial result as text, the most needed first.
+/// A partial result as text, most important parts first.
 fn shown(material: &Material, partial: &Outline) -> String {
     let mut lines = vec![format!("Conclusion: {}", partial.conclusion)];
     lines.extend(partial.action_items.iter().map(|item| {
@@ -173,7 +174,7 @@ fn shown(material: &Material, partial: &Outline) -> String {
     lines.extend(points("Key point", &partial.key_points));
     lines.extend(points("Open question", &partial.open_questions));
     lines.extend(points("Deferred", &partial.deferred_items));
-    // No text of a model is long enough to need it; a line without an end would be.
+    // A safeguard against endless lines; normal texts are shorter.
     let lines: Vec<String> = lines
         .iter()
         .map(|line| without_middle(line, 2_000))

@@ -1,13 +1,14 @@
-//! A model's field as one line of plain text, and texts cut to a length.
+//! Cleans a field of the model's answer to one line of plain text, and cuts texts to a length.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Removing a tag can make another one; whoever nests deeper loses every `<`.
+/// Removing a tag can create another one; after this many rounds, every `<` is removed.
 const TAG_ROUNDS_MAX: usize = 8;
 
-/// Tags as models write them. A name alone (`Vec<String>`) is a tag only where HTML has it.
+/// HTML tags as models write them. Without attributes, only known HTML names count as tags, so
+/// `Vec<String>` stays.
 static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?is)<!--.*?-->|<!doctype[^<>]*>|</[a-z][^<>]*>|<[a-z][a-z0-9-]*\s[^<>]*=[^<>]*>|<(?:a|abbr|article|b|big|blockquote|body|br|button|canvas|center|code|dd|del|details|div|dl|dt|em|embed|font|footer|form|frame|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|math|meta|nav|object|ol|option|p|pre|q|s|samp|script|section|select|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|u|ul|var|video)(?:\s[^<>]*)?/?>",
@@ -22,7 +23,7 @@ static IMAGE: LazyLock<Option<Regex>> =
 static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:#{1,6} |[-*+•–] |>+ ?|\d{1,2}\) |\d{1,2}\. |```\w* |\[[ xX]\] |(?:-{3,}|={3,}|\*{3,})(?: |$))").ok()
 });
-/// `3. March` is a date in half of Europe and no list.
+/// `3. March` is a date in many European languages, not a list item.
 static ORDINAL_DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^\d{1,2}\. (?:jan|feb|mar|mär|apr|mai|may|jun|jul|aug|sep|oct|okt|nov|dec|dez|quart|platz)").ok()
 });
@@ -34,8 +35,8 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str, with: &str) -> String
     }
 }
 
-/// One line without tags, control characters, and the marks of headings, lists and quotes at its start. Code between backticks
-/// stays as it is: somebody may have talked about tags.
+/// Returns one line without tags, control characters, and leading marks of headings, lists, and
+/// quotes. Code between backticks is unchanged, because the conversation may be about tags.
 pub(super) fn clean(text: &str) -> String {
     let shown: String = text
         .chars()
@@ -43,7 +44,7 @@ pub(super) fn clean(text: &str) -> String {
             '\n' | '\r' | '\t' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
                 Some(' ')
             }
-            // Turns of the writing direction hide what a line says.
+            // Bidirectional control characters can disguise text.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => None,
             c if c.is_control() => None,
             c => Some(c),
@@ -53,7 +54,7 @@ pub(super) fn clean(text: &str) -> String {
     let mut parts: Vec<String> = shown.split('`').map(str::to_owned).collect();
     let last = parts.len() - 1;
     for (nth, part) in parts.iter_mut().enumerate() {
-        // Every second part is code, but for a last one that nothing closes.
+        // Every second part is code, except an unclosed last one.
         if nth % 2 == 0 || nth == last {
             *part = without_tags(part);
         }
@@ -88,7 +89,7 @@ fn without_tags(text: &str) -> String {
     text.replace('<', "")
 }
 
-/// What separates words separates them without its tag, too.
+/// A space for block tags, so that words stay separated.
 fn gap_of(tag: &str) -> &'static str {
     const BLOCKS: [&str; 16] = [
         "br", "p", "div", "li", "ul", "ol", "tr", "td", "th", "hr", "h1", "h2", "h3", "h4",
@@ -124,7 +125,7 @@ fn without_mark(line: &str) -> String {
         .to_owned()
 }
 
-/// Without the emphasis or the quotes that a model puts around a whole field.
+/// Removes emphasis or quotes around the whole field.
 fn unwrapped(line: &str) -> String {
     for mark in ["**", "__", "\"", "'", "*"] {
         let inner = line
@@ -137,7 +138,7 @@ fn unwrapped(line: &str) -> String {
     line.to_owned()
 }
 
-/// Length as the contract counts it.
+/// Length in UTF-16 code units.
 pub(super) fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }
@@ -146,7 +147,7 @@ pub(super) fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// At most `units_max` units, cut after a whole word where there is one, with `…`.
+/// Cuts a text to `units_max` units with `…`, after a whole word if possible.
 pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     if units(text) <= units_max {
         return text.to_owned();
@@ -163,14 +164,14 @@ pub(super) fn cut_to_units(text: &str, units_max: usize) -> String {
     let next = text[kept.len()..].chars().next();
     let is_inside = next.is_some_and(|c| !c.is_whitespace());
     let at_word = kept.rfind(char::is_whitespace).filter(|_| is_inside);
-    // A text without spaces, or one very long word, is cut where it has to be.
+    // Text without spaces and very long words are cut within a word.
     if let Some(at) = at_word.filter(|at| at * 2 > kept.len()) {
         kept.truncate(at);
     }
     ellipsis(&kept)
 }
 
-/// At most `words_max` words, with `…` where some are missing.
+/// Cuts a text to `words_max` words with `…`.
 pub(super) fn cut_to_words(text: &str, words_max: usize) -> String {
     if words(text) <= words_max {
         return text.to_owned();

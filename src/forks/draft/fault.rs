@@ -1,4 +1,4 @@
-//! What is wrong with an answer, in words that the model can act on.
+//! Faults of an answer, described so that the model can repair them.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::{
     KEY_POINTS_MIN, WORDS_MAX, clean::cut_to_units,
 };
 
-/// Of a text that is quoted to say which one is meant.
+/// Maximum length of the quote that identifies a text.
 const QUOTE_UNITS_MAX: usize = 60;
 
-/// Where a fault is; numbers are positions in the outline that was checked.
+/// Position of a fault in the checked outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
     Headline,
@@ -43,26 +43,26 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Empty,
-    /// In units.
+    /// Limit in UTF-16 code units.
     TooLong {
         units_max: usize,
     },
     TooManySentences,
-    /// Named messages that are not there; they are left out already.
+    /// Cites messages that do not exist; they are already removed.
     NoSuchSource(Vec<String>),
-    /// Nothing that exists is named.
+    /// Cites no existing message.
     NoSource,
-    /// Nobody of that name takes part or is spoken of; the owner is left out already.
+    /// No participant or mentioned person has this name; the owner is already removed.
     UnknownOwner(String),
     OwnerIsAgent(String),
-    /// The owner was asked and said no.
+    /// The owner was asked and refused.
     OwnerRefused(String),
-    /// The due date is left out already, as with the kinds below.
+    /// The due date is already removed, as for the next kinds.
     NotADate(String),
     DueOutOfRange(NaiveDate),
-    /// No date was spoken of where the item comes from.
+    /// The sources mention no date.
     DueUnfounded(NaiveDate),
-    /// It was counted from a day that was corrected later.
+    /// The date is based on a day that was corrected later.
     DueSuperseded {
         old: String,
         new: String,
@@ -71,25 +71,25 @@ pub enum Kind {
     TooManyKeyPoints(usize),
     TooManyWords(usize),
     Duplicate,
-    /// A value that was corrected later, and what it was corrected to.
+    /// A value that was corrected later, and its correction.
     Superseded {
         old: String,
         new: String,
     },
-    /// Only an assistant said so, and nobody agreed.
+    /// Only an assistant said it, and nobody agreed.
     AgentsOnly,
-    /// A number that nobody said.
+    /// A number that is not in the conversation.
     UnknownNumber(String),
-    /// Nobody took it on or asked for it in the lines that it names.
+    /// In the cited lines, nobody accepts the item or is asked to do it.
     NoCommitment,
 }
 
-/// Something that does not hold.
+/// A fault of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub place: Place,
     pub kind: Kind,
-    /// The beginning of the text it is about; empty for the whole.
+    /// The beginning of the faulty text; empty for the whole answer.
     pub quote: String,
 }
 
@@ -102,7 +102,7 @@ impl Fault {
         }
     }
 
-    /// One sentence for the request to repair it.
+    /// One sentence for the repair request.
     pub fn sentence(&self) -> String {
         let place = if self.quote.is_empty() {
             self.place.to_string()
@@ -178,7 +178,7 @@ impl Fault {
         }
     }
 
-    /// Limits of the two texts that have one of their own.
+    /// Maximum length of the text at `place`.
     pub(super) fn units_max(place: Place) -> usize {
         match place {
             Place::Headline => HEADLINE_UNITS_MAX,

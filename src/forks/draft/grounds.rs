@@ -1,4 +1,4 @@
-//! What the conversation bears out: the questions that `check` asks of it.
+//! Index of a conversation for the checks of an answer.
 
 use std::collections::HashSet;
 
@@ -10,26 +10,26 @@ use super::words::{
 };
 use crate::model::extract::{Material, Reading, Speaker, Superseded, dialogue};
 
-/// Of a message that is looked at.
+/// Maximum number of characters read per message.
 const LINE_CHARS_MAX: usize = 20_000;
-/// Lines after an item's sources in which its owner may refuse.
+/// Number of lines after an item's sources in which its owner can refuse.
 const REFUSAL_REACH: usize = 4;
-/// Numbers up to it are days, hours, and what people write out in words.
+/// Numbers up to this one are not checked: they are days, hours, or often written as words.
 const SMALL_NUMBER_MAX: u64 = 31;
 
-/// A conversation prepared for being looked up in.
+/// An indexed conversation.
 pub(super) struct Grounds<'a> {
     pub(super) material: &'a Material,
     reading: &'a Reading,
     /// Words of each line.
     lines: Vec<Vec<String>>,
-    /// Keywords that stand in an assistant's line that nobody took up, and nowhere else.
+    /// Keywords that occur only in assistants' lines that nobody agreed with.
     only_agents: HashSet<String>,
     superseded: Vec<Superseded>,
     numbers: HashSet<String>,
-    /// Larger numbers were written out in words.
+    /// Whether larger numbers are written as words.
     spells_numbers: bool,
-    /// The language is one whose cue words are known.
+    /// Whether the language is one with known cue words.
     is_known_language: bool,
 }
 
@@ -70,14 +70,14 @@ impl<'a> Grounds<'a> {
         is_agent(self.material, line)
     }
 
-    /// Whether the words of a name stand one after another in some message.
+    /// Whether the words of a name occur consecutively in a message.
     pub(super) fn is_said(&self, name: &str) -> bool {
         let name = tokens(name);
         !name.is_empty() && self.lines.iter().any(|line| has(line, &name))
     }
 
-    /// The corrected value that a text still tells. Naming the new one beside it is fine; so is a source later than the
-    /// correction that says the same word of something else.
+    /// The corrected value that a text still states. Allowed if the text also states the
+    /// correction, or if a source after the correction uses the same word for something else.
     pub(super) fn superseded_in(&self, text: &str, sources: &[usize]) -> Option<&Superseded> {
         let words = tokens(text);
         self.superseded.iter().find(|value| {
@@ -97,7 +97,7 @@ impl<'a> Grounds<'a> {
             })
     }
 
-    /// The corrected weekday that a due date was counted from.
+    /// The corrected weekday that a due date is based on.
     pub(super) fn superseded_due(&self, due: NaiveDate, sources: &[usize]) -> Option<&Superseded> {
         self.superseded.iter().find(|value| {
             weekday_in(&value.old) == Some(due.weekday())
@@ -110,13 +110,13 @@ impl<'a> Grounds<'a> {
         })
     }
 
-    /// Whether all lines are those of assistants that nobody took up; not so for none.
+    /// Whether there are lines and all are assistants' lines that nobody agreed with.
     pub(super) fn are_idle(&self, lines: &[usize]) -> bool {
         let is_idle = |line: &usize| self.is_agent(*line) && !self.reading.is_taken_up(*line);
         !lines.is_empty() && lines.iter().all(is_idle)
     }
 
-    /// Whether most of what a text says comes from assistants that nobody took up, and from nobody else.
+    /// Whether most keywords of a text come only from assistants' lines that nobody agreed with.
     pub(super) fn only_agents_said(&self, text: &str) -> bool {
         let words = dialogue::keywords(text);
         let theirs = words
@@ -126,7 +126,7 @@ impl<'a> Grounds<'a> {
         theirs >= 2 && theirs * 3 >= words.len() * 2
     }
 
-    /// Whether a text tells an assistant's view as such, and not as something settled.
+    /// Whether a text attributes a view to an assistant and does not present it as settled.
     pub(super) fn is_told_as_view(&self, text: &str) -> bool {
         let words = tokens(text);
         let mut agents = self
@@ -141,7 +141,7 @@ impl<'a> Grounds<'a> {
         names_one && (is_unsettled(text) || !Reading::reads_like_a_decision(text))
     }
 
-    /// The first number of a text that nobody said, in whatever writing.
+    /// The first number of a text that does not occur in the conversation in any notation.
     pub(super) fn unknown_number(&self, text: &str) -> Option<String> {
         if self.spells_numbers {
             return None;
@@ -162,7 +162,8 @@ impl<'a> Grounds<'a> {
         unknown.map(|groups| groups.join("."))
     }
 
-    /// Whether lines take something on, ask for it, or name who is to do it; always where the language is not known.
+    /// Whether lines accept a task, request it, or name its owner; always true for unknown
+    /// languages.
     pub(super) fn commits(&self, sources: &[usize], owner: Option<usize>) -> bool {
         if !self.is_known_language {
             return true;
@@ -180,13 +181,13 @@ impl<'a> Grounds<'a> {
         })
     }
 
-    /// Whether `person` said no within a few lines after the sources, and nothing else later there.
+    /// Whether the last message of `person` within a few lines after the sources is a refusal.
     pub(super) fn refused(&self, person: usize, sources: &[usize]) -> bool {
         let Some(last) = sources.iter().max() else {
             return false;
         };
         let is_own = |at: usize| self.material.lines[at].speaker == Speaker::Person(person);
-        // An item may well name the refusal itself as a source.
+        // An item can cite the refusal itself as a source.
         let asked = if is_own(*last) && sources.len() > 1 {
             last.saturating_sub(1)
         } else {
@@ -203,7 +204,8 @@ impl<'a> Grounds<'a> {
         })
     }
 
-    /// Whether the lines, or those right before and after them, speak of any time; always where the language is not known.
+    /// Whether the lines, or the adjacent ones, mention any time; always true for unknown
+    /// languages.
     pub(super) fn speaks_of_time(&self, sources: &[usize]) -> bool {
         let is_time = |word: &String| {
             let day = word.trim_end_matches(char::is_alphabetic);
@@ -215,7 +217,7 @@ impl<'a> Grounds<'a> {
         !self.is_known_language || words.any(is_time)
     }
 
-    /// The text without addresses that nobody wrote.
+    /// Removes URLs that do not occur in the conversation.
     pub(super) fn without_foreign_links(&self, text: &str) -> String {
         let mut kept = text.to_owned();
         for start in ["https://", "http://", "www."] {
@@ -265,7 +267,7 @@ fn is_unsettled(text: &str) -> bool {
     has_phrase(&tokens(text), &UNSETTLED)
 }
 
-/// Without what a later correction brought back.
+/// Removes values that a later correction restored.
 fn valid(all: &[Superseded]) -> Vec<Superseded> {
     let is_back = |value: &Superseded| {
         let old = tokens(&value.old);
@@ -280,8 +282,8 @@ fn valid(all: &[Superseded]) -> Vec<Superseded> {
         .collect()
 }
 
-/// Numbers in digits, each as its groups: `1.500` and `14:45` are two groups each. Digits inside of a word (`v2`, `m3`) are no
-/// number.
+/// Numbers in digits, each split into groups: `1.500` and `14:45` have two groups each. Digits
+/// inside a word (`v2`, `m3`) are not numbers.
 fn numbers(text: &str) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
     let mut groups = vec![String::new()];
@@ -308,7 +310,8 @@ fn numbers(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// A number that was said in all its ways: whole, by its groups, and together with the next one (`1 500`).
+/// All notations of the numbers in a text: whole, by group, and joined with the next number (`1
+/// 500`).
 fn ways(text: &str) -> Vec<String> {
     let numbers = numbers(text);
     let whole: Vec<String> = numbers.iter().map(|groups| groups.concat()).collect();
@@ -319,7 +322,7 @@ fn ways(text: &str) -> Vec<String> {
     all.map(|number| significant(&number)).collect()
 }
 
-/// `12k`, `12,000` and `12.0` are told as the same.
+/// Removes leading and trailing zeros, so that `12k`, `12,000`, and `12.0` are equal.
 fn significant(number: &str) -> String {
     let cut = number.trim_start_matches('0').trim_end_matches('0');
     if cut.is_empty() {

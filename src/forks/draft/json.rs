@@ -1,14 +1,14 @@
-//! JSON as models write it.
+//! Lenient parser for JSON as models write it.
 
 use serde_json::{Map, Value};
 
-/// Places in a text where an object may begin that are tried.
+/// Maximum number of positions at which parsing an object is attempted.
 const TRIES_MAX: usize = 48;
 const DEPTH_MAX: usize = 24;
 
-/// The objects that stand in a text, in order; those inside of others not for themselves. What `serde_json` refuses is read
-/// again without holding on to the letter: trailing commas, comments, line breaks and quotes inside of strings, bare names, an
-/// end that is missing.
+/// Returns the top-level objects in a text, in order. Objects that `serde_json` rejects are parsed
+/// leniently: trailing commas, comments, line breaks and quotes inside strings, unquoted names, and
+/// a missing end are accepted.
 pub(super) fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -54,7 +54,7 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         loop {
             let rest = &self.text[self.at..];
@@ -82,7 +82,7 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Option<Value> {
         self.skip();
         match self.peek() {
-            // The text ended where a value should be.
+            // The text ends where a value is expected.
             None => Some(Value::Null),
             Some('{' | '[') if depth >= DEPTH_MAX => None,
             Some('{') => self.object(depth),
@@ -138,7 +138,7 @@ impl Reader<'_> {
         Some(Value::Array(values))
     }
 
-    /// A quote ends a string only where something can follow that follows strings.
+    /// A quote ends a string only if the following characters can follow a string.
     fn string(&mut self) -> String {
         let end = self.next().and_then(closing).unwrap_or('"');
         let mut text = String::new();
@@ -171,7 +171,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `\uXXXX`, also as a pair; what is no character is shown as such.
+    /// Parses `\uXXXX`, also as a surrogate pair; invalid code points become a replacement
+    /// character.
     fn unicode(&mut self) -> char {
         let Some(first) = self.four_digits() else {
             return char::REPLACEMENT_CHARACTER;

@@ -1,12 +1,14 @@
-//! A draft of a resolution by a model: what it is asked, what is made of its answer, and what of that may stand.
+//! Drafts a resolution with a model: builds the requests, parses the answers, and removes
+//! everything that the conversation does not support.
 //!
 //! ```text
 //! Asked ── briefs ──> Brief … ── (model) ──> text ── parse ──> Raw ── check ──> Checked { outline, faults }
 //!              └ several ── merge_brief ──> Brief                                  │ faults: repair_brief, once
 //!                                                                                   └── trim ──> Outline
 //! ```
-//! Pure: no database, no ids, no clock. Positions stand for lines and people, as in `model::extract`; to the model a line is
-//! its handle, `m1` for the first. What a model says is believed only as far as the conversation bears it out.
+//! Pure: no database, no IDs, no clock. Lines and people are positions, as in `model::extract`; the
+//! model sees each line as a handle, `m1` for the first. An answer is trusted only as far as the
+//! conversation supports it.
 
 mod brief;
 mod check;
@@ -35,14 +37,14 @@ pub use self::{
     trim::{fit, trim},
 };
 
-/// Words that a whole draft stays below, owners and dates counted, so that the card stays below 200 with its headings
-/// (CAPABILITIES A.59).
+/// Upper bound of the words in a draft, including owners and dates, so that the resolution message
+/// stays below 200 words with its headings.
 pub const WORDS_MAX: usize = 190;
-/// Lengths are UTF-16 code units, as everywhere (PROTOCOL §3).
+/// Lengths are in UTF-16 code units.
 pub const HEADLINE_UNITS_MAX: usize = 120;
 pub const CONCLUSION_UNITS_MAX: usize = 600;
 pub const CONCLUSION_SENTENCES_MAX: usize = 2;
-/// Of a point, an item, a question.
+/// Maximum length of a point, an item, or a question.
 pub const TEXT_UNITS_MAX: usize = 500;
 pub const OWNER_NAME_UNITS_MAX: usize = 80;
 pub const KEY_POINTS_MIN: usize = 2;
@@ -50,12 +52,12 @@ pub const KEY_POINTS_MAX: usize = 4;
 pub const ACTION_ITEMS_MAX: usize = 20;
 pub const OPEN_QUESTIONS_MAX: usize = 10;
 pub const DEFERRED_ITEMS_MAX: usize = 10;
-/// Of one point or item.
+/// Maximum sources of one point or item.
 pub const SOURCES_MAX: usize = 20;
-/// Messages of people that a conversation has before fewer than `KEY_POINTS_MIN` key points are too few.
+/// Minimum number of messages by people for which `KEY_POINTS_MIN` applies.
 const TALK_LINES_MIN: usize = 4;
 
-/// How a model knows the line at `position`.
+/// The model's name for the line at `position`.
 fn handle(position: usize) -> String {
     format!("m{}", position + 1)
 }

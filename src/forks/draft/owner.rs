@@ -1,20 +1,20 @@
-//! Who is meant by the name that a model gave as an owner.
+//! Resolves the owner names in a model's answer.
 
 use super::{OWNER_NAME_UNITS_MAX, clean::units, grounds::Grounds, words::tokens};
 use crate::model::extract::{Material, Owner, Speaker};
 
-/// What a name turned out to be.
+/// Result of resolving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
     Owner(Owner),
-    /// An assistant, by its display name.
+    /// An assistant, with its display name.
     Agent(String),
-    /// Everybody and nobody.
+    /// A group or nobody in particular.
     Nobody,
     Unknown,
 }
 
-/// Words for a group; a task of all is nobody's.
+/// Words for groups; a task for a group has no owner.
 const GROUPS: [&str; 24] = [
     "all",
     "everyone",
@@ -42,8 +42,8 @@ const GROUPS: [&str; 24] = [
     "on",
 ];
 
-/// A member by handle, name, or a part of the name that is nobody else's; else an assistant; else somebody whose name was said.
-/// Of several people joined by a word the first counts.
+/// Finds a member by handle, name, or unique part of the name; otherwise an assistant; otherwise a
+/// name that occurs in the conversation. Of several people in one text, the first counts.
 pub(super) fn find(text: &str, grounds: &Grounds<'_>) -> Found {
     let material = grounds.material;
     let text = text.trim();
@@ -84,7 +84,7 @@ fn known(text: &str, material: &Material) -> Option<Found> {
         return Some(Found::Nobody);
     }
     let person = |at| Some(Found::Owner(Owner::Person(at)));
-    // A handle is one word with signs in it; names are compared word by word.
+    // A handle is one word that can contain punctuation; names are compared word by word.
     let bare = text.trim_start_matches('@').to_lowercase();
     if let Some(at) = material
         .people
@@ -103,7 +103,7 @@ fn known(text: &str, material: &Material) -> Option<Found> {
         return person(at);
     }
     if names.contains(&words) {
-        // Two members of this name: nobody can say who.
+        // Several members have this name, so it is ambiguous.
         return None;
     }
     let agents = material
@@ -121,7 +121,7 @@ fn known(text: &str, material: &Material) -> Option<Found> {
     {
         return person(at);
     }
-    // The model knows more of the name than the profile says.
+    // The model used a longer name than the profile.
     let first = words.first()?;
     only(&|name| name.len() == 1 && name.first() == Some(first)).and_then(person)
 }

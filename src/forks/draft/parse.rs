@@ -1,4 +1,4 @@
-//! The model's answer as fields, whatever form it has.
+//! Extracts the fields of a resolution from a model's answer in any form.
 
 use serde_json::{Map, Value};
 
@@ -8,22 +8,22 @@ use super::{
     source::{Handles, RawSource},
 };
 
-/// Of an answer; a resolution has about 2 KiB.
+/// Maximum size of an answer in bytes; a resolution has about 2 KiB.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Entries of a list that are read.
+/// Maximum number of entries read per list.
 const ENTRIES_MAX: usize = 30;
-/// Of a text before it is checked.
+/// Maximum length of a text before the check.
 const TEXT_UNITS_MAX: usize = 4_000;
 const SHORT_UNITS_MAX: usize = 200;
-/// Objects around the one that is meant.
+/// Maximum number of objects around the resolution.
 const WRAPPED_MAX: usize = 3;
 
-/// Fields as the model gave them, texts as one line each. Nothing is checked but the form.
+/// Fields of an answer, with each text on one line. Only their form is validated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw {
     pub headline: String,
     pub conclusion: String,
-    /// Entries of the lists have a text that is not blank.
+    /// Entries of all lists have a text that is not blank.
     pub key_points: Vec<RawPoint>,
     pub action_items: Vec<RawItem>,
     pub open_questions: Vec<RawPoint>,
@@ -44,14 +44,14 @@ pub struct RawItem {
     pub sources: Vec<RawSource>,
 }
 
-/// An answer that holds no resolution.
+/// An answer without a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Rubbish {
     #[error("the answer is larger than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
     #[error("the answer is a web page")]
     WebPage,
-    #[error("the answer holds no object with the fields of a resolution")]
+    #[error("the answer contains no object with the fields of a resolution")]
     NoObject,
     #[error("the fields of the answer are empty")]
     Blank,
@@ -107,11 +107,11 @@ const SOURCES: &[&str] = &[
     "evidence",
 ];
 
-/// Reads an answer. `ids` are the texts of the ids of all lines of the material in their order, so that a model may name
-/// messages by them, too.
+/// Parses an answer. `ids` are the IDs of all lines in order, because models can cite messages by
+/// ID too.
 ///
 /// # Errors
-/// `Rubbish` where there is no object with something to tell in it.
+/// `Rubbish` if it contains no object with content.
 pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
     if answer.len() > ANSWER_BYTES_MAX {
         return Err(Rubbish::TooLarge);
@@ -152,7 +152,7 @@ pub fn parse(answer: &str, ids: &[String]) -> Result<Raw, Rubbish> {
     Ok(raw)
 }
 
-/// What comes after the model's thoughts, where it shows them.
+/// The answer after the model's reasoning, if it includes any.
 fn without_thoughts(answer: &str) -> &str {
     let ends = [
         "</think>",
@@ -168,11 +168,12 @@ fn without_thoughts(answer: &str) -> &str {
     after.map_or(answer, |at| &answer[at..])
 }
 
-/// The object with most fields of a resolution; of several the last, because models correct themselves.
+/// The object with the most fields of a resolution. Of several, the last one, because models
+/// correct themselves.
 fn resolution_in(text: &str) -> Option<Map<String, Value>> {
     let mut best: Option<(usize, Map<String, Value>)> = None;
     let mut candidates: Vec<Value> = objects(text);
-    // Some servers send the object as a string.
+    // Some servers return the object as a string.
     if let Ok(Value::String(inner)) = serde_json::from_str(text.trim()) {
         candidates.extend(objects(&inner));
     }
@@ -186,7 +187,7 @@ fn resolution_in(text: &str) -> Option<Map<String, Value>> {
     best.map(|(_, fields)| fields)
 }
 
-/// The object itself, or the one that it is wrapped around, with the number of known fields.
+/// The object itself, or the object inside it that has more known fields, with their number.
 fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> {
     let fields = match value {
         Value::Object(fields) => fields,
@@ -220,7 +221,7 @@ fn unwrapped(value: Value, depth: usize) -> Option<(usize, Map<String, Value>)> 
     }
 }
 
-/// The first of the names that the object has a value for; letters and digits of a key count, in any case.
+/// Value of the first of these names; keys are compared by their letters and digits, ignoring case.
 fn find<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
     let is = |key: &str, name: &str| {
         let letters = key
@@ -302,7 +303,7 @@ impl Fields<'_> {
     }
 }
 
-/// A list, one entry in place of a list, or a text with an entry a line.
+/// The entries of a list, a single entry instead of a list, or the lines of a text.
 fn entries(value: Option<&Value>) -> Vec<Value> {
     let entries = match value {
         Some(Value::Array(values)) => values.clone(),
@@ -337,7 +338,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// An owner or a date: a text, the first of a list, or an object about a person.
+/// An owner or a date: a text, the first entry of a list, or an object that describes a person.
 fn name_in(value: &Value) -> String {
     let names = &["handle", "name", "displayname", "id"];
     match value {
@@ -358,12 +359,12 @@ fn name_in_plain(value: &Value) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    // Cleaning costs more than cutting: of a text far too long, only the beginning is cleaned.
+    // Cleaning is slower than cutting, so only the beginning of a very long text is cleaned.
     let start: String = text.chars().take(TEXT_UNITS_MAX * 2).collect();
     cut_to_units(&clean(&start), TEXT_UNITS_MAX)
 }
 
-/// A word that stands for nothing.
+/// Whether a text is a placeholder for no value.
 fn is_none(text: &str) -> bool {
     let bare = text
         .trim()

@@ -1,9 +1,10 @@
-//! The form of the answer, for models that can be held to one.
+//! JSON schema of the answer, for models with structured output.
 
 use serde_json::{Value, json};
 
-/// A JSON schema in the strict subset: every field required, no further ones, `null` where something may be missing. Counts
-/// and lengths are not in it, because few servers know them there; `check` looks at them.
+/// A JSON schema in the strict subset: all fields are required, no others are allowed, and optional
+/// values can be `null`. It has no counts and lengths, because few servers support them; `check`
+/// verifies those.
 pub fn schema() -> Value {
     let sources = json!({"type": "array", "items": {"type": "string"}});
     let points = json!({
@@ -49,7 +50,7 @@ pub fn schema() -> Value {
 mod tests {
     use super::*;
 
-    /// Strict mode wants it of every object, however deep.
+    /// Strict mode requires this of every nested object.
     fn is_strict(schema: &Value) -> bool {
         let fields = schema["properties"].as_object();
         let is_closed = fields.is_none_or(|fields| {

@@ -1,25 +1,25 @@
-//! Sources as models name them.
+//! Parses the sources in a model's answer.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Of one entry; more is a list of everything and no source.
+/// Maximum number of sources of one entry; more would cite everything.
 const NAMED_MAX: usize = 60;
-/// Lines that `m3-m7` may stand for.
+/// Maximum number of lines in a range such as `m3-m7`.
 const RANGE_MAX: usize = 20;
 
-/// A message that a model named.
+/// A message cited by a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawSource {
-    /// A position of the material.
+    /// A position in the material.
     Line(usize),
-    /// Something else, as it was written.
+    /// An unknown source, as it was written.
     Unknown(String),
 }
 
-/// What the lines are called: `m1` …, and their ids.
+/// Names of the lines: `m1` and so on, and their IDs.
 pub(super) struct Handles<'a> {
     by_id: HashMap<&'a str, usize>,
     lines: usize,
@@ -29,7 +29,7 @@ static HANDLE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)^(?:m|msg|message|line)?[-_#]?(\d{1,20})$").ok());
 static RANGE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)^m(\d{1,6})(?:-|–|\.\.\.?|…)m?(\d{1,6})$").ok());
-/// Handles in brackets, at the end of a text or anywhere in square ones.
+/// Handles in parentheses at the end of a text, or in square brackets anywhere.
 static CITED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)\s*(?:\[(?:sources?:? )?(m\d+(?:\s*(?:,|;|&|and|–|-)\s*m\d+)*)\]|\((?:sources?:? )?(m\d+(?:\s*(?:,|;|&|and|–|-)\s*m\d+)*)\)(?P<end>\s*[.!?]?\s*$))",
@@ -38,7 +38,7 @@ static CITED: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl<'a> Handles<'a> {
-    /// `ids` are the texts of the ids of all lines, in their order.
+    /// `ids` are the IDs of all lines, in order.
     pub(super) fn new(ids: &'a [String]) -> Self {
         Self {
             by_id: ids
@@ -50,7 +50,7 @@ impl<'a> Handles<'a> {
         }
     }
 
-    /// What a `sources` field names, each once, in its order.
+    /// Returns the distinct sources in a `sources` field, in order.
     pub(super) fn read(&self, value: &Value) -> Vec<RawSource> {
         let mut named = Vec::new();
         self.collect(value, 0, &mut named);
@@ -116,7 +116,7 @@ impl<'a> Handles<'a> {
                     push(named, source);
                 }
             } else if is_number(word) {
-                // `[m3 Bo 2, 2026-11-20]` is a label that was copied whole: only `m3` counts.
+                // `[m3 Bo 2, 2026-11-20]` is a copied label: only `m3` counts.
                 if are_numbers || is_announced(nth) {
                     push(named, self.of_number(word, || (*word).to_owned()));
                 }
@@ -153,7 +153,8 @@ impl<'a> Handles<'a> {
         })
     }
 
-    /// The text without the handles that a model put into it, and what they name.
+    /// Returns the text without the handles that the model put into it, and the sources that they
+    /// refer to.
     pub(super) fn cited(&self, text: &str) -> (String, Vec<RawSource>) {
         let Some(cited) = &*CITED else {
             return (text.to_owned(), Vec::new());

@@ -1,4 +1,4 @@
-//! A draft in which every limit holds for certain.
+//! Removes faulty parts of a draft and enforces every limit.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use super::{
 };
 use crate::model::extract::{Item, Material, Outline, Owner, Point, Reading, Speaker, dialogue};
 
-/// Steps in which texts lose their ends when there are too many words.
+/// Decreasing word limits per text, applied while the draft has too many words.
 const TEXT_WORDS_STEPS: [usize; 5] = [40, 30, 22, 16, 12];
 const CONCLUSION_WORDS_MAX: usize = 60;
 const HEADLINE_WORDS_MAX: usize = 24;
-/// As many as the offline extractor may add where a model's points did not hold.
+/// Maximum number of key points for which extracted points are added.
 const FILLED_MAX: usize = KEY_POINTS_MIN;
 
-/// Drops what `check` found not to hold and no repair put right, fills the gap from `reading`, and cuts the rest to the limits.
-/// `material` and `reading` are those of the check.
+/// Drops faulty parts that were not repaired, fills the gaps from `reading`, and cuts the rest to
+/// the limits. `material` and `reading` must be those of the check.
 pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline {
     let grounds = Grounds::new(material, reading);
     let Checked {
@@ -57,7 +57,8 @@ pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline
         fill(&mut outline.key_points, &offline.key_points, &grounds);
     }
     if outline.key_points.is_empty() && outline.action_items.is_empty() {
-        // Nothing else is left: people see it without sources and decide.
+        // Keep entries without sources if nothing else is left: people see that they have none and
+        // decide.
         outline.key_points = weak.key_points;
         outline.action_items = weak.action_items;
     }
@@ -65,7 +66,7 @@ pub fn trim(checked: Checked, material: &Material, reading: &Reading) -> Outline
     fit(outline, material)
 }
 
-/// Such an entry may not stand.
+/// Whether an entry with this fault is dropped.
 fn is_fatal(kind: &Kind) -> bool {
     matches!(
         kind,
@@ -77,7 +78,7 @@ fn is_fatal(kind: &Kind) -> bool {
     )
 }
 
-/// Leaves what holds; gives back what lacks nothing but a source.
+/// Keeps valid entries and returns those that only lack a source.
 fn keep(outline: &mut Outline, dropped: &BTreeSet<Place>, unsourced: &BTreeSet<Place>) -> Outline {
     fn split<T>(
         entries: &mut Vec<T>,
@@ -124,7 +125,7 @@ fn keep(outline: &mut Outline, dropped: &BTreeSet<Place>, unsourced: &BTreeSet<P
     }
 }
 
-/// Points of the offline extractor that hold and are not there yet.
+/// Adds valid extracted points that are not in the list yet.
 fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &Grounds<'_>) {
     for point in offline {
         if points.len() >= FILLED_MAX {
@@ -140,8 +141,8 @@ fn fill(points: &mut Vec<Point>, offline: &[Point], grounds: &Grounds<'_>) {
     }
 }
 
-/// Replaces a headline or a conclusion that may not stand. Where it told what was corrected or what only an assistant said,
-/// the offline extractor knows better; else the first point says what there is to say.
+/// Replaces a dropped headline or conclusion. If it stated a corrected value or only an assistant's
+/// view, prefers the extracted text; otherwise the first key point.
 fn statements(
     outline: &mut Outline,
     offline: &Outline,
@@ -215,8 +216,8 @@ fn cleaned(mut outline: Outline) -> Outline {
     outline
 }
 
-/// The outline cut to every limit: lengths, counts, sources and owners that exist, fewer than `WORDS_MAX` words. For what the
-/// offline extractor made, too.
+/// Cuts the outline to every limit: lengths, counts, existing sources and owners, and fewer than
+/// `WORDS_MAX` words. Also used for extracted outlines.
 pub fn fit(outline: Outline, material: &Material) -> Outline {
     let mut outline = cleaned(outline);
     outline.headline = cut_to_units(&outline.headline, HEADLINE_UNITS_MAX);
@@ -270,7 +271,7 @@ fn first_sentences(text: &str) -> String {
     sentences[..CONCLUSION_SENTENCES_MAX].join(" ")
 }
 
-/// What matters least goes first.
+/// Shortens the outline, least important parts first.
 fn shorten(outline: &mut Outline, material: &Material) {
     let is_over = |outline: &Outline| words_of(outline, material) >= WORDS_MAX;
     while is_over(outline) && outline.deferred_items.pop().is_some() {}

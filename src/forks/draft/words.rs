@@ -1,11 +1,12 @@
-//! Texts as words, and cue words in English, German, Spanish and French as `tokens` cuts them.
+//! Splits texts into words, and defines cue words in English, German, Spanish, and French in the
+//! form that `tokens` returns.
 
 use std::{collections::HashSet, sync::LazyLock};
 
 use chrono::Weekday;
 use unicode_normalization::UnicodeNormalization;
 
-/// Somebody takes something on or is asked to.
+/// Someone accepts a task or is asked to do it.
 pub(super) static COMMITMENTS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     phrases(
         "i ll | i will | i can | i could | i do | i am going to | i m going to | i m on | \
@@ -23,7 +24,7 @@ pub(super) static COMMITMENTS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     )
 });
 
-/// Somebody says no to being asked.
+/// Someone refuses a request.
 pub(super) static REFUSALS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     phrases(
         "i can t | i cannot | i can not | can t do | i won t | i will not | not me | \
@@ -36,11 +37,11 @@ pub(super) static REFUSALS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     )
 });
 
-/// A message that begins with one of them says no.
+/// A message that starts with one of these words is a refusal.
 pub(super) static PLAIN_NOES: LazyLock<HashSet<&str>> =
     LazyLock::new(|| set("no nope nah nein nö non"));
 
-/// They look like a refusal and are none.
+/// Phrases that look like a refusal but are not.
 pub(super) static NO_REFUSALS: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     phrases(
         "can t wait | no problem | no problemo | no worries | no prob | no issue | \
@@ -62,7 +63,7 @@ pub(super) static UNSETTLED: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
     )
 });
 
-/// A value that is told with one of them is denied.
+/// Words that deny the value that they accompany.
 pub(super) static NEGATIONS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
         "not no never instead t longer nicht kein keine nie statt sondern nunca ya pas ne \
@@ -70,7 +71,7 @@ pub(super) static NEGATIONS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     )
 });
 
-/// Numbers above 31 that were written out make every number possible.
+/// If numbers above 31 are written as words, any number can occur in an answer.
 pub(super) static NUMBER_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
         "forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million \
@@ -82,7 +83,7 @@ pub(super) static NUMBER_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     )
 });
 
-/// Something about when; digits count, too.
+/// Words for times; digits count too.
 pub(super) static TIME_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
         "today tonight tomorrow day days week weeks weekend month months year quarter eod \
@@ -104,7 +105,7 @@ pub(super) static TIME_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     )
 });
 
-/// Words that hardly a message in one of the four languages does without.
+/// Words that occur in nearly every message in one of the four languages.
 pub(super) static FUNCTION_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     set(
         "the a an and or is are was to of in on for it we i you that this with not be have \
@@ -130,7 +131,7 @@ const WEEKDAYS: [(Weekday, &[&str]); 7] = [
     (Weekday::Sun, &["sunday", "sonntag", "domingo", "dimanche"]),
 ];
 
-/// The first weekday that a text names.
+/// The first weekday in a text.
 pub(super) fn weekday_in(text: &str) -> Option<Weekday> {
     let of = |word: &String| {
         let day = WEEKDAYS
@@ -152,7 +153,7 @@ fn phrases(text: &'static str) -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-/// Whether one of the phrases stands in a text.
+/// Whether a text contains one of the phrases.
 pub(super) fn has_phrase(text: &[String], phrases: &[Vec<&str>]) -> bool {
     phrases.iter().any(|phrase| {
         let mut windows = text.windows(phrase.len());
@@ -160,7 +161,7 @@ pub(super) fn has_phrase(text: &[String], phrases: &[Vec<&str>]) -> bool {
     })
 }
 
-/// The words of a text in lower case and compatibility form, signs left out.
+/// The words of a text in lower case and compatibility form, without punctuation.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let plain: String = text.nfkc().flat_map(char::to_lowercase).collect();
     let words = plain.split(|c: char| !c.is_alphanumeric());
@@ -170,7 +171,7 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether `words` stand in `text` one after another; no words stand nowhere.
+/// Whether `words` occur consecutively in `text`; false for no words.
 pub(super) fn has(text: &[String], words: &[String]) -> bool {
     !words.is_empty() && text.windows(words.len()).any(|window| window == words)
 }

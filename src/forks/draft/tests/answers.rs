@@ -1,4 +1,4 @@
-//! Answers in every form, and what is none.
+//! Answers in every form, and texts that are not answers.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn read(answer: &str) -> Result<Raw, Rubbish> {
     parse(answer, &ids())
 }
 
-/// Headline, conclusion, and each entry with owner, due date and sources.
+/// Headline, conclusion, and each entry with owner, due date, and sources.
 fn shown(raw: &Raw) -> String {
     let sources = |sources: &[RawSource]| {
         let shown = |source: &RawSource| match source {

@@ -1,4 +1,4 @@
-//! What the model is shown.
+//! The requests to the model.
 
 use super::{Talk, material};
 use crate::{

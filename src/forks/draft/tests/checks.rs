@@ -1,4 +1,4 @@
-//! Faults of answers about small conversations.
+//! Faults in answers about short conversations.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn trimmed(answer: &Value, material: &Material) -> Outline {
     trim(checked(answer, material), material, &Reading::new(material))
 }
 
-/// The answer with one field replaced, checked.
+/// Checks the answer with one field replaced.
 fn with(pointer: &str, value: Value) -> Checked {
     let mut answer = good();
     *answer.pointer_mut(pointer).unwrap() = value;

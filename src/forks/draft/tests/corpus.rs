@@ -1,4 +1,4 @@
-//! Answers as models give them when they are asked for JSON.
+//! Answers that models gave when asked for JSON.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::{
     model::extract::{Material, Outline, Owner, Reading},
 };
 
-/// What answers are made of.
+/// Pieces of answers.
 const WORDS: &[&str] = &[
     "{",
     "}",
@@ -66,7 +66,7 @@ fn ids(material: &Material) -> Vec<String> {
         .collect()
 }
 
-/// The draft that may stand, with what was wrong with the answer; or what the answer is instead.
+/// The trimmed draft and the faults of the answer, or the error.
 fn read(answer: &str) -> Result<(Outline, Vec<String>), String> {
     let material = talk();
     let raw = parse(answer, &ids(&material)).map_err(|rubbish| rubbish.to_string())?;
@@ -137,7 +137,7 @@ proptest! {
             Ok((outline, faults)) => {
                 holds(&outline, &talk())?;
                 prop_assert!(faults.iter().all(|fault| fault.ends_with('.') && fault.len() > 10), "{:?}", faults);
-                // An answer that says nothing is none.
+                // An answer without content is rejected.
                 prop_assert!(!told(&outline).trim().is_empty());
             }
             Err(rubbish) => prop_assert!(!rubbish.is_empty()),

@@ -1,4 +1,4 @@
-//! Good answers about ordinary conversations: nothing in them may be taken for a fault.
+//! Good answers about ordinary conversations: no fault may be found in them.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     model::extract::{Material, Reading},
 };
 
-/// No fault, and nothing changed by `trim`.
+/// Asserts that there is no fault and that `trim` changes nothing.
 fn is_good(talk: &[Talk], answer: &Value) {
     let material: Material = material(talk);
     let reading = Reading::new(&material);

@@ -1,4 +1,4 @@
-//! What holds whatever a model says and whatever people said.
+//! Properties that hold for every answer and every conversation.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ fn answer() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Every limit of the contract, and every position in range.
+/// Checks every limit and that every position is in range.
 pub(super) fn holds(outline: &Outline, material: &Material) -> Result<(), TestCaseError> {
     let units = |text: &str| text.encode_utf16().count();
     let lines = material.lines.len();

@@ -1,4 +1,4 @@
-//! Conversations for the tests, and what has to hold whatever a model says.
+//! Test conversations, and properties of every answer.
 
 mod answers;
 mod briefs;
@@ -11,15 +11,15 @@ use chrono::NaiveDate;
 
 use crate::model::extract::{Line, Material, Person, Speaker};
 
-/// Who says what; people are known by their names.
+/// A message and its author; people are identified by their names.
 #[derive(Clone, Copy)]
 pub(super) enum Talk {
     Person(&'static str, &'static str),
     Agent(&'static str, &'static str),
 }
 
-/// The first line is the forked message. All were written on Friday, 20 November 2026; handles are the first words of the
-/// names in lower case.
+/// The first line is the forked message. All messages are from Friday, November 20, 2026; a handle
+/// is the lowercase first word of the name.
 pub(super) fn material(talk: &[Talk]) -> Material {
     let mut material = Material::default();
     for said in talk {
@@ -51,7 +51,7 @@ pub(super) fn material(talk: &[Talk]) -> Material {
     material
 }
 
-/// A day of November 2026; the 20th is a Friday.
+/// A day in November 2026; the 20th is a Friday.
 pub(super) fn day(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, day).unwrap()
 }
