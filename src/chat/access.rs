@@ -138,7 +138,6 @@ pub async fn thread<'a>(
 /// Checks access to a fork.
 ///
 /// # Errors
-///
 /// `ForkNotFound`.
 pub async fn fork<'a>(
     c: &mut Conn,
@@ -168,7 +167,6 @@ pub async fn fork<'a>(
 /// Checks access to a conversation.
 ///
 /// # Errors
-///
 /// `ThreadNotFound`, `ForkNotFound`.
 pub async fn spot<'a>(
     c: &mut Conn,
@@ -184,7 +182,6 @@ pub async fn spot<'a>(
 /// Checks access to a task without a conversation: only its requester and admins can see it.
 ///
 /// # Errors
-///
 /// `TaskNotFound`.
 pub async fn placeless<'a>(
     c: &mut Conn,
@@ -206,7 +203,6 @@ pub async fn placeless<'a>(
 /// Checks access to the conversation that contains a message.
 ///
 /// # Errors
-///
 /// `MessageNotFound`.
 pub async fn message<'a>(
     c: &mut Conn,

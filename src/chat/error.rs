@@ -58,7 +58,7 @@ pub enum ChatError {
     NoSuchAuthor(String),
     #[error("agent {0} does not exist in this workspace, or is not active")]
     NoSuchAgent(String),
-    #[error("only failed and cancelled tasks can be retried")]
+    #[error("only failed and canceled tasks can be retried")]
     NotRetryable,
     #[error("the task was already retried")]
     AlreadyRetried,

@@ -1,8 +1,8 @@
 //! Mentions: finds `@handle` in a text and removes mentions from it.
 //!
-//! Pure: this module does not know which handles exist, so a mention that ends in `-` or `_`
-//! returns every possible handle. The rules of `CommonMark` apply to code, quotes, links, and
-//! escapes; for example, a line directly below a quote continues the quote.
+//! Pure: this module does not know which handles exist, so a mention that ends in `-` has several
+//! candidates. The rules of `CommonMark` apply to code, quotes, links, and escapes; for example, a
+//! line directly below a quote continues the quote.
 
 use std::ops::Range;
 

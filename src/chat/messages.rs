@@ -92,7 +92,7 @@ pub struct Message {
     pub fork_id: Option<ForkId>,
     /// For an agent's reply, the trigger message; for a resolution message, the forked message.
     pub parent_id: Option<MessageId>,
-    /// Sequence number of its `message.created` event; threads are sorted by it.
+    /// Sequence number of its `message.created` event; conversations are sorted by it.
     pub seq: i64,
     pub author: MessageAuthor,
     /// `text`, `notice`, or `resolution` (the message that publishes the resolution of a fork).
@@ -453,7 +453,7 @@ pub enum React {
     Remove,
 }
 
-/// Adds or removes the caller's reaction; does nothing if that changes nothing.
+/// Adds or removes the caller's reaction; idempotent.
 ///
 /// # Errors
 /// `MessageNotFound`, `MessageDeleted`, `Invalid` for too many emoji, or any error of `writing`.

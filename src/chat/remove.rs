@@ -102,7 +102,7 @@ pub async fn cancel_task(
         .await?
         .ok_or(ChatError::TaskNotFound)?;
     let Some(thread) = task.thread_id else {
-        // Tasks without a conversation are recorded after they have ended.
+        // A task without a conversation is recorded after it has ended: there is nothing to cancel.
         access::placeless(c, caller, &task)
             .await?
             .require(Scope::ChatWrite)?;

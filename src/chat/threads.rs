@@ -1,4 +1,4 @@
-//! Threads: every conversation in a channel is one.
+//! Threads: every message in a channel belongs to one.
 
 use std::collections::HashMap;
 
@@ -244,7 +244,7 @@ pub(super) async fn count_message(c: &mut Conn, message: &Message) -> Result<(),
     Ok(())
 }
 
-/// List kind of the cursors in this module.
+/// Cursor kind in this module.
 const CURSOR: &str = "threads";
 
 /// Decodes a cursor into the `last_seq` of the last thread of the previous page.

@@ -44,7 +44,7 @@ fn pattern(word: &str) -> String {
     pattern
 }
 
-/// List kind of the cursors in this module.
+/// Cursor kind in this module.
 const CURSOR: &str = "decisions";
 
 /// Cursor of the page after the resolution that was published under this sequence number.

@@ -157,7 +157,6 @@ impl ResolutionForm {
     /// Checks everything that needs no database access: lengths and counts.
     ///
     /// # Errors
-    ///
     /// `Invalid`.
     fn check(&self) -> Result<(), ForkError> {
         let lists = [
@@ -214,7 +213,6 @@ impl ResolutionForm {
     /// Applies the form to `base`.
     ///
     /// # Errors
-    ///
     /// `Invalid`, `InvalidSource`, `NoSuchMember`, `NoSuchItem`.
     pub(super) async fn apply(
         &self,

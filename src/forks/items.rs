@@ -64,7 +64,6 @@ macro_rules! action_item_sql {
 /// Finds the item in the published resolution.
 ///
 /// # Errors
-///
 /// `ItemNotFound`.
 async fn get(c: &mut Conn, id: ActionItemId) -> Result<ActionItem, ForkError> {
     c.q(action_item_sql!(

@@ -259,7 +259,6 @@ pub async fn find_published(c: &mut Conn, fork: ForkId) -> Result<Option<Resolut
 /// The draft of a fork, or its published resolution if there is no draft.
 ///
 /// # Errors
-///
 /// `NoResolution`.
 pub async fn get_newest(c: &mut Conn, fork: ForkId) -> Result<Resolution, ForkError> {
     if let Some(draft) = find_draft(c, fork).await? {

@@ -73,7 +73,7 @@ mod tests {
         held.pop();
         let place = waiting.await;
         drop((held, place));
-        assert!(all.0.is_empty(), "no one's share is kept when unused");
+        assert!(all.0.is_empty(), "unused shares are removed");
     }
 
     #[tokio::test]

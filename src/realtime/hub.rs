@@ -99,7 +99,7 @@ pub struct Socket {
 impl Socket {
     /// Requests that the socket's task close it; the first reason wins.
     pub fn close(&self, why: Close) {
-        // Fails if there already is a reason, which stays.
+        // Fails if a reason is already set, which is intended.
         let _first = self
             .code
             .compare_exchange(0, why as u16, Ordering::SeqCst, Ordering::SeqCst);
@@ -822,7 +822,7 @@ mod tests {
         let at_once = lock(&hub.room(ws)).presence_frames;
         assert!(at_once >= PRESENCE_FRAMES_PER_TICK, "{at_once}");
         assert!(at_once < PRESENCE_FRAMES_PER_TICK + 301, "{at_once}");
-        assert_eq!(receive.len(), 0, "its own coming has to wait");
+        assert_eq!(receive.len(), 0, "its own arrival is delayed");
         // Someone who left before their arrival was sent is sent once.
         let (brief, _) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         hub.remove(ws, &brief);

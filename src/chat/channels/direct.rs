@@ -21,7 +21,7 @@ pub(super) async fn insert_direct_member(
     Ok(())
 }
 
-/// Rejoins a person who returned to a workspace to their direct channels. Appends
+/// Adds a person who returned to a workspace to their direct channels again. Appends
 /// `channel.member_added` for each.
 pub async fn restore_direct_channels(
     c: &mut Conn,

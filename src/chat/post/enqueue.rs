@@ -1,4 +1,4 @@
-//! Reply tasks: enqueues them and retries failed ones.
+//! Enqueues tasks and retries failed ones.
 
 use super::{NoticePlace, insert_notice};
 use crate::{
@@ -42,7 +42,7 @@ pub async fn enqueue(
     Ok(Some(task))
 }
 
-/// Retries a failed or cancelled task with the agent's newest version.
+/// Retries a failed or canceled task with the agent's newest version.
 ///
 /// # Errors
 /// `TaskNotFound`, `NotRetryable`, `AlreadyRetried`, `NotYoursToRetry`, `NoSuchAgent`,

@@ -116,7 +116,7 @@ pub async fn insert_message(
     Ok(message)
 }
 
-/// Position and subject of a notice.
+/// Location and subject of a notice.
 #[derive(Debug, Clone, Copy)]
 pub struct NoticePlace {
     pub workspace: WorkspaceId,
@@ -139,7 +139,7 @@ impl NoticePlace {
         }
     }
 
-    /// Position of a task's trigger message; `None` if the task has no conversation.
+    /// Location of notices about a task; `None` if the task has no conversation.
     pub(super) fn of(task: &Task) -> Option<Self> {
         Some(Self::new(task.workspace_id, task.id, task.seat()?))
     }

@@ -103,8 +103,8 @@ pub fn parse_title(text: Option<&str>) -> Result<Option<String>, ChatError> {
     Ok(title.map(str::to_owned))
 }
 
-/// Returns the object that was created under this client ID, or `None` if the ID is new; then it is
-/// recorded for `object`.
+/// Returns the object that was created under this client ID. If the ID is new, records it for
+/// `object` and returns `None`.
 pub async fn claim_client_id(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -99,8 +99,7 @@ struct DirectForm {
     agent_id: Option<AgentId>,
 }
 
-/// Open the direct channel of these people and this agent; the same participants return the same
-/// channel
+/// Open the direct channel of these people and this agent; the same participants share one channel
 #[utoipa::path(post, path = "/v1/direct", tag = "channels", request_body = DirectForm,
     responses((status = 201, body = MyChannel), (status = 200, body = MyChannel, description = "The channel already existed")))]
 async fn open_direct(

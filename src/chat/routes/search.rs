@@ -64,7 +64,7 @@ struct SearchQuery {
 
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "for the document only")]
+#[expect(dead_code, reason = "used only in the OpenAPI document")]
 enum SearchKind {
     Text,
     Resolution,
@@ -73,7 +73,7 @@ enum SearchKind {
 
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "for the document only")]
+#[expect(dead_code, reason = "used only in the OpenAPI document")]
 enum SearchOrder {
     Newest,
     Oldest,

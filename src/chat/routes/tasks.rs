@@ -53,13 +53,13 @@ struct TasksQuery {
 
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "for the document only")]
+#[expect(dead_code, reason = "used only in the OpenAPI document")]
 enum TaskOrder {
     Oldest,
     Newest,
 }
 
-/// List kind of a cursor of the newest tasks.
+/// Cursor kind of a list of the newest tasks.
 const CURSOR: &str = "tasks";
 
 /// A cursor holds 63-bit numbers, so the lower half of the ID is split in two.
@@ -244,7 +244,7 @@ async fn cancel_task(
     ))
 }
 
-/// Retry a failed or cancelled task
+/// Retry a failed or canceled task
 #[utoipa::path(post, path = "/v1/tasks/{id}/retry", tag = "tasks", params(("id" = TaskId, Path)), responses((status = 201, body = Task)))]
 async fn retry_task(
     axum::extract::State(state): St,

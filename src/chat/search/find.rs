@@ -225,7 +225,7 @@ pub fn parse_before(text: Option<&str>) -> Result<Option<Until>, ChatError> {
     Ok(parse_moment(text, "before")?.map(Until::Moment))
 }
 
-/// List kinds of the cursors in this module.
+/// Cursor kinds in this module.
 const NEWEST: &str = "search";
 const OLDEST: &str = "oldest";
 const RANKED: &str = "ranked";
@@ -305,7 +305,7 @@ async fn author_named(
         .bind(handle.to_owned())
         .opt()
         .await?;
-    // User and agent IDs are unique among each other, so both use the same kind of term.
+    // User IDs and agent IDs never collide, so both use the same kind of term.
     Ok(row.map(|(id,)| fact(index::fact_author(&UserId(id).to_string()))))
 }
 

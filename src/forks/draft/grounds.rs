@@ -310,8 +310,8 @@ fn numbers(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// All notations of the numbers in a text: whole, by group, and joined with the next number (`1
-/// 500`).
+/// All notations of the numbers in a text: whole, by group, and joined with the next number, as in
+/// `1 500`.
 fn ways(text: &str) -> Vec<String> {
     let numbers = numbers(text);
     let whole: Vec<String> = numbers.iter().map(|groups| groups.concat()).collect();
@@ -370,11 +370,11 @@ mod tests {
             assert!(told("Launch on Monday", &[2]));
             assert!(
                 told("Launch on Monday", &[3]),
-                "an assistant's word brings nothing back"
+                "an assistant's message restores nothing"
             );
             assert!(
                 told("Launch on Monday", &[5]),
-                "a denial brings nothing back"
+                "a denial restores nothing"
             );
             assert!(!told("Launch moved from Monday to Thursday", &[]));
             assert!(!told("Retro on Monday", &[4]));

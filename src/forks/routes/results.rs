@@ -50,7 +50,7 @@ struct ResolveForm {
     /// Publish the draft immediately, with the agent as its author.
     #[serde(default, deserialize_with = "present")]
     publish: Option<bool>,
-    /// What the draft should focus on, at most 2,000 characters.
+    /// Focus of the draft, at most 2,000 characters.
     guidance: Option<String>,
     /// Replace a draft even if people edited it.
     #[serde(default, deserialize_with = "present")]
@@ -100,8 +100,7 @@ async fn get_resolution(
     Ok(tagged(resolution::get_newest(&mut c, id).await?))
 }
 
-/// Change the draft, or create one: from the published resolution, or an empty one with `If-Match:
-/// "0"`
+/// Edit the draft, or create one: from the published resolution, or empty with `If-Match: "0"`
 #[utoipa::path(patch, path = "/v1/forks/{id}/resolution", tag = "forks",
     params(("id" = ForkId, Path), ("If-Match" = String, Header, description = "The ETag of the draft that was read")),
     request_body = ResolutionForm,
@@ -127,8 +126,7 @@ struct PublishForm {
     resolution: Option<ResolutionForm>,
 }
 
-/// Post the resolution as a message in the thread and close the fork; a repeated request returns
-/// the same message
+/// Publish the draft as a message in the thread and close the fork; repeating it returns the same message
 #[utoipa::path(post, path = "/v1/forks/{id}/publish", tag = "forks",
     params(("id" = ForkId, Path), ("If-Match" = Option<String>, Header, description = "The ETag of the draft, to avoid publishing unseen changes")),
     request_body = Option<PublishForm>, responses((status = 200, body = Published)))]

@@ -1,8 +1,7 @@
 //! `GET /v1/ws`: one task per socket, a cursor into the log.
 //!
 //! ```text
-//! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to
-//! now ─► live
+//! hello ─► register with the hub ─► check access again ─► private channels ─► read the log up to now ─► live
 //! ```
 //!
 //! Events that arrive while the log is being read wait in the socket's queue; those that were

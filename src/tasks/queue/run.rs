@@ -1,4 +1,4 @@
-//! Writes of the worker that runs a task; all of them check its lease.
+//! Writes of the worker that runs a task, under its lease; also cancellation and records of ended work.
 
 use crate::time::Timestamp;
 
