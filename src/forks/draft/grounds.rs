@@ -372,10 +372,7 @@ mod tests {
                 told("Launch on Monday", &[3]),
                 "an assistant's message restores nothing"
             );
-            assert!(
-                told("Launch on Monday", &[5]),
-                "a denial restores nothing"
-            );
+            assert!(told("Launch on Monday", &[5]), "a denial restores nothing");
             assert!(!told("Launch moved from Monday to Thursday", &[]));
             assert!(!told("Retro on Monday", &[4]));
             assert!(!told("Launch on Thursday", &[]));
