@@ -119,16 +119,16 @@ impl Fault {
             }
             Kind::NoSuchSource(named) => {
                 format!(
-                    "{place} names sources that are no messages here: {}.",
+                    "{place} cites sources that are not messages here: {}.",
                     named.join(", ")
                 )
             }
             Kind::NoSource => format!(
-                "{place} names no message that it rests on: give the handles, or leave it out."
+                "{place} cites no message: give the handles of its sources, or leave it out."
             ),
             Kind::UnknownOwner(name) => format!(
-                "{place} has the owner \"{name}\", who is not in the list of people and not named in \
-                 the messages: use a handle of the list, or null."
+                "{place} has the owner \"{name}\", who is neither in the list of people nor named \
+                 in the messages: use a handle from the list, or null."
             ),
             Kind::OwnerIsAgent(name) => {
                 format!("{place} is owned by the assistant {name}: only people own action items.")
@@ -137,14 +137,14 @@ impl Fault {
                 format!("{place} is owned by {name}, who was asked and refused.")
             }
             Kind::NotADate(text) => {
-                format!("{place} is due \"{text}\", which is no date: write YYYY-MM-DD, or null.")
+                format!("{place} is due \"{text}\", which is not a date: use YYYY-MM-DD or null.")
             }
             Kind::DueOutOfRange(due) => {
                 format!("{place} is due {due}, which is before the conversation or years after it.")
             }
             Kind::DueUnfounded(due) => format!(
-                "{place} is due {due}, but its sources say nothing of a time: name the message that \
-                 does, or write null."
+                "{place} is due {due}, but its sources mention no time: cite the message that \
+                 does, or use null."
             ),
             Kind::DueSuperseded { old, new } => format!(
                 "{place} is due on the day \"{old}\", which was corrected later to \"{new}\"."
@@ -156,23 +156,23 @@ impl Fault {
             Kind::TooManyWords(count) => {
                 format!("{place} has {count} words; stay below {}.", WORDS_MAX - 20)
             }
-            Kind::Duplicate => format!("{place} says what another entry says already."),
+            Kind::Duplicate => format!("{place} repeats another entry."),
             Kind::Superseded { old, new } if new.is_empty() => {
-                format!("{place} tells \"{old}\", which was taken back later.")
+                format!("{place} states \"{old}\", which was retracted later.")
             }
             Kind::Superseded { old, new } => format!(
-                "{place} tells \"{old}\", which was corrected later to \"{new}\": tell only the later \
-                 value."
+                "{place} states \"{old}\", which was corrected later to \"{new}\": state only the \
+                 later value."
             ),
             Kind::AgentsOnly => format!(
-                "{place} rests only on what an assistant said, and no person took it up: leave it out, \
-                 or call it the assistant's view."
+                "{place} is based only on what an assistant said, and no person agreed: leave it \
+                 out, or present it as the assistant's view."
             ),
             Kind::UnknownNumber(number) => {
-                format!("{place} tells the number {number}, which nobody said.")
+                format!("{place} states the number {number}, which is not in the messages.")
             }
             Kind::NoCommitment => format!(
-                "{place} names messages in which nobody takes this on or is asked for it: name the \
+                "{place} cites messages in which nobody accepts this or is asked to do it: cite the \
                  right ones, or leave it out."
             ),
         }

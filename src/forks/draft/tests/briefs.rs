@@ -200,8 +200,8 @@ fn a_repair_shows_the_answer_and_what_is_wrong_with_it() {
     insta::assert_snapshot!(turns[2].content, @r#"
     Your answer does not keep to the rules:
     - The headline is empty.
-    - Key point 1 ("Quiet") names sources that are no messages here: m9.
-    - Key point 1 ("Quiet") names no message that it rests on: give the handles, or leave it out.
+    - Key point 1 ("Quiet") cites sources that are not messages here: m9.
+    - Key point 1 ("Quiet") cites no message: give the handles of its sources, or leave it out.
     Write the whole JSON object again with this put right. Keep the rest as it is, add nothing that was not said, and leave out what you cannot put right.
     "#);
 }
