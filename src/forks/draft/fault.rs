@@ -172,7 +172,7 @@ impl Fault {
                 format!("{place} states the number {number}, which is not in the messages.")
             }
             Kind::NoCommitment => format!(
-                "{place} cites messages in which nobody accepts this or is asked to do it: cite the \
+                "{place} cites messages in which nobody accepts this or is asked to: cite the \
                  right ones, or leave it out."
             ),
         }
