@@ -1,4 +1,4 @@
-//! The web client, inside the binary.
+//! The web client, embedded in the binary.
 
 use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
@@ -9,7 +9,7 @@ use super::{ApiError, encoding::accepts, unsent::InProgram};
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// Only our own scripts and styles; nothing calls out (UI.md §5).
+/// Only our own scripts and styles; no requests to other sites.
 const CSP: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; \
                    connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
@@ -37,7 +37,7 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// An asset, or the page for an address of the client's own.
+/// Serves an asset, or the page for a client-side route.
 pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     if path.starts_with("v1/") || path == "v1" {
@@ -50,7 +50,7 @@ pub async fn serve(method: Method, uri: axum::http::Uri, headers: HeaderMap) -> 
         "docs" => find("docs.html"),
         path => find(path),
     };
-    // What looks like a file and is none is missing; every other address is a page of the client.
+    // A path that looks like a file but is not an asset is 404; every other path is a client-side route.
     let is_file = path.starts_with("assets/")
         || path
             .rsplit('/')
@@ -87,7 +87,7 @@ fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response {
     );
     out.insert(header::ETAG, HeaderValue::from_static(asset.etag));
     out.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    // Names under assets/ carry a hash of their content.
+    // Names under assets/ contain a hash of the content.
     let cache = if asset.path.starts_with("assets/") {
         "public, max-age=31536000, immutable"
     } else {

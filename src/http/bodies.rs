@@ -1,8 +1,8 @@
-//! Bodies of requests: whose they are is known before a byte of them is read, and each person and address has a share of the
-//! memory for them.
+//! Request bodies: the sender is identified before the body is read, and each person or address has a share of the
+//! memory for bodies.
 //!
-//! Without a valid session or key only the addresses made for people without one take a body. Other requests are refused
-//! with the body unread: the connection closes after the response.
+//! Without a valid session or key, only the public routes accept a body. Other requests are rejected with the body
+//! unread, and the connection closes after the response.
 
 use std::{
     net::IpAddr,
@@ -38,11 +38,11 @@ use crate::{
     share::{Exhausted, Permit, Pool, PoolBounds},
 };
 
-/// Maximum size of a member's body (PROTOCOL §1).
+/// Maximum body size with a session or key.
 pub const MEMBER_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum size of a body without a session or key.
+/// Maximum body size without a session or key.
 pub const ANONYMOUS_BYTES_MAX: usize = 16 * 1024;
-/// How much of a body that is too large is read and thrown away, so that the client gets to see the response.
+/// Maximum part of an oversized body that is read and discarded, so that the client can read the response.
 const DRAINED_BYTES_MAX: usize = 32 * 1024 * 1024;
 const UNLIMITED: u64 = u64::MAX;
 
@@ -53,21 +53,21 @@ pub struct UploadPace(pub Duration);
 /// Bounds of the bodies that are held at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyBounds {
-    /// Bytes of all members' bodies, and of one member's.
+    /// Bytes of bodies with a session or key, in total and per member.
     pub member_bytes: PoolBounds,
     pub member_within: Duration,
-    /// Uploads at a time of one member; their bytes go to the disk.
+    /// Concurrent uploads per member; their bytes go to disk.
     pub uploads: PoolBounds,
     /// Longest time for each 64 KiB of an upload.
     pub upload_pace: UploadPace,
-    /// Bytes of all bodies without a session or key.
+    /// Bytes of bodies without a session or key, in total and per address.
     pub anonymous_bytes: PoolBounds,
-    /// Bodies from one address without a session or key that are read at the same time.
+    /// Concurrent reads of bodies without a session or key, per address.
     pub anonymous_bodies: PoolBounds,
     pub anonymous_within: Duration,
-    /// Requests that are worked on at the same time.
+    /// Maximum number of requests that are handled concurrently.
     pub handled_max: usize,
-    /// How long a further request waits for its turn.
+    /// Maximum time that a further request waits.
     pub handled_within: Duration,
 }
 
@@ -82,7 +82,7 @@ impl Default for BodyBounds {
             member_within: Duration::from_secs(30),
             uploads: PoolBounds {
                 total: 1024,
-                // As many as the rate limit lets begin at once.
+                // The burst of the rate limit.
                 share: 64,
             },
             upload_pace: UploadPace(files::PACE_WITHIN),
@@ -101,7 +101,7 @@ impl Default for BodyBounds {
     }
 }
 
-/// What requests share while they are read and worked on.
+/// State that requests share while they are received and handled.
 pub struct Intake {
     state: State,
     unsent: Unsent,
@@ -127,7 +127,7 @@ impl Intake {
         })
     }
 
-    /// The address that a request comes from.
+    /// Client address of a request.
     pub fn client(&self, request: &Request) -> IpAddr {
         let trusted = &self.state.config.trusted_proxies;
         client_of(request.extensions(), request.headers(), trusted)
@@ -146,7 +146,7 @@ impl Intake {
     }
 }
 
-/// Addresses that are made for people without a session, whatever a request to them shows.
+/// Public routes, which need no session and ignore any credentials.
 pub fn is_for_strangers(path: &str) -> bool {
     matches!(
         path,
@@ -154,18 +154,18 @@ pub fn is_for_strangers(path: &str) -> bool {
     ) || path.starts_with("/v1/invites/")
 }
 
-/// Uploads are too large to be held, so their handler reads them as they come.
+/// Uploads are too large for memory, so their handler streams them.
 fn is_upload(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/files"
 }
 
-/// Lets a bounded number of requests be worked on at once; the others wait, but not for ever.
+/// Limits the number of requests that are handled concurrently; further ones wait for a limited time.
 pub async fn take_turns(
     FromState(intake): FromState<Arc<Intake>>,
     request: Request,
     next: Next,
 ) -> Response {
-    // An upload takes as long as its sender does; how many there are is bounded by person.
+    // An upload takes as long as its sender does; uploads have their own limit per person.
     if is_upload(&request) {
         return next.run(request).await;
     }
@@ -175,7 +175,7 @@ pub async fn take_turns(
     }
 }
 
-/// Looks up who sends a request, then reads its body.
+/// Identifies the sender of a request, then reads the body.
 pub async fn receive(
     FromState(intake): FromState<Arc<Intake>>,
     request: Request,
@@ -199,7 +199,7 @@ impl Intake {
     ) -> Result<Response, ApiError> {
         let path = request.uri().path();
         if !path.starts_with("/v1/") {
-            // Nothing there takes a body.
+            // These routes accept no body.
             return Ok(next.run(request).await);
         }
         let for_strangers = is_for_strangers(path);
@@ -213,7 +213,7 @@ impl Intake {
         let caller = match caller {
             Ok(caller) => Some(caller.user),
             Err(error) if !error.is_unauthenticated() => return Err(error),
-            // Whoever needs to know who it is refuses; a WebSocket in its own way.
+            // Handlers that need a caller reject the request themselves; WebSockets use a close code.
             Err(_) if body.is_end_stream() || for_strangers => {
                 if !for_strangers {
                     parts.extensions.insert(Unidentified);
@@ -263,7 +263,7 @@ fn take<K: std::hash::Hash + Eq + Clone>(
         .map_err(|exhausted| ApiError::exhausted(exhausted, "bodies"))
 }
 
-/// The request with its body in memory, and the room that it takes there.
+/// Reads the body into memory; returns the request and the permit for that memory.
 async fn read<K: std::hash::Hash + Eq + Clone>(
     request: Request,
     mut room: Permit<K>,
@@ -276,8 +276,8 @@ async fn read<K: std::hash::Hash + Eq + Clone>(
     Ok((Request::from_parts(parts, Body::from(bytes)), room))
 }
 
-/// A body as far as it is allowed to go. A member's body that is too large is read to its end all the same, up to a point,
-/// so that the client gets to see the response.
+/// Collects a body up to its size limit. The rest of an oversized body is read and discarded up to `DRAINED_BYTES_MAX`
+/// if it has a session or key, so that the client can read the response.
 async fn collect<K: std::hash::Hash + Eq + Clone>(
     body: Body,
     room: &mut Permit<K>,
@@ -294,7 +294,7 @@ async fn collect<K: std::hash::Hash + Eq + Clone>(
         let piece = piece.map_err(|_| {
             ApiError::invalid(
                 "invalid_body",
-                "the request's body could not be read".to_owned(),
+                "could not read the request body".to_owned(),
                 "",
             )
         })?;
@@ -314,7 +314,7 @@ async fn collect<K: std::hash::Hash + Eq + Clone>(
     }
 }
 
-/// A body that is read by whoever has a part in it.
+/// Body shared by the handler and the code that drains it.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<BodyDataStream>>, Arc<AtomicBool>);
 
@@ -328,9 +328,9 @@ impl Stream for Shared {
     }
 }
 
-/// Hands the body on unread, and once the answer is known throws away what is left of it, up to a point.
+/// Passes the body on unread, and drains the rest, within limits, when the response is ready.
 async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
-    // Such a client sends nothing before it is told to, and reading would tell it.
+    // The client waits for `100 Continue`, and reading the body would send it.
     let waits = request.headers().contains_key(header::EXPECT);
     let (parts, body) = request.into_parts();
     let is_read = Arc::new(AtomicBool::new(false));
@@ -348,7 +348,7 @@ async fn pass_body(request: Request, next: Next, within: Duration) -> Response {
                 }
             }
         };
-        // The connection closes with the rest unread; the answer may be lost with it.
+        // If draining takes too long, the connection closes with the rest unread, and the response may be lost.
         drop(tokio::time::timeout(within, drain).await);
     }
     response

@@ -1,8 +1,8 @@
-//! Deadlines of one connection: for the head of the next request, and for the response that its client reads.
+//! Deadlines of a connection: for the head of the next request, and for reading a response.
 //!
-//! [`Stream`] is the transport that hyper reads and writes; [`Exchange`] is what the stream, the service, and the body of
-//! the response know together. hyper flushes the stream only after it has written everything, so a flush after the end of
-//! the body means that the response was sent. Until then the service does not start with the next request.
+//! [`Stream`] is the transport that hyper reads and writes; [`Exchange`] is the state that the stream, the service, and
+//! the response body share. hyper flushes the stream only after it has written everything, so a flush after the end of
+//! the body means that the response was sent. Until then, the service does not start the next request.
 
 use std::{
     io,
@@ -26,25 +26,25 @@ use super::{
     unsent::Reservation,
 };
 
-/// Reading a discarded body, so that the response that was sent before its end is not lost with the connection.
+/// Limit for reading a discarded request body, so that closing the connection does not destroy an early response.
 const LINGER_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LINGER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
-    /// Time from the beginning of the connection to the end of the head of its first request.
+    /// Time from accepting the connection to the end of the first request head.
     pub first_within: Duration,
-    /// The same for every further request, from the end of the previous response; so a connection without work stays open
-    /// this long. Longer than proxies keep theirs (nginx: 60 s), so that it is the proxy who ends it and no request meets a
-    /// closed connection.
+    /// Time from the end of a response to the end of the next request head, so an idle connection stays open this long.
+    /// Longer than the idle timeout of proxies (nginx: 60 s), so that the proxy closes first and never sends a request
+    /// on a closed connection.
     pub next_within: Duration,
-    /// Time without a byte that the client takes while there are bytes to send.
+    /// Maximum time without progress while there are bytes to send.
     pub stalled_within: Duration,
     /// Time that a client has to read a response that is not an event stream, without the time in which the server makes it: this
     /// long, and a second more for each `bytes_per_second`.
     pub sent_within: Duration,
-    /// Slowest rate at which a client may read a long response.
+    /// Minimum rate at which a client must read a long response.
     pub bytes_per_second: u64,
 }
 
@@ -62,24 +62,24 @@ impl Default for Deadlines {
 
 #[derive(Debug)]
 enum Phase {
-    /// For the head of a request, until this time.
+    /// Waiting for a request head until this time.
     Waiting {
         until: Instant,
     },
-    /// The service has a request.
+    /// The service is handling a request.
     Handling,
     Sending(Sending),
-    /// The connection is a WebSocket, which has deadlines of its own.
+    /// The connection is a WebSocket, which has its own deadlines.
     Upgraded,
 }
 
-/// How a response is sent.
+/// Kind of a response, which determines its deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     Document,
-    /// For as long as there are events.
+    /// Open-ended; has no total deadline.
     EventStream,
-    /// The head only; a WebSocket follows.
+    /// Head only; a WebSocket follows.
     Upgrade,
 }
 
@@ -87,16 +87,16 @@ pub(super) enum ResponseKind {
 struct Sending {
     /// Time so far in which bytes were there and the client took none.
     waited: Duration,
-    /// Size of the body, or what there was of it so far.
+    /// Size of the body, or of its part so far if the total is unknown.
     bytes: u64,
     kind: ResponseKind,
-    /// hyper has all of the body.
+    /// hyper has received the whole body.
     is_complete: bool,
-    /// Given back once the response was sent.
+    /// Released when the response is sent.
     _unsent: Option<Reservation>,
 }
 
-/// Where a connection is between two requests.
+/// State of the current request and response of a connection.
 #[derive(Debug)]
 pub(super) struct Exchange {
     deadlines: Deadlines,
@@ -107,7 +107,7 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 struct Inner {
     phase: Phase,
-    /// Part of a request's body was not read.
+    /// Part of a request body was not read.
     has_unread: bool,
 }
 
@@ -128,7 +128,7 @@ impl Exchange {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts with a request once the response to the previous one was sent.
+    /// Starts a request after the previous response was sent.
     pub(super) async fn begin(&self) {
         loop {
             let sent = self.sent.notified();
@@ -143,7 +143,7 @@ impl Exchange {
         }
     }
 
-    /// Starts to send the response with this body.
+    /// Starts to send a response with this body.
     pub(super) fn send(
         self: &Arc<Self>,
         body: Body,
@@ -164,7 +164,7 @@ impl Exchange {
         }
     }
 
-    /// Everything that hyper had was written.
+    /// Called when hyper has written everything.
     fn flushed(&self) {
         let mut inner = self.inner();
         let kind = match &inner.phase {
@@ -182,7 +182,7 @@ impl Exchange {
         self.sent.notify_waiters();
     }
 
-    /// Until when the head of a request has to be there, while one is awaited.
+    /// Deadline for the request head, if one is awaited.
     fn head_until(&self) -> Option<Instant> {
         match self.inner().phase {
             Phase::Waiting { until } => Some(until),
@@ -214,10 +214,10 @@ impl Exchange {
     }
 }
 
-/// The body of a response on its way to the client.
+/// Response body that tracks its size and end.
 pub(super) struct Outgoing {
     body: Body,
-    /// The size was not known before.
+    /// The total size is unknown, so bytes are counted.
     counts: bool,
     exchange: Arc<Exchange>,
 }
@@ -258,7 +258,7 @@ impl Drop for Outgoing {
     }
 }
 
-/// The body of a request; notes when it was not read to its end.
+/// Request body that records if it was not read to its end.
 pub(super) struct Incomplete {
     body: Incoming,
     has_ended: bool,
@@ -305,13 +305,13 @@ impl Drop for Incomplete {
     }
 }
 
-/// A TCP connection that fails with `TimedOut` when its client takes too long.
+/// TCP connection that fails with `TimedOut` if its client is too slow.
 pub(super) struct Stream {
     tcp: Metered<TcpStream>,
     exchange: Arc<Exchange>,
-    /// Fires at or before the deadline of the awaited head; set again only then, since most requests come long before.
+    /// Fires at or before the deadline for the head, and is reset only then, because most requests arrive much earlier.
     idle: Option<Pin<Box<Sleep>>>,
-    /// While the client takes nothing: since when, and the next deadline.
+    /// While the client does not read: start of the stall, and a timer for the next deadline.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
     linger: Option<Linger>,
 }
@@ -340,7 +340,7 @@ impl Stream {
         self.tcp.taken()
     }
 
-    /// Ready when the head of the next request is late.
+    /// Ready when the next request head is late.
     fn poll_head_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(until) = self.exchange.head_until() else {
             if self.exchange.is_upgraded() {
@@ -360,7 +360,7 @@ impl Stream {
         }
     }
 
-    /// What a write comes to: an error when it cannot go on and a deadline has passed.
+    /// Result of a write: an error if it is blocked and a deadline has passed.
     fn poll_progress(
         &mut self,
         cx: &mut Context<'_>,
@@ -386,7 +386,7 @@ impl Stream {
             sleep.as_mut().reset(until);
         }
         ready!(sleep.as_mut().poll(cx));
-        tracing::debug!("a client took too long to read a response");
+        tracing::debug!("closed a connection: its client read a response too slowly");
         metrics::counter!("openvibe_rate_limited_total", "limit" => "slow_readers").increment(1);
         Poll::Ready(Err(timed_out()))
     }
@@ -431,7 +431,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.tcp).poll_flush(cx))?;
         self.exchange.flushed();
-        // hyper may not read again before something comes, so the deadline is set here as well.
+        // hyper may not poll for reads again until data arrives, so the deadline is also set here.
         match self.poll_head_late(cx) {
             Poll::Ready(()) => Poll::Ready(Err(timed_out())),
             Poll::Pending => Poll::Ready(Ok(())),
@@ -457,7 +457,7 @@ impl AsyncWrite for Stream {
                 Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
                     linger.bytes += buf.filled().len();
                 }
-                // The client has closed or is gone.
+                // The client closed the connection or disappeared.
                 Poll::Ready(_) => break,
                 Poll::Pending => {
                     ready!(linger.deadline.as_mut().poll(cx));
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(seconds_to_send(&exchange), Some(40));
         let (exchange, _body) = sending(ResponseKind::EventStream, Body::from("data: x\n\n"));
         assert_eq!(seconds_to_send(&exchange), None);
-        // Of a body that is made while it is sent, what there was so far.
+        // For a streamed body, the size so far counts.
         let pieces = [vec![0; 16 * 1024], vec![0; 32 * 1024]].map(Ok::<_, io::Error>);
         let stream = futures::stream::iter(pieces);
         let (exchange, mut body) = sending(ResponseKind::Document, Body::from_stream(stream));

@@ -1,8 +1,8 @@
 //! Compressed responses: which encodings a client accepts, and gzip for JSON.
 //!
-//! Written with flate2 instead of tower-http's layer: that one replaces the status of a request that was already carried out
-//! by 406 if a client refuses every encoding, and keeps both the text and its compressor in memory until a slow client has
-//! read the response. Here the compressed text replaces the other before it is sent, with its length.
+//! Uses flate2 instead of tower-http's layer. If a client refuses every encoding, that layer replaces the status by
+//! 406, even after the request was executed; and it keeps the text and its compressor in memory until a slow client has
+//! read the response. Here the compressed body replaces the original before it is sent, with a content length.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use axum::{
 };
 use flate2::{Compression, write::GzEncoder};
 
-/// Smaller texts fit into a packet or two anyway.
+/// Smaller bodies fit into one or two packets anyway.
 const GZIP_BYTES_MIN: u64 = 1024;
-/// Larger texts are compressed on a thread that may block.
+/// Larger bodies are compressed on a blocking thread.
 const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Whether the client takes this encoding (RFC 9110 §12.5.3).
+/// Checks whether the client accepts this encoding (RFC 9110 §12.5.3).
 pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let offers = headers.get_all(header::ACCEPT_ENCODING).iter();
     let offers = offers.filter_map(|value| value.to_str().ok());
@@ -46,20 +46,20 @@ pub fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     any
 }
 
-/// Whether the response is a text that gzip makes smaller. Events are sent one by one, and files as they are.
+/// Checks whether gzip makes the response smaller. Event streams and files are sent uncompressed.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-        // Compressed already, or offered in two forms.
+        // Already compressed, or available in several encodings.
         && !headers.contains_key(header::VARY)
         && !headers.contains_key(header::CONTENT_RANGE)
         && response.status() != StatusCode::PARTIAL_CONTENT
         && response.body().size_hint().exact() >= Some(GZIP_BYTES_MIN)
 }
 
-/// The text compressed at the fastest level.
+/// Compresses the text at the fastest level.
 pub fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::fast());
     encoder.write_all(text)?;
@@ -82,7 +82,7 @@ pub async fn compress(request: Request, next: Next) -> Response {
         return Response::from_parts(parts, body);
     }
     let is_large = body.size_hint().exact() > Some(INLINE_BYTES_MAX);
-    // A body of known size is in memory already, whole.
+    // A body of known size is already completely in memory.
     let Ok(text) = axum::body::to_bytes(body, usize::MAX).await else {
         return super::ApiError::internal().into_response();
     };

@@ -1,4 +1,4 @@
-//! The only place that knows statuses: what went wrong, as `{"error":{type,code,message,param?}}`.
+//! Maps errors to HTTP statuses and bodies `{"error":{type,code,message,param?}}`. Only this file knows statuses.
 
 use axum::{
     Json,
@@ -24,14 +24,14 @@ use crate::{
     share::Exhausted,
 };
 
-/// When to try again what the server cannot do now.
+/// `Retry-After` while the server is unavailable.
 const UNAVAILABLE_FOR_S: u64 = 2;
 /// When to try again what a disk with little free space does not take.
 const DISK_AFTER_S: u64 = 60;
 /// When to try again to open a socket where there was no room for it.
 const SOCKET_AFTER_S: u64 = 10;
 
-/// A refusal as clients see it.
+/// Error response.
 #[derive(Debug, Clone)]
 pub struct ApiError {
     status: StatusCode,
@@ -40,15 +40,15 @@ pub struct ApiError {
     message: String,
     param: Option<String>,
     retry_after_s: Option<u64>,
-    /// Of a stale `If-Match`: the object as it is.
+    /// Current object, for a stale `If-Match`.
     current: Option<Box<Value>>,
-    /// The cause has its line in the log already, or needs none.
+    /// The cause is already logged, or needs no log line.
     is_logged: bool,
     /// The request lost its database connection.
     has_lost_connection: bool,
 }
 
-/// The shape of every error.
+/// Body of every error.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct ErrorBody {
     pub error: ErrorDetail,
@@ -60,17 +60,17 @@ pub struct ErrorDetail {
     /// `unprocessable_entity`, `precondition_required`, `rate_limited`, `internal`, `unavailable`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What exactly, for programs.
+    /// Specific cause, for programs.
     pub code: String,
-    /// What was wrong and what to do, for people.
+    /// Cause and remedy, for people.
     pub message: String,
-    /// The field, parameter or header that is meant.
+    /// Field, parameter, or header that caused the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub param: Option<String>,
-    /// In how many seconds to try again, as in the header `Retry-After`.
+    /// Seconds to wait before a retry, as in the header `Retry-After`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
-    /// With 409 of a stale `If-Match`: the object as it is now.
+    /// Current object, with 409 for a stale `If-Match`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub current: Option<Value>,
@@ -111,7 +111,7 @@ impl ApiError {
         self
     }
 
-    /// Whether the log says why, as far as it has to.
+    /// The cause is logged as far as necessary.
     pub fn is_logged(&self) -> bool {
         self.is_logged
     }
@@ -139,7 +139,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, code, message).param(param)
     }
 
-    /// 400 for a value of another shape than its field's; 422 for an id of another kind.
+    /// 400 for a value of the wrong type; 422 for an ID of another kind.
     pub fn malformed_field(text: String, path: String) -> Self {
         let param = if path == "." { String::new() } else { path };
         if text.contains(crate::ids::OTHER_KIND) {
@@ -175,10 +175,10 @@ impl ApiError {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "overloaded",
-            "the server has more to do than it can: try again in a moment".to_owned(),
+            "the server is overloaded: try again in a moment".to_owned(),
         )
         .retry_after(UNAVAILABLE_FOR_S)
-        // A line for each would be more to do.
+        // A log line per request would add to the load.
         .logged()
     }
 
@@ -186,14 +186,14 @@ impl ApiError {
     pub fn unknown_host() -> Self {
         Self::invalid(
             "unknown_host",
-            "this server answers only to the names of its own machine and to OPENVIBE_PUBLIC_URL: use one of them, or set \
-             that to the address that people use"
+            "this server only accepts localhost, loopback addresses, and the host of OPENVIBE_PUBLIC_URL: use one of them, \
+             or set OPENVIBE_PUBLIC_URL to the address that people use"
                 .to_owned(),
             "Host",
         )
     }
 
-    /// 503: a shared amount is used up, by everybody or by this person or address alone.
+    /// 503: a memory pool is used up, in total or by this person or address.
     pub fn exhausted(exhausted: Exhausted, limit: &'static str) -> Self {
         metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
         let mut refusal = Self::overloaded();
@@ -212,7 +212,7 @@ impl ApiError {
     pub fn no_route() -> Self {
         Self::not_found(
             "route_not_found",
-            "there is nothing at this address: see /openapi.json",
+            "no route has this path: see /openapi.json",
         )
     }
 
@@ -220,7 +220,7 @@ impl ApiError {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "this address does not take this method: see /openapi.json".to_owned(),
+            "this route does not support this method: see /openapi.json".to_owned(),
         )
     }
 
@@ -233,7 +233,7 @@ impl ApiError {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            format!("the request's body is larger than {limit}: send less"),
+            format!("the request body is larger than {limit}: send less"),
         )
     }
 
@@ -241,7 +241,7 @@ impl ApiError {
     pub fn body_too_slow() -> Self {
         Self::invalid(
             "body_too_slow",
-            "the request's body did not arrive in time".to_owned(),
+            "the request body did not arrive in time: try again".to_owned(),
             "",
         )
     }
@@ -250,7 +250,7 @@ impl ApiError {
         Self::new(
             StatusCode::RANGE_NOT_SATISFIABLE,
             "range_not_satisfiable",
-            format!("the file has {size_bytes} bytes: ask for a range within them"),
+            format!("the file has {size_bytes} bytes: request a range within them"),
         )
     }
 
@@ -269,9 +269,9 @@ impl ApiError {
         )
     }
 
-    /// 500 for a handler that broke off. What it said stands before this line, without the request's id.
+    /// 500 for a handler that panicked. The panic message is the previous log line, without the request ID.
     pub fn panicked() -> Self {
-        tracing::error!("a request's handler panicked");
+        tracing::error!("a request handler panicked");
         Self::internal().logged()
     }
 
@@ -299,7 +299,7 @@ impl ApiError {
     }
 }
 
-/// The shape of errors of `/v1/responses` and `/v1/models`, which clients of `OpenAI`'s API know.
+/// Error body of `/v1/responses` and `/v1/models`, as in `OpenAI`'s API.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct OpenAiErrorBody {
     pub error: OpenAiErrorDetail,
@@ -307,20 +307,20 @@ pub struct OpenAiErrorBody {
 
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub struct OpenAiErrorDetail {
-    /// What was wrong and what to do, for people.
+    /// Cause and remedy, for people.
     pub message: String,
     /// One of `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `conflict_error`,
     /// `rate_limit_error`, `server_error`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The field that is meant.
+    /// Field that caused the error.
     pub param: Option<String>,
-    /// What exactly, for programs.
+    /// Specific cause, for programs.
     pub code: &'static str,
 }
 
 impl ApiError {
-    /// The same in the shape of `OpenAI`'s API.
+    /// Renders the error as in `OpenAI`'s API.
     fn into_openai(self) -> Response {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
@@ -357,7 +357,7 @@ impl ApiError {
     }
 }
 
-/// Whether clients of `OpenAI`'s API use the address.
+/// Checks whether clients of `OpenAI`'s API use the path.
 pub fn is_openai(path: &str) -> bool {
     ["/v1/responses", "/v1/models"].iter().any(|begin| {
         path.strip_prefix(begin)
@@ -365,7 +365,7 @@ pub fn is_openai(path: &str) -> bool {
     })
 }
 
-/// Gives refusals, whoever made them, the shape that clients of `OpenAI`'s API know, where those come.
+/// Converts errors from any layer to the format of `OpenAI`'s API on its routes.
 pub async fn speak_openai(request: Request, next: Next) -> Response {
     let is_openai = is_openai(request.uri().path());
     let mut response = next.run(request).await;
@@ -439,26 +439,26 @@ impl From<LowDiskSpace> for ApiError {
     }
 }
 
-/// What people hear who wanted something of a database in trouble.
+/// Message for people whose request failed because of a database fault.
 fn advice(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::DiskFull => {
-            "the server's disk is full, so nothing was stored: reading goes on; try again when its operator has made space"
+            "the server's disk is full and nothing was stored; reading still works: try again when its operator has freed space"
         }
         Trouble::DiskBroken => {
-            "the server's disk cannot be used, so nothing was stored: its operator has to look after it"
+            "the server's disk failed and nothing was stored: its operator needs to check it"
         }
         Trouble::ReadOnly => {
-            "the server's database is read-only, so nothing was stored: its operator has to look after it"
+            "the server's database is read-only and nothing was stored: its operator needs to check it"
         }
         Trouble::Damaged => {
-            "the server's database is damaged: its operator has to restore a backup"
+            "the server's database is damaged: its operator needs to restore a backup"
         }
         Trouble::Busy | Trouble::Away | Trouble::Newer(_) => {
-            "the database does not answer: try again in a moment"
+            "the database does not respond: try again in a moment"
         }
         Trouble::Unknown => {
-            "the database went away, and whether this was stored is not known: send it again with the same client_id"
+            "the connection to the database was lost, so this may or may not be stored: send it again with the same client_id"
         }
     }
 }
@@ -518,7 +518,7 @@ impl From<AuthError> for ApiError {
             E::LastAdmin => make(StatusCode::CONFLICT, "last_admin"),
             E::NotFound(_) => make(StatusCode::NOT_FOUND, "not_found"),
             E::Hash => {
-                tracing::error!("a password could not be hashed");
+                tracing::error!("could not hash a password");
                 Self::internal().logged()
             }
             E::Db(e) => e.into(),
@@ -637,11 +637,11 @@ impl From<FileError> for ApiError {
                 make(StatusCode::UNPROCESSABLE_ENTITY, "no_image").param("avatar.file_id")
             }
             E::Io(e) => {
-                tracing::error!(error = %e, "a file could not be stored or read");
+                tracing::error!(error = %e, "could not store or read a file");
                 if e.kind() == std::io::ErrorKind::StorageFull {
                     return Self::unavailable(advice(Trouble::DiskFull)).logged();
                 }
-                Self::unavailable("the file could not be stored or read: try again in a moment")
+                Self::unavailable("could not store or read the file: try again in a moment")
                     .logged()
             }
             E::Auth(e) => e.into(),

@@ -1,4 +1,4 @@
-//! Extractors that answer in the one shape of errors.
+//! Extractors whose rejections are `ApiError`s.
 
 use std::{
     collections::HashSet,
@@ -20,7 +20,7 @@ use crate::{
     ids::{IdError, WorkspaceId},
 };
 
-/// A JSON body; none counts as `{}`.
+/// A JSON body; an empty body counts as `{}`.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
             } else {
                 ApiError::invalid(
                     "invalid_body",
-                    "the request's body could not be read".to_owned(),
+                    "could not read the request body".to_owned(),
                     "",
                 )
             }
@@ -48,12 +48,12 @@ impl<T: DeserializeOwned> FromRequest<State> for Body<T> {
 }
 
 /// # Errors
-/// 400 for what is no JSON or of another shape, 422 for an id of another kind.
+/// 400 for invalid JSON or another shape, 422 for an ID of another kind.
 pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     if holds_nul(text) {
         return Err(ApiError::invalid(
             "invalid_field",
-            "a text holds a NUL character: remove it".to_owned(),
+            "a text contains a NUL character: remove it".to_owned(),
             "",
         ));
     }
@@ -80,7 +80,7 @@ pub fn parse_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// Whether a string in the JSON holds the character NUL, which `PostgreSQL` cannot store and nobody means.
+/// Checks whether a string in the JSON contains a NUL character, which `PostgreSQL` cannot store.
 fn holds_nul(json: &[u8]) -> bool {
     fn inside(value: &serde_json::Value) -> bool {
         match value {
@@ -92,12 +92,12 @@ fn holds_nul(json: &[u8]) -> bool {
             _ => false,
         }
     }
-    // Only an escape can make one: a bare NUL is no JSON.
+    // Only an escape can produce one: JSON does not allow a raw NUL.
     json.windows(6).any(|w| w == b"\\u0000")
         && serde_json::from_slice(json).is_ok_and(|value| inside(&value))
 }
 
-/// The parameters of a path.
+/// Path parameters.
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<State> for Path<T> {
@@ -111,14 +111,14 @@ impl<T: DeserializeOwned + Send> FromRequestParts<State> for Path<T> {
     }
 }
 
-/// The query of a URL.
+/// Query parameters.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
-        // serde finds out only where no struct is flattened into another.
+        // serde detects repeated parameters only in structs without flattened fields.
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         if let Ok(axum::extract::Query(pairs)) = pairs {
             let mut seen = HashSet::new();
@@ -137,7 +137,7 @@ impl<T: DeserializeOwned> FromRequestParts<State> for Query<T> {
     }
 }
 
-/// The session's cookie or the bearer's key.
+/// Bearer key or session cookie of a request.
 pub fn token_of(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let text = value.to_str().ok()?;
@@ -154,7 +154,7 @@ pub fn token_of(headers: &HeaderMap) -> Option<String> {
     (!cookie.is_empty() && !cookie.starts_with("ov_")).then_some(cookie)
 }
 
-/// The person behind a token; notes now and then that it is in use.
+/// Looks up the caller by token, and occasionally updates the time of its last use.
 ///
 /// # Errors
 /// `NotAuthenticated`.
@@ -173,7 +173,7 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
                 })
                 .await;
             if let Err(e) = noted {
-                tracing::warn!(error = %e, "the use of a session could not be noted");
+                tracing::warn!(error = %e, "could not update the last use of a session");
             }
         };
         state.tracker.spawn(note.in_current_span());
@@ -181,7 +181,7 @@ pub async fn caller_of(state: &State, token: Option<String>) -> Result<Caller, A
     Ok(found.caller)
 }
 
-/// On a request whose session or key was found to be invalid before its body was read.
+/// Request extension: the session or key was found to be invalid before the body was read.
 #[derive(Clone, Copy)]
 pub struct Unidentified;
 
@@ -189,7 +189,7 @@ impl FromRequestParts<State> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, ApiError> {
-        // Asked for twice, by an actor and on its own, it is one request all the same.
+        // A handler may extract the caller twice (in `Actor` and on its own), which counts as one request.
         if let Some(caller) = parts.extensions.get::<Self>() {
             return Ok(caller.clone());
         }
@@ -200,14 +200,14 @@ impl FromRequestParts<State> for Caller {
         let shown = token.is_some();
         let caller = match caller_of(state, token).await {
             Err(AuthError::NotAuthenticated) if shown => {
-                // Who shows nothing was counted before; who shows something that is worth nothing counts the same.
+                // An invalid token counts as anonymous. Requests without a token were counted by `count_address`.
                 let Address(address) = Address::from_request_parts(parts, state).await?;
                 state.limits.stranger(address)?;
                 return Err(AuthError::NotAuthenticated.into());
             }
             found => found?,
         };
-        // Empty only in the span of a request.
+        // Has no effect outside of a request span.
         tracing::Span::current().record("user.id", tracing::field::display(caller.user));
         state
             .limits
@@ -217,7 +217,7 @@ impl FromRequestParts<State> for Caller {
     }
 }
 
-/// What a request does, as far as it matters to how often there may be one.
+/// Rate limit class of a request.
 fn doing(method: &Method, path: &str) -> Doing {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => Doing::Reading,
@@ -226,10 +226,10 @@ fn doing(method: &Method, path: &str) -> Doing {
     }
 }
 
-/// The workspace that a collection route acts in: the key's, the header's, or the only one.
+/// Workspace of a collection route: from the key, from the header, or the caller's only one.
 ///
 /// # Errors
-/// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 for a header that is no id.
+/// `WorkspaceRequired`, `NoWorkspace`, `WorkspaceNotFound`; 400 if the header is not an ID.
 pub async fn workspace_of(
     state: &State,
     headers: &HeaderMap,
@@ -273,7 +273,7 @@ impl FromRequestParts<State> for WorkspaceCaller {
     }
 }
 
-/// The address that a request comes from, as far as trusted proxies report it.
+/// Client address, as reported by trusted proxies.
 pub struct Address(pub IpAddr);
 
 impl FromRequestParts<State> for Address {
@@ -285,9 +285,9 @@ impl FromRequestParts<State> for Address {
     }
 }
 
-/// The address that a request comes from. Every proxy appends the address that it was called from, so the list is read from
-/// its end, over all lines of the header: the first address that is not a trusted proxy is the client's. An entry that is
-/// not an address ends the search at the proxy that wrote it, because everything before it may be made up.
+/// Client address of a request. Each proxy appends the address of its peer, so the list is read backwards over all
+/// lines of the header: the first address that is not a trusted proxy is the client. An entry that is not an address
+/// ends the search at the proxy that wrote it, because everything before it may be forged.
 pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr]) -> IpAddr {
     let peer = extensions
         .get::<ConnectInfo<SocketAddr>>()
@@ -298,7 +298,7 @@ pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr
     }
     let lines = headers.get_all("x-forwarded-for").iter().rev();
     for line in lines {
-        // A line with other bytes has no address at its end.
+        // A line with non-ASCII bytes counts as an invalid entry.
         let line = line.to_str().unwrap_or("?");
         for entry in line.rsplit(',') {
             let Some(hop) = forwarded_address(entry.trim()) else {
@@ -313,7 +313,7 @@ pub fn client_of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpAddr
     nearest
 }
 
-/// `192.0.2.1`, `2001:db8::1`, or with a port: `192.0.2.1:56`, `[2001:db8::1]:56`.
+/// Parses `192.0.2.1`, `2001:db8::1`, or with a port: `192.0.2.1:56`, `[2001:db8::1]:56`.
 fn forwarded_address(entry: &str) -> Option<IpAddr> {
     let bracketed = |entry: &str| entry.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     entry
@@ -354,7 +354,7 @@ impl FromRequestParts<State> for IfMatch {
             Ok(n) if n >= 0 => Ok(Self(Some(n))),
             _ => Err(ApiError::invalid(
                 "invalid_if_match",
-                format!("If-Match takes a version such as \"3\", not `{text}`"),
+                format!("If-Match must be a version such as \"3\", not `{text}`"),
                 "If-Match",
             )),
         }
@@ -374,19 +374,19 @@ mod tests {
             ("127.0.0.1", &[][..], "127.0.0.1"),
             ("127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
             ("203.0.113.9", &["203.0.113.7"], "203.0.113.9"),
-            // What the client itself sent comes first, on whichever line.
+            // Entries sent by the client come first, on any line.
             ("127.0.0.1", &["192.0.2.1, 203.0.113.7"], "203.0.113.7"),
             ("127.0.0.1", &["192.0.2.1", "203.0.113.7"], "203.0.113.7"),
             ("127.0.0.1", &["203.0.113.7, 10.0.0.2"], "203.0.113.7"),
             ("127.0.0.1", &["203.0.113.7", "10.0.0.2"], "203.0.113.7"),
-            // Some proxies write the port as well.
+            // Some proxies include the port.
             ("127.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
             ("127.0.0.1", &["[2001:db8::1]:4711"], "2001:db8::1"),
             ("127.0.0.1", &["[2001:db8::1]"], "2001:db8::1"),
             ("127.0.0.1", &["203.0.113.7, 10.0.0.2:80"], "203.0.113.7"),
             ("127.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
             ("::ffff:127.0.0.1", &["203.0.113.7"], "203.0.113.7"),
-            // Nothing before an entry that is not an address counts.
+            // Entries before one that is not an address are ignored.
             ("127.0.0.1", &["203.0.113.7, unknown"], "127.0.0.1"),
             ("127.0.0.1", &["203.0.113.7, ?, 10.0.0.2"], "10.0.0.2"),
             ("127.0.0.1", &["203.0.113.7", ""], "127.0.0.1"),

@@ -1,4 +1,4 @@
-//! Whether the server lives, is ready, and how it is doing.
+//! Liveness, readiness, and metrics.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,9 +17,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{ApiError, State};
 use crate::{db::DbError, tasks::queue, telemetry};
 
-/// How long `/metrics` waits for the database.
+/// Time that `/metrics` waits for the database.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
-/// How long `/readyz` waits for a read.
+/// Time that `/readyz` waits for a read.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
 type St = axum::extract::State<State>;
@@ -41,21 +41,21 @@ struct Health {
 struct Readiness {
     /// `ok`
     status: &'static str,
-    /// `ok`: it was read, and every writer stored something in the last 2 s.
+    /// `ok`: a read succeeded, and every writer stored a row within the last 2 s.
     database: &'static str,
-    /// `ok`: the tables are those that this program needs.
+    /// `ok`: the schema has the version that this server needs.
     migrations: &'static str,
-    /// `local`: one process.
+    /// `local`: events are delivered within one process.
     bus: &'static str,
 }
 
-/// The process lives
+/// Checks that the process is running
 #[utoipa::path(get, path = "/healthz", tag = "health", security(()), responses((status = 200, body = Health)))]
 async fn healthz() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// The server can work
+/// Checks that the server is ready for requests
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()), responses((status = 200, body = Readiness)))]
 async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiError> {
     if state.shutdown.is_cancelled() {
@@ -78,15 +78,15 @@ async fn readyz(axum::extract::State(state): St) -> Result<Json<Readiness>, ApiE
             migrations: "ok",
             bus: "local",
         })),
-        _ => Err(ApiError::unavailable("the database does not answer")),
+        _ => Err(ApiError::unavailable("the database does not respond")),
     }
 }
 
 /// # Errors
-/// 401 without the token, where one is set; else 403 from another machine.
+/// 401 without the token, if one is set; otherwise 403 for requests from another machine.
 fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
     let Some(token) = &state.config.metrics_token else {
-        // Behind a proxy on this machine every request comes from loopback, so a forwarded one does not count.
+        // Requests through a proxy on this machine also come from loopback, so forwarded requests are not local.
         let forwarded =
             headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
         if peer.is_loopback() && !forwarded {
@@ -94,7 +94,7 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
         }
         return Err(ApiError::forbidden(
             "metrics_closed",
-            "metrics are for this machine only; set OPENVIBE_METRICS_TOKEN and send it as bearer",
+            "metrics are available only from this machine: set OPENVIBE_METRICS_TOKEN and send it as a bearer token",
         ));
     };
     let given = headers
@@ -109,7 +109,7 @@ fn admit_to_metrics(state: &State, headers: &HeaderMap, peer: IpAddr) -> Result<
     }
 }
 
-/// Figures for Prometheus
+/// Metrics for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "health", security(()), responses((status = 200, body = String, content_type = "text/plain")))]
 async fn metrics(
     axum::extract::State(state): St,
@@ -119,7 +119,7 @@ async fn metrics(
     admit_to_metrics(&state, &headers, peer.0.ip())?;
     #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
-    // Who looks needs the other figures most when the database does not answer.
+    // The remaining metrics matter most while the database does not respond.
     let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
     let is_up = matches!(looked, Ok(Ok(())));
     ::metrics::gauge!("openvibe_db_up").set(f64::from(u8::from(is_up)));
@@ -139,11 +139,11 @@ const TASKS: [&str; 3] = [
     "openvibe_tasks_queued_oldest_seconds",
     "openvibe_tasks_running",
 ];
-/// Those that can be in the queue.
+/// Kinds of tasks that can be queued.
 const TASK_KINDS: [&str; 2] = ["reply", "resolve"];
 const SIZE: &str = "openvibe_db_size_bytes";
 
-/// Says that nothing is known, so that nobody takes old figures for new ones.
+/// Sets the gauges to NaN, so that stale values are not taken for current ones.
 fn forget_database() {
     for name in TASKS {
         for kind in TASK_KINDS {

@@ -1,4 +1,4 @@
-//! Bytes that the peer of a connection has taken, so that whoever waits for it can tell a slow peer from a stuck one.
+//! Counts the bytes that the peer of a connection has received, to distinguish a slow peer from a stuck one.
 
 use std::{
     io::{self, IoSlice},
@@ -12,8 +12,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Count of the bytes that a connection's peer has taken since it was opened. Each request carries the count of its
-/// connection as an extension.
+/// Number of bytes that the peer of a connection has received so far. Each request has the counter of its connection as
+/// an extension.
 #[derive(Clone, Debug, Default)]
 pub struct BytesTaken(Arc<AtomicU64>);
 
@@ -23,7 +23,7 @@ impl BytesTaken {
     }
 }
 
-/// A stream that counts the bytes written to it.
+/// Stream that counts the bytes written to it.
 pub struct Metered<T> {
     io: T,
     taken: BytesTaken,

@@ -1,4 +1,5 @@
-//! HTTP: the router, and what every handler shares: one error mapping, extractors, pages, the `OpenAPI` document.
+//! HTTP: the router, and everything that handlers share: error mapping, extractors, pagination, and the `OpenAPI`
+//! document.
 
 pub mod assets;
 pub mod bodies;

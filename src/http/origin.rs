@@ -1,5 +1,5 @@
-//! Requests that carry the cookie must come from our own pages (`PROTOCOL.md` §1, same origin), and requests to a server on
-//! loopback must use a name that belongs to it.
+//! Origin checks: requests with the session cookie must come from our own pages (same origin), and requests to a server
+//! on loopback must use one of its own host names.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use axum::{
 
 use super::{ApiError, State};
 
-/// Host and port; every name of this machine's loopback is one host.
+/// Parses host and port; loopback addresses are normalized to `localhost`.
 fn authority(text: &str, default_port: u16) -> Option<(String, u16)> {
     let text = text.to_ascii_lowercase();
     let (host, port) = match text.rsplit_once(':') {
@@ -38,7 +38,7 @@ fn origin_authority(origin: &str) -> Option<((String, u16), u16)> {
     Some((authority(rest, default_port)?, default_port))
 }
 
-/// Whether the headers say that one of our own pages made the request.
+/// Checks by the headers whether one of our own pages made the request.
 pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     let text = |name| {
         headers
@@ -56,8 +56,8 @@ pub fn is_same_origin(headers: &HeaderMap, public_url: &str) -> bool {
     text(header::HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
 }
 
-/// Whether this is a name of this machine's loopback, with or without a port. No DNS server can give these names to another
-/// page (RFC 6761 §6.3).
+/// Checks for a loopback name or address. No DNS server can assign these names to another page
+/// (RFC 6761 §6.3).
 fn is_loopback_name(host: &str) -> bool {
     host == "localhost"
         || host.ends_with(".localhost")
@@ -67,8 +67,8 @@ fn is_loopback_name(host: &str) -> bool {
             .is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a server on loopback answers to the name in `Host`. Any web page can give its own name the address 127.0.0.1
-/// (DNS rebinding); its requests then look like those of a page of this server, except for the name.
+/// Checks whether a server on loopback accepts the name in `Host`. Any web page can point its own name to 127.0.0.1
+/// (DNS rebinding); its requests then look like those of our own pages, except for the name.
 fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
         return false;
@@ -80,7 +80,8 @@ fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     is_loopback_name(&host) || origin_authority(public_url).is_some_and(|((own, _), _)| own == host)
 }
 
-/// Refuses (400) names that a foreign page may have given this server, and (403) what a foreign page could have made a browser send.
+/// Rejects host names that another site may have pointed at this server (400), and requests that another site may have
+/// made the browser send (403).
 pub async fn guard(FromState(state): FromState<State>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let with_key = headers.contains_key(header::AUTHORIZATION);

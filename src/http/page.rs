@@ -1,4 +1,4 @@
-//! Lists: `{"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}`, paged by key.
+//! Lists: `{"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}`, with keyset pagination.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::ids::IdError;
 
 pub const LIMIT_MAX: i64 = 100;
 
-/// The query of a list in order of creation.
+/// Query of a list that is sorted by creation time.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -15,9 +15,9 @@ pub struct PageQuery {
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     pub limit: Option<String>,
-    /// Only what was made after the object with this id.
+    /// Only objects created after the one with this ID.
     pub after: Option<String>,
-    /// Only what was made before the object with this id.
+    /// Only objects created before the one with this ID.
     pub before: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Page<Id> {
 }
 
 /// # Errors
-/// 400 when it is no number from 1 to 100; never clamped.
+/// 400 if it is not a number from 1 to 100; it is never clamped.
 pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
     match text {
         None => Ok(default),
@@ -45,10 +45,10 @@ pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
     }
 }
 
-/// An optional id of a query.
+/// Parses an optional ID from a query.
 ///
 /// # Errors
-/// 400 when it does not parse.
+/// 400 if it cannot be parsed.
 pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(
     text: Option<&str>,
     param: &'static str,
@@ -62,7 +62,7 @@ pub fn parse_id<Id: std::str::FromStr<Err = IdError>>(
 
 impl PageQuery {
     /// # Errors
-    /// 400 for a bad limit or id, and for `after` together with `before`.
+    /// 400 for an invalid limit or ID, and for `after` together with `before`.
     pub fn parse<Id: std::str::FromStr<Err = IdError>>(
         &self,
         default_limit: i64,
@@ -84,10 +84,10 @@ impl PageQuery {
 }
 
 impl<Id: PartialEq + Copy> Page<Id> {
-    /// The page of a list that is short enough to be read whole; `rows` stand in order of creation.
+    /// Cuts the page from a list that is short enough to be loaded completely; `rows` are sorted by creation time.
     ///
     /// # Errors
-    /// 404 when `after` or `before` is not among them.
+    /// 404 if the `after` or `before` object is not in the list.
     pub fn cut<T: Serialize>(
         &self,
         rows: Vec<T>,
@@ -106,7 +106,7 @@ impl<Id: PartialEq + Copy> Page<Id> {
         let from = self.after.map(place).transpose()?.map_or(0, |i| i + 1);
         let to = self.before.map(place).transpose()?.unwrap_or(rows.len());
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        // One more than the limit, on the side that is asked for.
+        // One row more than the limit, in the requested direction.
         let (from, to) = if self.before.is_some() {
             (to.saturating_sub(limit + 1), to)
         } else {
@@ -125,18 +125,18 @@ pub struct List<T> {
     /// Always `list`.
     pub object: &'static str,
     pub data: Vec<T>,
-    /// Whether there is more in the direction that was asked for.
+    /// More objects follow in the requested direction.
     pub has_more: bool,
     pub first_id: Option<String>,
     pub last_id: Option<String>,
-    /// Of lists in another order: give it back as `cursor`.
+    /// Only in lists with another sort order: send it as `cursor` to get the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 impl<T> List<T> {
-    /// From up to `limit + 1` rows, oldest first; the surplus one only says that there is more. With `backwards` (the rows
-    /// before something) it is the first, else the last.
+    /// Builds a page from up to `limit + 1` rows, oldest first; the extra row only sets `has_more`. It is the last row,
+    /// or the first one with `backwards` (for `before`).
     pub fn new(mut rows: Vec<T>, limit: i64, backwards: bool, id: impl Fn(&T) -> String) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > limit;

@@ -1,4 +1,4 @@
-//! What goes with every request: its id, the span that its lines are logged in, its figures.
+//! Request IDs, log spans, and metrics of requests.
 
 use axum::{
     extract::{MatchedPath, Request},
@@ -18,12 +18,12 @@ use crate::telemetry::{
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ID_CHARS_MAX: usize = 64;
 
-/// The id of a request, in its answer and in every line that is logged for it.
+/// ID of a request, sent in its response and logged with each of its lines.
 #[derive(Debug, Clone)]
 pub struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// That of a proxy or client, if nothing but an id can be in it; else one of our own.
+    /// Uses the ID from a proxy or client if it is well-formed; otherwise creates one.
     fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(&REQUEST_ID).filter(|value| {
             let bytes = value.as_bytes();
@@ -37,17 +37,17 @@ impl RequestId {
     }
 
     pub fn as_str(&self) -> &str {
-        // It has letters, digits and signs only.
+        // IDs are ASCII.
         self.0.to_str().unwrap_or_default()
     }
 }
 
-/// Names, times, counts and logs a request. Stands around everything else that is done with it.
+/// Assigns the request ID, and measures, counts, and logs the request. The outermost layer.
 pub async fn accompany(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(request.headers());
     let method = method_label(request.method().as_str());
     let path = request.extensions().get::<MatchedPath>().cloned();
-    // Never the address itself, which may hold the token of an invite.
+    // Never log the path itself: it may contain an invite token.
     let route = path.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
     let open = Open::new(method, route);
     let span = tracing::info_span!(

@@ -1,4 +1,4 @@
-//! Joins the routes of every capability.
+//! The router: all routes and the middleware around them.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::{
 
 const API_CSP: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// Every route that the document shows.
+/// Every route in the `OpenAPI` document.
 pub(super) fn routes() -> OpenApiRouter<State> {
     OpenApiRouter::with_openapi(openapi::empty())
         .merge(health::router())
@@ -47,8 +47,8 @@ pub(super) fn routes() -> OpenApiRouter<State> {
         .routes(routes!(open_socket))
 }
 
-/// Live events: a WebSocket
-#[utoipa::path(get, path = "/v1/ws", tag = "boot", responses((status = 101, description = "The connection is now a WebSocket")))]
+/// Opens a WebSocket for live events
+#[utoipa::path(get, path = "/v1/ws", tag = "boot", responses((status = 101, description = "The connection was upgraded to a WebSocket")))]
 async fn open_socket(
     axum::extract::State(state): axum::extract::State<State>,
     headers: HeaderMap,
@@ -60,11 +60,11 @@ async fn open_socket(
     let ws = ws.map_err(|e| {
         ApiError::invalid(
             "upgrade_required",
-            format!("this address takes WebSockets only: {e}"),
+            format!("this path only accepts WebSocket connections: {e}"),
             "",
         )
     })?;
-    // A browser sees no status of a refused upgrade, so who is not signed in is told by the close code.
+    // Browsers hide the HTTP status of a failed upgrade, so a missing session is reported with a close code.
     match caller {
         Ok(caller) => {
             let place = state.limits.open_socket(Some(caller.user))?;
@@ -92,7 +92,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         )
     };
     let intake = Intake::new(state.clone(), Pool::new(bounds.unsent), bounds.bodies);
-    // Browsers take this header over https only and complain of it elsewhere.
+    // Browsers accept this header only over HTTPS and log a warning otherwise.
     let opener_policy = state
         .is_https()
         .then(|| set_header("cross-origin-opener-policy", "same-origin"));
@@ -125,7 +125,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .layer(middleware::from_fn(error::speak_openai))
         .layer(set_header("x-content-type-options", "nosniff"))
         .layer(set_header("referrer-policy", "same-origin"))
-        // Pages say more; an answer of the API that a browser is made to show does nothing.
+        // Pages set their own policy. This one makes API responses inert if a browser is tricked into showing them.
         .layer(set_header("content-security-policy", API_CSP))
         .layer(option_layer(opener_policy))
         .layer(set_header("cache-control", "no-store"))
@@ -133,7 +133,7 @@ pub fn build(state: State, bounds: &Bounds) -> Router {
         .with_state(state)
 }
 
-/// Refuses what comes too often from one address, before anything else is done with it.
+/// Applies the rate limits per client address before any other work.
 async fn count_address(
     axum::extract::State(state): axum::extract::State<State>,
     Address(address): Address,
@@ -156,12 +156,12 @@ async fn count_address(
     }
 }
 
-/// A NUL in an address can be stored nowhere.
+/// Rejects URLs with a NUL character, which `PostgreSQL` cannot store.
 async fn refuse_nul(request: Request, next: Next) -> Response {
     if request.uri().to_string().contains("%00") {
         return ApiError::invalid(
             "invalid_address",
-            "the address holds a NUL character".to_owned(),
+            "the URL contains a NUL character: remove it".to_owned(),
             "",
         )
         .into_response();

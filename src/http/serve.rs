@@ -1,7 +1,6 @@
-//! Connections: taken in up to a bound, of which one address has a share; closed when their clients take too long; ended in
-//! order when the server stops.
+//! Connections: limited in number, in total and per address; closed if the client is too slow; shut down gracefully.
 //!
-//! `axum::serve` bounds neither their number nor how slowly the head of a request may come or a response may go.
+//! `axum::serve` limits neither the number of connections nor the time for a request head or a response.
 
 use std::{
     convert::Infallible,
@@ -39,24 +38,24 @@ use crate::{
 
 pub use super::connection::Deadlines;
 
-/// After an accept that failed for want of something, such as open files.
+/// Delay after `accept` failed, for example because of too many open files.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// The head of a request, and what hyper holds of a response that is made while it is sent.
+/// Maximum size of a request head, and of the part of a streamed response that hyper buffers.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What connections and requests may cost.
+/// Limits of connections and requests.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Connections at the same time. Further ones wait in the system's queue until one of these ends or becomes a WebSocket,
-    /// which is counted elsewhere.
+    /// Maximum number of concurrent connections. Further ones wait in the system's queue until one of these ends or
+    /// becomes a WebSocket; WebSockets have their own limit.
     pub connections_max: usize,
-    /// Connections from one address at the same time. Further ones are closed.
+    /// Maximum number of concurrent connections from one address. Further ones are closed.
     pub connections_per_address: u64,
-    /// Proxies, whose connections are everybody's.
+    /// Proxies, which are exempt from the limit per address.
     pub trusted_proxies: Vec<IpAddr>,
     pub deadlines: Deadlines,
     pub bodies: BodyBounds,
-    /// Memory of responses that their clients have not read.
+    /// Memory limit for responses that clients have not read yet.
     pub unsent: PoolBounds,
 }
 
@@ -73,7 +72,7 @@ impl Bounds {
     }
 }
 
-/// Serves until `stop`, then until every request that has begun is answered.
+/// Serves until `stop`, then finishes all started requests.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -122,14 +121,14 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // It was gone before it was taken in.
+            // The client closed the connection before it was accepted.
             Err(e)
                 if matches!(
                     e.kind(),
                     E::ConnectionRefused | E::ConnectionAborted | E::ConnectionReset
                 ) => {}
             Err(e) => {
-                tracing::error!(error = %e, "no connection can be taken in; trying again");
+                tracing::error!(error = %e, "accept failed; retrying");
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
             }
         }
@@ -143,9 +142,9 @@ async fn connection(
     deadlines: Deadlines,
     stop: CancellationToken,
 ) {
-    // Frames are small and wait for nobody.
+    // Frames are small and are sent without delay.
     if let Err(e) = tcp.set_nodelay(true) {
-        tracing::debug!(error = %e, "TCP_NODELAY could not be set");
+        tracing::debug!(error = %e, "could not set TCP_NODELAY");
     }
     let exchange = Exchange::new(deadlines);
     let stream = Stream::new(tcp, Arc::clone(&exchange));
@@ -155,7 +154,7 @@ async fn connection(
         request.extensions_mut().insert(taken.clone());
         answer(router.clone(), Arc::clone(&exchange), request)
     });
-    // The stream keeps the deadline of the head, which begins when the previous response was sent.
+    // The stream enforces the deadline for the head, which starts when the previous response was sent.
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES)
@@ -170,7 +169,7 @@ async fn connection(
         }
     };
     if let Err(e) = ended {
-        tracing::debug!(error = %e, "a connection broke off");
+        tracing::debug!(error = %e, "a connection failed");
     }
 }
 
@@ -179,7 +178,7 @@ async fn answer(
     exchange: Arc<Exchange>,
     request: Request<Incoming>,
 ) -> Result<Response<Outgoing>, Infallible> {
-    // hyper reads the next head early.
+    // hyper reads the next head before the previous response is sent.
     exchange.begin().await;
     let request = request.map(|body| Body::new(Incomplete::new(body, &exchange)));
     let mut response = router.oneshot(request).await?;
@@ -244,7 +243,7 @@ mod tests {
         bounds.deadlines.first_within = Duration::from_millis(1);
         bounds.deadlines.next_within = Duration::from_millis(300);
         let (address, ..) = start(bounds).await;
-        // Whether a request comes within a millisecond is chance.
+        // The request may miss the deadline of one millisecond, so this retries.
         let mut tcp = loop {
             let mut tcp = TcpStream::connect(address).await.unwrap();
             tcp.write_all(REQUEST).await.unwrap();
@@ -273,7 +272,7 @@ mod tests {
         ask(&mut second).await;
         let mut third = TcpStream::connect(address).await.unwrap();
         third.write_all(REQUEST).await.unwrap();
-        // The others are still served, and the third has no answer while they are.
+        // The other two are still served, and the third gets no response meanwhile.
         ask(&mut first).await;
         ask(&mut second).await;
         let mut nothing = [0; 1];

@@ -1,4 +1,4 @@
-//! What handlers may use; built once by `app`.
+//! Shared state of all handlers; built once by `app`.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -20,20 +20,20 @@ use crate::{
 pub struct Inner {
     pub db: Db,
     pub config: Config,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     pub public_url: String,
-    /// The server listens on this machine only.
+    /// The server listens on a loopback address only.
     pub is_on_loopback: bool,
-    /// Changes when a backup is restored: cursors of another epoch mean nothing.
+    /// Changes when a backup is restored, which invalidates all earlier cursors.
     pub epoch: String,
-    /// What the first account has to show; only when the server listens beyond loopback.
+    /// Token required to create the first account; set only if the server listens on more than loopback.
     pub setup_token: Option<String>,
     pub hub: Arc<Hub>,
     pub queue: Arc<Queue>,
     pub provider: Arc<dyn Provider>,
     pub responses: Arc<Desk>,
     pub disk: DiskSpace,
-    /// Where uploads are.
+    /// Storage of uploads.
     pub blobs: Blobs,
     pub hasher: Hasher,
     pub limits: Limits,

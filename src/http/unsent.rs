@@ -1,4 +1,4 @@
-//! Memory of responses that their clients have not read yet: bounded, with a share for each person or anonymous address.
+//! Memory limit for responses that clients have not read yet, with a share for each person or anonymous address.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,14 +17,14 @@ use crate::{
     share::{Permit, Pool, PoolBounds},
 };
 
-/// Responses of this size are sent even if the share is used up, so that errors and writes get an answer.
+/// Responses up to this size are sent even if the share is used up, so that errors and writes always get a response.
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
-/// Memory that a body of unknown size takes at a time: hyper's buffer and a piece of a file.
+/// Memory reserved for a body of unknown size: hyper's buffer and one chunk of a file.
 const STREAM_BYTES: u64 = 1024 * 1024;
-/// The same for events, which are small.
+/// Memory reserved for an event stream, whose events are small.
 const EVENT_STREAM_BYTES: u64 = 128 * 1024;
 
-/// The holder of a share.
+/// Holder of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     Person(UserId),
@@ -37,10 +37,10 @@ impl Holder {
     }
 }
 
-/// Held until the response was sent. Shared, because it travels as an extension of the response.
+/// Held until the response is sent. In an `Arc`, because it travels as a response extension.
 pub type Reservation = Arc<Permit<Holder>>;
 
-/// On a response whose body is part of the program and takes no memory of its own.
+/// Response extension: the body is embedded in the binary and needs no memory of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct InProgram;
 
@@ -62,7 +62,7 @@ pub fn is_event_stream(response: &Response) -> bool {
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Memory that the response takes until it was sent.
+/// Memory that the response needs until it is sent.
 fn bytes_of(response: &Response) -> u64 {
     if response.extensions().get::<InProgram>().is_some() {
         return 0;
@@ -79,8 +79,8 @@ fn bytes_of(response: &Response) -> u64 {
         .map_or(STREAM_BYTES, |bytes: u64| bytes.min(STREAM_BYTES))
 }
 
-/// Reserves memory for the response, and replaces it by a refusal if the holder's share has no room for it. A change that
-/// was made is confirmed all the same.
+/// Reserves memory for the response. If the holder's share is used up, reads get an error instead; the response to a
+/// write is always sent.
 pub async fn reserve(
     axum::extract::State(intake): axum::extract::State<Arc<Intake>>,
     request: Request,

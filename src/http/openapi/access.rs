@@ -1,23 +1,23 @@
-//! Who may call a route, as the document says it. A test holds this against the table that the server itself is held against
-//! (`tests/api/route_access/table.txt`).
+//! Roles and scopes of each route for the `OpenAPI` document. A test compares this with the table that the server
+//! itself is tested against (`tests/api/route_access/table.txt`).
 
-/// What a call takes at least.
+/// Minimum access that a call needs.
 pub(super) struct Access {
     /// `anyone`, or the lowest role: `viewer`, `member`, `admin`.
     pub role: &'static str,
-    /// Scopes that a key needs, all of them; `None`: no key at all.
+    /// Scopes that a key needs (all of them); `None` if keys are not accepted.
     pub scopes: Option<Vec<&'static str>>,
-    /// What goes beyond that in some cases.
+    /// Additional requirements in some cases.
     pub note: &'static str,
 }
 
 /// # Panics
-/// For a route that has no line here; a test reads the whole document.
+/// If the route is missing here; a test builds the whole document.
 pub(super) fn of(method: &str, path: &str) -> Access {
     let route = format!("{method} {path}");
     let found = ROUTES.iter().find(|(known, ..)| *known == route);
-    let (_, role, scopes, note) = found
-        .unwrap_or_else(|| panic!("who may call {route}? say so in src/http/openapi/access.rs"));
+    let (_, role, scopes, note) =
+        found.unwrap_or_else(|| panic!("{route} is missing in src/http/openapi/access.rs"));
     Access {
         role,
         scopes: (*scopes != SESSION).then(|| scopes.split_whitespace().collect()),
@@ -25,15 +25,15 @@ pub(super) fn of(method: &str, path: &str) -> Access {
     }
 }
 
-/// Instead of scopes: a session of the person, and no key.
+/// In place of scopes: only a session, not a key.
 const SESSION: &str = "session";
 
-/// Route, lowest role, scopes of a key (`session`: no key; none: any key), and what is more.
+/// Route, lowest role, scopes of a key (`session`: keys are not accepted; empty: any key), and a note.
 #[rustfmt::skip]
 const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GET /healthz", "anyone", "", ""),
     ("GET /readyz", "anyone", "", ""),
-    ("GET /metrics", "anyone", "", "With the token, where one is set; else from this machine."),
+    ("GET /metrics", "anyone", "", "With the token, if one is set; otherwise only from the same machine."),
     ("GET /v1/auth/setup", "anyone", "", ""),
     ("POST /v1/auth/signup", "anyone", "", ""),
     ("POST /v1/auth/login", "anyone", "", ""),
@@ -55,8 +55,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("PUT /v1/workspaces/{id}/files/{path}", "admin", "workspace:admin", ""),
     ("DELETE /v1/workspaces/{id}/files/{path}", "admin", "workspace:admin", ""),
     ("GET /v1/members", "viewer", "chat:read", ""),
-    ("PATCH /v1/members/{user_id}", "member", "chat:write", "A role, and anyone else's handle: an admin, `workspace:admin`."),
-    ("DELETE /v1/members/{user_id}", "viewer", "workspace:admin", "Anyone but oneself: an admin."),
+    ("PATCH /v1/members/{user_id}", "member", "chat:write", "For a role, or another person's handle: an admin, `workspace:admin`."),
+    ("DELETE /v1/members/{user_id}", "viewer", "workspace:admin", "For another person: an admin."),
     ("GET /v1/invites", "admin", "workspace:admin", ""),
     ("POST /v1/invites", "admin", "workspace:admin", ""),
     ("GET /v1/invites/{id}", "anyone", "", ""),
@@ -64,44 +64,44 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("POST /v1/invites/{id}/accept", "viewer", "session", ""),
     ("GET /v1/audit-log", "admin", "workspace:admin", ""),
     ("GET /v1/api-keys", "viewer", "workspace:admin", "With `all`: an admin."),
-    ("POST /v1/api-keys", "viewer", "workspace:admin", "A key has no scope that its maker lacks."),
-    ("DELETE /v1/api-keys/{id}", "viewer", "workspace:admin", "A key may always end itself. Anyone else's: an admin."),
+    ("POST /v1/api-keys", "viewer", "workspace:admin", "A key cannot have scopes that its creator lacks."),
+    ("DELETE /v1/api-keys/{id}", "viewer", "workspace:admin", "A key can always revoke itself. For another person's key: an admin."),
     ("GET /v1/snapshot", "viewer", "chat:read", ""),
     ("GET /v1/events", "viewer", "chat:read", ""),
     ("GET /v1/ws", "viewer", "chat:read", ""),
     ("GET /v1/channels", "viewer", "chat:read", ""),
     ("POST /v1/channels", "member", "chat:write", ""),
-    ("POST /v1/direct", "member", "chat:write", "With an agent: `agents:use` too."),
+    ("POST /v1/direct", "member", "chat:write", "With an agent: also `agents:use`."),
     ("GET /v1/channels/{id}", "viewer", "chat:read", ""),
     ("PATCH /v1/channels/{id}", "member", "chat:write", ""),
-    ("POST /v1/channels/{id}/archive", "member", "chat:write", "A channel that another made: an admin, `workspace:admin`."),
-    ("POST /v1/channels/{id}/unarchive", "member", "chat:write", "A channel that another made: an admin, `workspace:admin`."),
+    ("POST /v1/channels/{id}/archive", "member", "chat:write", "For a channel that someone else created: an admin, `workspace:admin`."),
+    ("POST /v1/channels/{id}/unarchive", "member", "chat:write", "For a channel that someone else created: an admin, `workspace:admin`."),
     ("POST /v1/channels/{id}/join", "member", "chat:write", ""),
     ("POST /v1/channels/{id}/leave", "member", "chat:write", ""),
     ("POST /v1/channels/{id}/read", "viewer", "chat:read", ""),
-    ("GET /v1/members/{user_id}/export", "viewer", "workspace:admin", "Anyone but oneself: an admin."),
+    ("GET /v1/members/{user_id}/export", "viewer", "workspace:admin", "For another person: an admin."),
     ("POST /v1/members/{user_id}/erase", "admin", "workspace:admin", ""),
     ("GET /v1/channels/{id}/members", "viewer", "chat:read", ""),
     ("POST /v1/channels/{id}/members", "member", "chat:write", ""),
-    ("DELETE /v1/channels/{id}/members/{user_id}", "member", "chat:write", "Another person, in a channel that another made: an admin, `workspace:admin`."),
+    ("DELETE /v1/channels/{id}/members/{user_id}", "member", "chat:write", "To remove someone else from a channel that you did not create: an admin, `workspace:admin`."),
     ("GET /v1/channels/{id}/threads", "viewer", "chat:read", ""),
-    ("POST /v1/channels/{id}/threads", "member", "chat:write", "With an agent: `agents:use` too."),
+    ("POST /v1/channels/{id}/threads", "member", "chat:write", "With an agent: also `agents:use`."),
     ("GET /v1/threads/{id}", "viewer", "chat:read", ""),
-    ("PATCH /v1/threads/{id}", "member", "chat:write", "To bind an agent: `agents:use` too."),
+    ("PATCH /v1/threads/{id}", "member", "chat:write", "To bind an agent: also `agents:use`."),
     ("PUT /v1/threads/{id}/read", "viewer", "chat:read", ""),
     ("PUT /v1/threads/{id}/follow", "viewer", "chat:write", ""),
     ("DELETE /v1/threads/{id}/follow", "viewer", "chat:write", ""),
     ("GET /v1/threads/{id}/messages", "viewer", "chat:read", ""),
     ("POST /v1/threads/{id}/messages", "member", "chat:write", ""),
     ("GET /v1/messages/{id}", "viewer", "chat:read", ""),
-    ("PATCH /v1/messages/{id}", "member", "chat:write", "Its author only."),
-    ("DELETE /v1/messages/{id}", "member", "chat:write", "Another's: an admin, `workspace:admin`."),
+    ("PATCH /v1/messages/{id}", "member", "chat:write", "Only its author."),
+    ("DELETE /v1/messages/{id}", "member", "chat:write", "For someone else's message: an admin, `workspace:admin`."),
     ("PUT /v1/messages/{id}/reactions/{emoji}", "member", "chat:write", ""),
     ("DELETE /v1/messages/{id}/reactions/{emoji}", "member", "chat:write", ""),
     ("GET /v1/threads/{id}/forks", "viewer", "chat:read", ""),
-    ("POST /v1/threads/{id}/forks", "member", "chat:write", "With an agent: `agents:use` too."),
+    ("POST /v1/threads/{id}/forks", "member", "chat:write", "With an agent: also `agents:use`."),
     ("GET /v1/forks/{id}", "viewer", "chat:read", ""),
-    ("PATCH /v1/forks/{id}", "member", "chat:write", "To bind an agent: `agents:use` too."),
+    ("PATCH /v1/forks/{id}", "member", "chat:write", "To bind an agent: also `agents:use`."),
     ("GET /v1/forks/{id}/messages", "viewer", "chat:read", ""),
     ("POST /v1/forks/{id}/messages", "member", "chat:write", ""),
     ("POST /v1/forks/{id}/abandon", "member", "chat:write", ""),
@@ -115,18 +115,18 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GET /v1/action-items", "viewer", "chat:read", ""),
     ("PATCH /v1/action-items/{id}", "member", "chat:write", ""),
     ("GET /v1/tasks", "viewer", "chat:read", ""),
-    ("GET /v1/tasks/{id}", "viewer", "chat:read", "Of the Responses API: its asker or an admin."),
+    ("GET /v1/tasks/{id}", "viewer", "chat:read", "For a task of the Responses API: its requester or an admin."),
     ("GET /v1/tasks/{id}/context", "viewer", "chat:read", ""),
-    ("POST /v1/tasks/{id}/cancel", "member", "chat:write", "Of the Responses API: its asker or an admin."),
-    ("POST /v1/tasks/{id}/retry", "member", "chat:write agents:use", "What another asked: an admin, `workspace:admin`."),
+    ("POST /v1/tasks/{id}/cancel", "member", "chat:write", "For a task of the Responses API: its requester or an admin."),
+    ("POST /v1/tasks/{id}/retry", "member", "chat:write agents:use", "For someone else's task: an admin, `workspace:admin`."),
     ("GET /v1/agents", "viewer", "agents:read", ""),
     ("POST /v1/agents", "member", "agents:write", ""),
     ("POST /v1/agents/import", "member", "agents:write", ""),
     ("POST /v1/agents/preview", "viewer", "agents:read", ""),
     ("GET /v1/agents/{id}", "viewer", "agents:read", ""),
     ("PUT /v1/agents/{id}", "member", "agents:write", ""),
-    ("PATCH /v1/agents/{id}", "member", "agents:write", "Its status, and the default: an admin, `agents:admin`."),
-    ("DELETE /v1/agents/{id}", "admin", "agents:delete", "For good: `agents:admin`."),
+    ("PATCH /v1/agents/{id}", "member", "agents:write", "For its status, and for the default agent: an admin, `agents:admin`."),
+    ("DELETE /v1/agents/{id}", "admin", "agents:delete", "To delete permanently: `agents:admin`."),
     ("POST /v1/agents/{id}/default", "admin", "agents:admin", ""),
     ("POST /v1/agents/{id}/duplicate", "member", "agents:write", ""),
     ("POST /v1/agents/{id}/rollback", "member", "agents:write", ""),
@@ -139,7 +139,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("PUT /v1/agents/{id}/files/{path}", "member", "agents:write", ""),
     ("DELETE /v1/agents/{id}/files/{path}", "member", "agents:write", ""),
     ("GET /v1/agent-templates", "viewer", "agents:read", ""),
-    ("POST /v1/rpc/{method}", "viewer", "agents:read", "By method: `agents:read`, `agents:write`, `agents:delete` or `agents:admin`, as the route of the same meaning."),
+    ("POST /v1/rpc/{method}", "viewer", "agents:read", "Depends on the method: `agents:read`, `agents:write`, `agents:delete`, or `agents:admin`, as for the corresponding route."),
     ("GET /v1/sandbox-policies", "viewer", "agents:read", ""),
     ("POST /v1/sandbox-policies", "admin", "agents:admin", ""),
     ("GET /v1/sandbox-policies/{id}", "viewer", "agents:read", ""),
@@ -148,13 +148,13 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GET /v1/models", "member", "agents:use", ""),
     ("GET /v1/models/{id}", "member", "agents:use", ""),
     ("POST /v1/responses", "member", "agents:use", ""),
-    ("GET /v1/responses/{id}", "member", "agents:use", "One's own only."),
-    ("DELETE /v1/responses/{id}", "member", "agents:use", "One's own only."),
+    ("GET /v1/responses/{id}", "member", "agents:use", "Only the caller's own."),
+    ("DELETE /v1/responses/{id}", "member", "agents:use", "Only the caller's own."),
     ("GET /v1/search", "viewer", "chat:read", ""),
     ("POST /v1/files", "member", "chat:write", ""),
-    ("GET /v1/files/{id}", "viewer", "chat:read", "Before it is in a message: its uploader only."),
-    ("GET /v1/files/{id}/metadata", "viewer", "chat:read", "Before it is in a message: its uploader only."),
-    ("DELETE /v1/files/{id}", "member", "chat:write", "Its uploader only, while it is in no message."),
-    ("GET /v1/usage", "viewer", "chat:read", "Of others, or of everyone: an admin, `workspace:admin`."),
+    ("GET /v1/files/{id}", "viewer", "chat:read", "Before it is attached to a message: only its uploader."),
+    ("GET /v1/files/{id}/metadata", "viewer", "chat:read", "Before it is attached to a message: only its uploader."),
+    ("DELETE /v1/files/{id}", "member", "chat:write", "Only its uploader, and only before it is attached to a message."),
+    ("GET /v1/usage", "viewer", "chat:read", "For other people, or for everyone: an admin, `workspace:admin`."),
     ("POST /v1/model-test", "admin", "workspace:admin", ""),
 ];

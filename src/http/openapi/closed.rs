@@ -1,6 +1,7 @@
-//! Closed objects inside an `allOf`. serde reads a tagged or flattened type piece by piece, and each piece may refuse what it does
-//! not know; a schema that is closed (`additionalProperties: false`) refuses the fields of its neighbours, so that nothing
-//! satisfies all of them. Here such an `allOf` becomes what the server really takes: one closed object, or one for each variant.
+//! Flattens closed objects inside an `allOf`. serde reads a tagged or flattened type part by part, and each part may
+//! reject unknown fields. In JSON Schema, a closed part (`additionalProperties: false`) rejects the fields of the other
+//! parts, so that no value satisfies the `allOf`. This module replaces such an `allOf` with the schema that the server
+//! accepts: one closed object, or one per variant.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use utoipa::openapi::{
 /// `#/components/schemas`
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
-/// Makes every `allOf` with a closed object in it flat, and drops the schemas that only such an `allOf` named.
+/// Flattens every `allOf` that contains a closed object, and removes schemas that are no longer referenced.
 pub(super) fn flatten(schemas: &mut Schemas) {
     let given = schemas.clone();
     let mut pieces = Vec::new();
@@ -91,7 +92,7 @@ fn name(schema: &RefOr<Schema>) -> Option<&str> {
     }
 }
 
-/// What a variant is called: as the piece that it has beside its tag.
+/// Name of a variant: that of the schema next to its tag.
 fn variant(schema: &RefOr<Schema>) -> Option<String> {
     match schema {
         RefOr::T(Schema::AllOf(all)) => all.items.iter().find_map(name).map(str::to_owned),
@@ -106,7 +107,7 @@ fn is_closed(object: &Object) -> bool {
     )
 }
 
-/// Each object that would do, with all of its fields; `None` where something else than an object would do too.
+/// All objects that match the schema, with all of their fields; `None` if it also matches other types.
 fn shapes(schema: &RefOr<Schema>, given: &Schemas) -> Option<Vec<Object>> {
     let schema = match schema {
         RefOr::Ref(_) => return shapes(given.get(name(schema)?)?, given),
@@ -141,7 +142,7 @@ fn shapes_of_all(all: &AllOf, given: &Schemas) -> Option<Vec<Object>> {
     Some(whole)
 }
 
-/// The fields of both; where both have one, that of the right.
+/// Merges the fields of both; `right` wins.
 fn join(left: &Object, right: &Object) -> Object {
     let mut both = left.clone();
     both.properties.extend(right.properties.clone());

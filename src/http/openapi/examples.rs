@@ -1,14 +1,14 @@
-//! Examples for the document: hand-made ones of what is sent (`requests.json`), and for all else one that is put together from
-//! the schema. That each is valid is looked at where the fuzzer runs (`tests/fuzz`).
+//! Examples for the document: request bodies are written by hand (`requests.json`), all others are generated from the
+//! schema. The fuzzer (`tests/fuzz`) validates them.
 
 use serde_json::{Map, Value, json};
 
-/// Schemas may contain themselves.
+/// Maximum nesting, because schemas can be recursive.
 const DEPTH_MAX: usize = 5;
-/// The characters after the prefix of an id.
+/// Part of an example ID after the prefix.
 const ID: &str = "01k5t3h8xze4bs4p8v2m9qwd7a";
 
-/// A hand-made body of an operation, by its id.
+/// Handwritten request body of an operation, by its ID.
 pub(super) fn request(operation: &str) -> Option<Value> {
     static ALL: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(|| {
         serde_json::from_str(include_str!("requests.json")).unwrap_or_default()
@@ -16,7 +16,7 @@ pub(super) fn request(operation: &str) -> Option<Value> {
     ALL.get(operation).cloned()
 }
 
-/// What a parameter may be, where its schema does not show it.
+/// Example of a parameter whose schema does not imply one.
 pub(super) fn parameter(name: &str) -> Option<Value> {
     Some(match name {
         "limit" => json!(20),
@@ -30,7 +30,7 @@ pub(super) fn parameter(name: &str) -> Option<Value> {
     })
 }
 
-/// Values for fields by their names, where the schema allows any text or number.
+/// Example value for a field name, for schemas that allow any text or number.
 fn by_name(name: &str) -> Option<Value> {
     Some(match name {
         "name" | "author_name" | "owner_name" | "display_name" => json!("Ada"),
@@ -42,7 +42,7 @@ fn by_name(name: &str) -> Option<Value> {
         "headline" => json!("We launch on Monday"),
         "conclusion" => json!("We launch on Monday, because nobody deploys on a Friday."),
         "emoji" => json!("👍"),
-        "topic" => json!("What goes out, and when"),
+        "topic" => json!("What ships, and when"),
         "description" => json!("Helps with plans"),
         "instructions" => json!("You help the team with its plans."),
         "message" => json!("the thread does not exist, or you may not see it"),
@@ -60,7 +60,7 @@ fn by_name(name: &str) -> Option<Value> {
     })
 }
 
-/// The one word that a description names first: `` `text` or `notice` ``.
+/// First quoted word of a description, such as `` `text` or `notice` ``.
 fn first_word(schema: &Value) -> Option<Value> {
     let text = schema["description"].as_str()?;
     let rest = text
@@ -72,7 +72,7 @@ fn first_word(schema: &Value) -> Option<Value> {
     (!word.is_empty() && word.chars().all(is_word)).then(|| json!(word))
 }
 
-/// Makes values of schemas.
+/// Generates example values from schemas.
 pub(super) struct Examples {
     /// `#/components/schemas`
     schemas: Value,
@@ -90,13 +90,13 @@ impl Examples {
         }
     }
 
-    /// A value of this schema with every field that is always there.
+    /// Example value of a schema, with all required fields.
     pub(super) fn of(&self, schema: &Value) -> Value {
         self.value(schema, "", 0)
     }
 
     fn value(&self, schema: &Value, name: &str, depth: usize) -> Value {
-        // What stands beside a reference goes before what it refers to.
+        // Keywords next to a reference take precedence over the referenced schema.
         let given = |schema: &Value| {
             ["example", "const"]
                 .iter()
@@ -114,7 +114,7 @@ impl Examples {
         }
         for list in ["oneOf", "anyOf"] {
             if let Some(choices) = schema[list].as_array() {
-                // What may be null is shown as null.
+                // Nullable values are shown as null.
                 let null = choices.iter().find(|choice| choice["type"] == "null");
                 let chosen = null.or_else(|| choices.first());
                 return chosen.map_or(Value::Null, |choice| self.value(choice, name, depth));
@@ -156,7 +156,7 @@ impl Examples {
         }
     }
 
-    /// The fields of an object that have to be there; all of them where it says of none that it has to.
+    /// Required fields of an object; all fields if none is required.
     fn fields(&self, schema: &Value, depth: usize) -> Map<String, Value> {
         let required = schema["required"].as_array();
         let properties = schema["properties"].as_object().into_iter().flatten();
@@ -191,7 +191,7 @@ impl Examples {
     }
 }
 
-/// What an error of that status says.
+/// Example error for a status.
 pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
     let (kind, code, message) = match status {
         "400" => (
@@ -207,7 +207,7 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "403" => (
             "permission_denied",
             "scope_missing",
-            "this key lacks the scope `chat:write`; make a key that has it",
+            "this key lacks the scope `chat:write`: create a key that has it",
         ),
         "404" => (
             "not_found",
@@ -222,12 +222,12 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "413" => (
             "payload_too_large",
             "body_too_large",
-            "the body is larger than 1 MiB",
+            "the request body is larger than 1 MiB: send less",
         ),
         "416" => (
             "invalid_request",
             "range_not_satisfiable",
-            "the file has 48213 bytes: ask for a part of them",
+            "the file has 48213 bytes: request a range within them",
         ),
         "422" => (
             "unprocessable_entity",
@@ -247,12 +247,12 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "500" => (
             "internal",
             "internal",
-            "something went wrong here; the server's log says what",
+            "internal server error: it was logged; try again",
         ),
         "503" => (
             "unavailable",
             "unavailable",
-            "the server is shutting down: try again soon",
+            "the server is shutting down: try again in a moment",
         ),
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! The API as a document, made from the handlers themselves.
+//! The `OpenAPI` document, generated from the handlers.
 
 mod access;
 mod closed;
@@ -22,7 +22,7 @@ use utoipa::openapi::{
 use self::examples::Examples;
 use super::error::{ErrorBody, ErrorDetail, OpenAiErrorBody, OpenAiErrorDetail, is_openai};
 
-/// The whole document.
+/// Builds the complete document.
 pub fn document() -> OpenApi {
     let (_, api) = super::router::routes().split_for_parts();
     finish(api)
@@ -30,10 +30,10 @@ pub fn document() -> OpenApi {
 
 pub(super) fn empty() -> OpenApi {
     let description = "Team chat in which AI agents are teammates. Errors are `{\"error\":{type,code,message,param?}}`; lists are \
-                       `{\"object\":\"list\",data,has_more,first_id,last_id}`. Routes of a collection act in the workspace of the key, of the \
-                       header `X-Workspace-Id`, or the only one that one is in. A method that an address does not have is answered 405. Each \
-                       operation says in `x-access` the lowest role that may call it, and the scopes that a key needs for it (null: no \
-                       key at all).";
+                       `{\"object\":\"list\",data,has_more,first_id,last_id}`. Collection routes act in the workspace of the key, of the \
+                       header `X-Workspace-Id`, or in the only workspace of the caller. Unsupported methods get status 405. Each \
+                       operation has in `x-access` the lowest role that can call it, and the scopes that a key needs (null: keys \
+                       are not accepted).";
     OpenApiBuilder::new()
         .info(
             InfoBuilder::new()
@@ -45,14 +45,14 @@ pub(super) fn empty() -> OpenApi {
         .build()
 }
 
-/// Adds what all routes share: how to sign in, and the errors that each can answer.
+/// Adds the parts that all routes share: security schemes, errors, access, parameters, and examples.
 pub(super) fn finish(mut api: OpenApi) -> OpenApi {
     let mut components = api.components.take().unwrap_or_default();
     components.add_security_scheme(
         "session",
         SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
             crate::auth::SESSION_COOKIE,
-            "A browser session; requests that change something need an Origin of our own",
+            "A browser session; requests that change data need the server's own Origin",
         ))),
     );
     components.add_security_scheme(
@@ -88,7 +88,7 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
         SecurityRequirement::new::<_, [&str; 0], &str>("session", []),
         SecurityRequirement::new::<_, [&str; 0], &str>("key", []),
     ]);
-    // A parameter that takes several parts of a path is written `{*name}` by the router only.
+    // Wildcard parameters are `{*name}` in the router, but `{name}` in the document.
     let paths = std::mem::take(&mut api.paths.paths);
     api.paths.paths = paths
         .into_iter()
@@ -134,49 +134,52 @@ pub(super) fn finish(mut api: OpenApi) -> OpenApi {
     api
 }
 
-/// In the order in which somebody new reads them.
+/// Tags, in reading order for newcomers.
 const TAGS: &[(&str, &str)] = &[
     ("accounts", "People and their sessions."),
-    ("workspaces", "Where a team talks, and what holds for it."),
-    ("people", "Members, invites, and what admins did."),
+    ("workspaces", "Workspaces and their settings."),
+    ("people", "Members, invites, and the audit log."),
     (
         "keys",
-        "Access for programs. A key acts as the member who made it, within its scopes.",
+        "Access for programs. A key acts as the member who created it, within its scopes.",
     ),
     (
         "boot",
-        "What a client loads when it starts, and what happens from then on.",
+        "The state that a client loads at startup, and live events.",
     ),
     (
         "channels",
-        "Public, private and direct channels, and who is in them.",
+        "Public, private, and direct channels, and their members.",
     ),
-    ("threads", "Whatever is said in a channel starts a thread."),
-    ("messages", "What people and agents say."),
-    ("files", "What is attached to messages."),
-    ("search", "Finding what was said."),
+    (
+        "threads",
+        "Each message posted to a channel starts a thread.",
+    ),
+    ("messages", "Messages from people and agents."),
+    ("files", "Uploads and attachments."),
+    ("search", "Full-text search."),
     (
         "forks",
-        "Deep dives: thinking something through beside the thread, and their results.",
+        "Deep dives: side conversations of a thread, and their results.",
     ),
     (
         "outcomes",
-        "What came of dives: decisions and action items.",
+        "Results of deep dives: decisions and action items.",
     ),
+    ("tasks", "Work of agents: requests, context, and status."),
+    ("agents", "Agent profiles, their versions, and files."),
     (
-        "tasks",
-        "What agents were asked, what they saw, and how it went.",
+        "admin",
+        "Usage of agents, and a connection test for the model.",
     ),
-    ("agents", "Profiles of agents, their versions and files."),
-    ("admin", "What agents cost, and whether the model answers."),
     (
         "responses",
-        "For clients of the OpenAI Responses API; errors have its shape.",
+        "For clients of the OpenAI Responses API, with its error format.",
     ),
-    ("health", "Whether the server lives, and its figures."),
+    ("health", "Liveness, readiness, and metrics."),
 ];
 
-/// Who may call it: for programs (`x-access`, `security`) and for people.
+/// Adds the required access, for programs (`x-access`, `security`) and for people (description).
 fn add_access(method: &str, path: &str, operation: &mut Operation) {
     let access = access::of(method, path);
     let who = match access.role {
@@ -185,14 +188,14 @@ fn add_access(method: &str, path: &str, operation: &mut Operation) {
         "member" => "members and admins".to_owned(),
         other => format!("{other}s"),
     };
-    let mut text = format!("**Who may:** {who}");
+    let mut text = format!("**Access:** {who}");
     match &access.scopes {
         _ if access.role == "anyone" => {}
-        None => text.push_str("; the person only, no key"),
-        Some(scopes) if scopes.is_empty() => text.push_str("; any key"),
+        None => text.push_str("; with a session only, not a key"),
+        Some(scopes) if scopes.is_empty() => text.push_str("; with any key"),
         Some(scopes) => {
             let names: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
-            text.push_str("; a key with ");
+            text.push_str("; keys need ");
             text.push_str(&names.join(" and "));
         }
     }
@@ -253,7 +256,7 @@ fn add_examples(path: &str, operation: &mut Operation, examples: &Examples) {
     }
 }
 
-/// JSON for which there is no example yet.
+/// Returns the content if it is JSON without an example.
 fn lacking<'a>(kind: &str, content: &'a mut RefOr<Content>) -> Option<&'a mut Content> {
     match content {
         RefOr::T(content)
@@ -267,23 +270,23 @@ fn lacking<'a>(kind: &str, content: &'a mut RefOr<Content>) -> Option<&'a mut Co
     }
 }
 
-/// Every answer has a description, as the specification asks.
+/// Fills in response descriptions, which the specification requires.
 fn describe(operation: &mut Operation) {
     for (status, response) in &mut operation.responses.responses {
         if let RefOr::T(response) = response
             && response.description.is_empty()
         {
             let text = match status.as_str() {
-                "201" => "Made",
+                "201" => "Created",
                 "204" => "Done",
-                _ => "The answer",
+                _ => "Success",
             };
             text.clone_into(&mut response.description);
         }
     }
 }
 
-/// Adds the errors that an operation shares with others, each written down once (`#/components/responses`).
+/// Adds errors that operations share, each defined once in `#/components/responses`.
 fn add_errors(
     path: &str,
     operation: &mut Operation,
@@ -299,8 +302,8 @@ fn add_errors(
     let own = &mut operation.responses.responses;
     if path == "/metrics" {
         for (status, what) in [
-            ("401", "Without the token, where one is set"),
-            ("403", "Not from this machine"),
+            ("401", "Token missing or wrong"),
+            ("403", "Not from the same machine"),
         ] {
             let response = RefOr::T(error_response(status, what, false));
             own.insert(status.to_owned(), response);
@@ -314,28 +317,34 @@ fn add_errors(
         own.entry(status.to_owned())
             .or_insert_with(|| RefOr::Ref(Ref::from_response_name(name)));
     };
-    add("503", "The server starts, stops, or has no database");
+    add(
+        "503",
+        "The server is starting, stopping, overloaded, or without a database",
+    );
     if !path.starts_with("/v1") {
         return;
     }
-    add("400", "The request is malformed, or no workspace is named");
+    add(
+        "400",
+        "The request is malformed, or the workspace is missing",
+    );
     if !is_public {
         add("401", "Not signed in");
     }
     add(
         "403",
-        "Role or key do not allow it, or the request comes from another site",
+        "The role or key does not allow it, or the request comes from another site",
     );
-    add("404", "It does not exist, or one may not see it");
+    add("404", "It does not exist, or you cannot see it");
     if changes {
-        add("409", "It conflicts with what is there");
-        add("422", "A value breaks a rule");
+        add("409", "It conflicts with the current state");
+        add("422", "A value is invalid");
     }
     if has_body {
         add("413", "The body is too large");
     }
-    add("429", "Too many requests: wait as Retry-After says");
-    add("500", "Something went wrong here");
+    add("429", "Too many requests: wait for Retry-After");
+    add("500", "Internal error");
 }
 
 fn error_response(status: &str, what: &str, openai: bool) -> Response {
@@ -361,11 +370,11 @@ fn error_response(status: &str, what: &str, openai: bool) -> Response {
         .minimum(Some(1));
     let seconds = HeaderBuilder::new()
         .schema(Some(seconds))
-        .description(Some("Whole seconds to wait"));
+        .description(Some("Seconds to wait"));
     response.header("Retry-After", seconds.build()).build()
 }
 
-/// `GET /openapi.json`
+/// `GET /openapi.json`: the document, compressed if the client accepts it.
 pub async fn serve(headers: axum::http::HeaderMap) -> axum::response::Response {
     use std::sync::LazyLock;
 

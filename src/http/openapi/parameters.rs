@@ -1,4 +1,4 @@
-//! What parameters of paths, queries and headers mean and may be, where their handlers take them as text.
+//! Descriptions and schemas of path, query, and header parameters that their handlers take as text.
 
 use utoipa::openapi::{
     ObjectBuilder, Ref, RefOr, Required, Schema, Type,
@@ -7,7 +7,7 @@ use utoipa::openapi::{
 
 use super::examples;
 
-/// Queries that take one word of a few.
+/// Query parameters with a fixed set of values.
 const WORDS: &[(&str, &str, &[&str])] = &[
     ("/v1/agents", "status", &["active", "inactive", "archived"]),
     ("/v1/audit-log", "order", &["oldest", "newest"]),
@@ -23,7 +23,8 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// What the ids of a list are, by the last part of its path. A search takes times as well, and events are numbered.
+/// ID type of a list, by the last segment of its path. Search and events are missing: search also accepts times, and
+/// events have numbers.
 fn listed(last: &str) -> Option<&'static str> {
     Some(match last {
         "action-items" => "ActionItemId",
@@ -43,7 +44,7 @@ fn listed(last: &str) -> Option<&'static str> {
     })
 }
 
-/// What the query's text has to be. Handlers read it as text, so that a mistake in it is answered like every other one.
+/// Schema of a query parameter. Handlers take it as text, so that invalid values get the same errors as everywhere.
 fn values(path: &str, parameter: &Parameter) -> Option<RefOr<Schema>> {
     if parameter.parameter_in != ParameterIn::Query {
         return None;
@@ -70,7 +71,7 @@ fn values(path: &str, parameter: &Parameter) -> Option<RefOr<Schema>> {
     Some(Ref::from_schema_name(id).into())
 }
 
-/// What a parameter is, where its handler does not say so.
+/// Description of a parameter that its handler does not describe.
 fn meaning(path: &str, parameter: &Parameter) -> String {
     let kind = path.trim_start_matches("/v1/").split('/').next();
     let text = match (parameter.name.as_str(), kind.unwrap_or_default()) {
@@ -79,37 +80,37 @@ fn meaning(path: &str, parameter: &Parameter) -> String {
         ("id", "messages") => "The message.",
         ("id", "forks") => "The deep dive.",
         ("id", "tasks") => "The task.",
-        ("id", "agents") => "The agent: its id, or `main` for the workspace's default.",
+        ("id", "agents") => "The agent: its ID, or `main` for the default agent of the workspace.",
         ("id", "workspaces") => "The workspace.",
-        ("id", "invites") => "The invite: its id, or where one opens it the token of its link.",
+        ("id", "invites") => "The invite: its ID, or the token from its link to view or accept it.",
         ("id", "api-keys") => "The key.",
         ("id", "action-items") => "The action item.",
         ("id", "sandbox-policies") => "The sandbox policy.",
-        ("id", "responses") => "The answer: `resp_…`.",
-        ("id", "models") => "A model's name, or `agent:NAME`.",
+        ("id", "responses") => "The response: `resp_…`.",
+        ("id", "models") => "The name of a model, or `agent:NAME`.",
         ("id", "auth") => "The session.",
         ("id", "files") => "The file.",
         ("user_id", _) => "The person.",
         ("path", _) => "A relative name such as `SOUL.md` or `memory/2026-11-20.md`.",
         ("emoji", _) => "One emoji, percent-encoded.",
-        ("method", _) => "One of those above.",
-        ("version", _) => "The number of a version.",
+        ("method", _) => "One of the methods listed above.",
+        ("version", _) => "The version number.",
         ("If-Match", _) => {
-            "The version that one has seen, as its `ETag` said; another one is refused with 409."
+            "The version that you have read, from its `ETag`; a stale version gets 409."
         }
         ("limit", _) => "1 to 100.",
-        ("after", _) => "Only what comes after the object with this id.",
-        ("before", _) => "Only what comes before the object with this id.",
-        ("cursor", _) => "The `next_cursor` of the page before.",
-        ("thread_id", _) => "Only of this thread.",
-        ("channel_id", _) => "Only of this channel.",
-        ("agent_id", _) => "Only of this agent.",
+        ("after", _) => "Only objects after the one with this ID.",
+        ("before", _) => "Only objects before the one with this ID.",
+        ("cursor", _) => "The `next_cursor` of the previous page.",
+        ("thread_id", _) => "Only from this thread.",
+        ("channel_id", _) => "Only from this channel.",
+        ("agent_id", _) => "Only from this agent.",
         _ => "",
     };
     text.to_owned()
 }
 
-/// Whether a route names no object, so that it acts in the workspace of a header or key.
+/// Checks whether a route has no object in its path, so that it acts in the workspace of the header or key.
 fn is_collection(path: &str, operation: &Operation) -> bool {
     let needs_nobody = operation.security.as_ref().is_some_and(|list| {
         serde_json::to_value(list).is_ok_and(|list| list == serde_json::json!([{}]))
@@ -122,7 +123,7 @@ fn is_collection(path: &str, operation: &Operation) -> bool {
         && (!path.contains("{id}") || path == "/v1/models/{id}")
 }
 
-/// Says of every parameter what it is and what it may be, and adds the workspace where a route acts in one.
+/// Adds descriptions, schemas, and examples of all parameters, and `X-Workspace-Id` to collection routes.
 pub(super) fn add(path: &str, operation: &mut Operation) {
     let in_workspace = is_collection(path, operation);
     let parameters = operation.parameters.get_or_insert_default();
@@ -143,7 +144,7 @@ pub(super) fn add(path: &str, operation: &mut Operation) {
         }
     }
     if in_workspace {
-        let text = "The workspace; needed by a person who is in several.";
+        let text = "The workspace; required for people who are members of several.";
         parameters.push(RefOr::T(
             ParameterBuilder::new()
                 .name("X-Workspace-Id")

@@ -1,5 +1,5 @@
-//! Fields that take one word of a few: the code has them as text, the document lists the words. That no answer has another one is
-//! seen where the fuzzer runs (`tests/fuzz`).
+//! Text fields with a fixed set of values: strings in the code, enums in the document. The fuzzer (`tests/fuzz`) checks
+//! that responses have no other values.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const WHO: &[&str] = &["human", "agent"];
 const ROLES: &[&str] = &["admin", "member", "viewer"];
 const SAID_BY: &[&str] = &["user", "assistant"];
 
-/// Schema, field, words. A field that may be null stays so.
+/// Schema, field, values. Nullable fields stay nullable.
 const WORDS: &[(&str, &str, &[&str])] = &[
     (
         "AgentSummary",
@@ -112,10 +112,10 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Lists the words of every such field, and lets lists name what they list.
+/// Adds the values of these fields, and references to the item schemas of lists.
 ///
 /// # Panics
-/// For a line of `WORDS` that speaks of no field; a test reads the whole document.
+/// If a line of `WORDS` matches no field; a test builds the whole document.
 pub(super) fn add(schemas: &mut Schemas) {
     for (schema, field, words) in WORDS {
         let found = schemas.get_mut(*schema).and_then(|s| field_of(s, field));
@@ -141,7 +141,7 @@ pub(super) fn add(schemas: &mut Schemas) {
     }
 }
 
-/// The text of that name in an object, or in a part of one.
+/// Finds a text field by name in an object or in a part of an `allOf`.
 fn field_of<'a>(schema: &'a mut RefOr<Schema>, field: &str) -> Option<&'a mut Object> {
     match schema {
         RefOr::T(Schema::Object(object)) => match object.properties.get_mut(field)? {
@@ -157,7 +157,7 @@ fn is_nullable(object: &Object) -> bool {
     matches!(&object.schema_type, SchemaType::Array(types) if types.contains(&Type::Null))
 }
 
-/// A field that is always the same word says so: `` Always `list`. ``
+/// Sets the enum of fields with a constant value, whose description has the form `` Always `list`. ``
 fn always(schema: &mut RefOr<Schema>) {
     match schema {
         RefOr::T(Schema::Object(object)) => {
