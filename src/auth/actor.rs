@@ -1,4 +1,4 @@
-//! Who acts.
+//! Callers and actors: people with their roles and scopes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     realtime::log::Sight,
 };
 
-/// SQL: whether the session or key with the ID `$id` exists and has not expired at `$now`.
+/// SQL expression: the session or key with the ID `$id` exists and has not expired at `$now`.
 macro_rules! credential_is_valid {
     ($id:literal, $now:literal) => {
         concat!(
@@ -29,13 +29,13 @@ macro_rules! credential_is_valid {
 }
 pub(crate) use credential_is_valid;
 
-/// What a member may do in a workspace.
+/// Role of a member in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     Admin,
     Member,
-    /// Reads, marks read, searches; nothing else.
+    /// Can only read, mark as read, and search.
     Viewer,
 }
 
@@ -48,7 +48,7 @@ impl Role {
         }
     }
 
-    /// A role as the database stores it; an unknown one may only read.
+    /// Parses a stored role; unknown roles become `Viewer`.
     pub fn from_stored(text: &str) -> Self {
         match text {
             "admin" => Self::Admin,
@@ -57,7 +57,7 @@ impl Role {
         }
     }
 
-    /// What the role allows (AGENT-PLATFORM §1).
+    /// Scopes that the role grants.
     pub fn scopes(self) -> Scopes {
         match self {
             Self::Admin => Scopes(Scope::ALL.iter().copied().collect()),
@@ -151,7 +151,7 @@ impl From<String> for Role {
     }
 }
 
-/// What a request showed to prove who it is.
+/// Credential of a request.
 #[derive(Debug, Clone)]
 pub enum Credential {
     Session(SessionId),
@@ -162,7 +162,7 @@ pub enum Credential {
     },
 }
 
-/// A signed-in person, in no workspace yet.
+/// A signed-in person, before a workspace is known.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub user: UserId,
@@ -170,10 +170,10 @@ pub struct Caller {
     pub credential: Credential,
 }
 
-/// A person in one workspace, as of the transaction or read that looked it up.
+/// A person in one workspace, as of the transaction or read that looked them up.
 ///
-/// It borrows the caller, and a write command is `'static`: the compiler refuses a command that captures an actor from outside, so
-/// rights are always decided in the transaction that acts.
+/// It borrows the caller, and write commands are `'static`: the compiler rejects a command that captures an actor from
+/// outside, so rights are always checked in the transaction that uses them.
 ///
 /// ```compile_fail,E0597
 /// use openvibe::{auth::{AuthError, Caller, Scope}, db::{Conn, Db}, ids::WorkspaceId};
@@ -193,7 +193,7 @@ pub struct Actor<'a> {
     pub key: Option<ApiKeyId>,
 }
 
-/// Role and scopes at one moment, for what outlives it: it grants nothing.
+/// Snapshot of role and scopes for long-running work; it grants no rights.
 #[derive(Debug, Clone)]
 pub struct Standing {
     pub user: UserId,
@@ -202,7 +202,7 @@ pub struct Standing {
 }
 
 impl Caller {
-    /// False for a key of another workspace, whose objects then look as if they did not exist.
+    /// False for a key of another workspace; objects there are reported as missing.
     pub fn may_enter(&self, workspace: WorkspaceId) -> bool {
         match &self.credential {
             Credential::Session(_) => true,
@@ -225,11 +225,11 @@ impl Caller {
         }
     }
 
-    /// This person with a role and the validity of the credential as they were read just now. What the workspace's policy takes
-    /// from members is not taken here: it concerns the routes of agents, which come in by `enter`.
+    /// Builds the actor from a role and the validity of the credential that were just read. Ignores restrictions by the
+    /// workspace policy: they only affect agent routes, which use `enter`.
     ///
     /// # Errors
-    /// `NotAuthenticated` if session or key have ended since the request was authenticated.
+    /// `NotAuthenticated` if the session or key has ended since the request was authenticated.
     pub fn acting(
         &self,
         workspace: WorkspaceId,
@@ -239,7 +239,7 @@ impl Caller {
         if !is_valid {
             return Err(AuthError::NotAuthenticated);
         }
-        // For the lines of this request.
+        // For the log lines of this request.
         tracing::Span::current().record("workspace.id", tracing::field::display(workspace));
         let mut scopes = role.scopes();
         if let Credential::Key {
@@ -259,8 +259,8 @@ impl Caller {
     }
 
     /// # Errors
-    /// `WorkspaceNotFound` when this person is not a member, or the key is another workspace's; `NotAuthenticated` if session or
-    /// key have ended.
+    /// `WorkspaceNotFound` if this person is not a member or the key belongs to another workspace; `NotAuthenticated`
+    /// if the session or key has ended.
     pub async fn enter(
         &self,
         c: &mut Conn,
@@ -290,10 +290,10 @@ impl Caller {
         Ok(actor)
     }
 
-    /// For what concerns the account and no workspace.
+    /// Checks the credential for actions on the account itself, outside of any workspace.
     ///
     /// # Errors
-    /// `NotAuthenticated` if session or key have ended.
+    /// `NotAuthenticated` if the session or key has ended.
     pub async fn check_credential(&self, c: &mut Conn) -> Result<(), AuthError> {
         let is_valid: bool = c
             .q(concat!("select ", credential_is_valid!("$1", "$2")))
@@ -308,10 +308,10 @@ impl Caller {
         }
     }
 
-    /// Runs a command on the caller's own account; the credential is checked in its transaction.
+    /// Runs a command on the caller's own account, and checks the credential in its transaction.
     ///
     /// # Errors
-    /// `NotAuthenticated`, or the command's own.
+    /// `NotAuthenticated`, or an error of the command.
     pub async fn write<T, E, F>(&self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -327,7 +327,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// `SessionRequired` for a key: account matters need the person.
+    /// `SessionRequired` for a key: account changes need a session.
     pub fn require_session(&self) -> Result<SessionId, AuthError> {
         match &self.credential {
             Credential::Session(id) => Ok(*id),
@@ -336,7 +336,7 @@ impl Caller {
     }
 }
 
-/// A signed-in person and the workspace that a request names; whether they are a member is not known yet.
+/// A signed-in person and the workspace of a request, before membership is checked.
 #[derive(Debug, Clone)]
 pub struct WorkspaceCaller {
     pub caller: Caller,
@@ -344,7 +344,7 @@ pub struct WorkspaceCaller {
 }
 
 impl WorkspaceCaller {
-    /// The share of the database's slow lane that this person's reads in the workspace use.
+    /// Share of the slow database lane for this person's reads in the workspace.
     pub fn share(&self) -> Share {
         Share {
             person: self.caller.user.0,
@@ -358,10 +358,10 @@ impl WorkspaceCaller {
         self.caller.enter(c, self.workspace).await
     }
 
-    /// Runs a command in the workspace's queue, as this person with the rights they have when it is their turn.
+    /// Runs a command in the workspace's write queue, with the rights that this person has when it runs.
     ///
     /// # Errors
-    /// As `Caller::enter`, or the command's own.
+    /// As `Caller::enter`, or an error of the command.
     pub async fn write<T, E, F>(self, db: &Db, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -377,7 +377,7 @@ impl WorkspaceCaller {
 }
 
 impl Standing {
-    /// Agents that the event log shows this person.
+    /// Agents whose events this person can see.
     pub fn sight(&self) -> Sight {
         Sight {
             agents: self.scopes.has(Scope::AgentsRead),
@@ -395,12 +395,12 @@ impl Actor<'_> {
         }
     }
 
-    /// Agents that the event log shows this person.
+    /// Agents whose events this person can see.
     pub fn sight(&self) -> Sight {
         self.standing().sight()
     }
 
-    /// For what concerns the person's own membership and keys: a program gets to it only as an admin's.
+    /// Guards changes of the person's own membership and keys: API keys need `workspace:admin`.
     ///
     /// # Errors
     /// `SessionRequired` for a key without `workspace:admin`.
@@ -413,7 +413,7 @@ impl Actor<'_> {
     }
 
     /// # Errors
-    /// `ScopeMissing` or `RoleTooLow`, naming the scope that is missing and why.
+    /// `RoleTooLow` or `ScopeMissing`, with the missing scope.
     pub fn require(&self, scope: Scope) -> Result<(), AuthError> {
         if self.scopes.has(scope) {
             return Ok(());

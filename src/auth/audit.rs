@@ -1,4 +1,4 @@
-//! What was done with the powers of an admin.
+//! Audit log of admin actions.
 
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub struct AuditEntry {
     pub actor_id: UserId,
     /// Such as `member.role_changed`.
     pub action: String,
-    /// The id of what it was done to.
+    /// ID of the affected object.
     pub target: Option<String>,
     #[schema(value_type = Object)]
     pub data: Json<serde_json::Value>,
@@ -34,7 +34,7 @@ pub async fn record(
     record_of(c, by, action, target, data).await
 }
 
-/// The same where nobody acts any more: what an admin began is finished.
+/// Records an action without an actor, to finish work that an admin started.
 pub async fn record_of(
     c: &mut Conn,
     (workspace, user): (WorkspaceId, UserId),
@@ -55,25 +55,25 @@ pub async fn record_of(
     Ok(())
 }
 
-/// Which entries are meant.
+/// Filter of entries.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     pub actor: Option<UserId>,
-    /// Whole: `member.removed`.
+    /// Complete action name, such as `member.removed`.
     pub action: Option<String>,
 }
 
-/// In which order entries are listed.
+/// Sort order of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Oldest,
     Newest,
 }
 
-/// Entries in that order, after `after` or before `before`.
+/// Lists entries in the given order, after `after` or before `before`.
 ///
 /// # Errors
-/// `NotFound` when that is no entry of this workspace, `MemberNotFound` for an actor who never was in it.
+/// `NotFound` if the cursor is not an entry of this workspace, `MemberNotFound` for an actor who was never a member.
 pub(super) async fn list(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -93,7 +93,7 @@ pub(super) async fn list(
     if let Some(actor) = filter.actor
         && super::find_member(c, workspace, actor).await?.is_none()
     {
-        // Who has left is still found.
+        // Former members can still be found.
         c.q("select actor_id from audit_log where workspace_id = $1 and actor_id = $2 limit 1")
             .bind(workspace)
             .bind(actor)

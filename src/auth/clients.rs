@@ -1,5 +1,5 @@
-//! Clients from which people have signed in before. While somebody guesses at the password of an account, these are not
-//! slowed down.
+//! Known clients, from which a person has signed in before. They are not slowed down while someone guesses the password
+//! of the account.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -9,14 +9,14 @@ use crate::{
     ids::UserId,
 };
 
-/// Cookie that marks a browser beyond the end of its sessions. It proves nothing but an earlier sign-in.
+/// Cookie that identifies a browser after its sessions have ended. It only proves an earlier sign-in.
 pub(super) const BROWSER_COOKIE: &str = "openvibe_browser";
 pub(super) const BROWSER_COOKIE_LIFETIME: Duration = Duration::from_hours(400 * 24);
-/// Known networks and browsers of one account; the ones that were seen last are kept.
+/// Maximum number of known networks and browsers per account; the most recently seen ones are kept.
 const KNOWN_MAX: i64 = 50;
 const TOKEN_CHARACTERS: usize = 43;
 
-/// Where an attempt to log in comes from.
+/// Origin of a sign-in attempt.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pub(super) address: IpAddr,
@@ -34,7 +34,7 @@ impl Client {
         Some(hash_token(&format!("browser {token}")))
     }
 
-    /// The same client with a mark for its browser, which is kept if there is one.
+    /// Adds a browser cookie value unless the client already has one.
     pub(super) fn marked(mut self) -> Self {
         self.browser
             .take_if(|token| token.chars().count() != TOKEN_CHARACTERS);
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// Whether somebody has signed in to the account from this network or browser.
+/// Checks whether the account was signed in to from this network or browser.
 pub(super) async fn is_known(
     c: &mut Conn,
     user: UserId,

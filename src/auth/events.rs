@@ -1,4 +1,4 @@
-//! What happened to an account, for its person: sign-ins and failed ones, password changes, new keys.
+//! Security events of an account, for its owner: sign-ins, failed sign-ins, password changes, new keys.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long events are kept.
+/// Retention of events.
 const KEPT: Duration = Duration::from_hours(90 * 24);
-/// Failed sign-ins of an account that are kept: anyone can cause them, and they must not displace anything else.
+/// Maximum number of failed sign-ins kept per account: anyone can cause them, so they are limited separately.
 const FAILURES_MAX: i64 = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct AuthEvent {
     pub id: AuthEventId,
     /// `signed_in`, `sign_in_failed`, `password_changed`, or `key_created`.
     pub kind: String,
-    /// The name of a new key.
+    /// Name of a new key.
     pub detail: Option<String>,
     pub user_agent: Option<String>,
     pub address: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// The command line on the server's own machine.
+    /// The command line on the server machine.
     pub(super) const OPERATOR: Self = Self {
         user_agent: None,
         address: None,
@@ -93,7 +93,7 @@ pub(super) async fn record(
     Ok(())
 }
 
-/// The person's events, newest first, before `before`.
+/// Lists a person's events before `before`, newest first.
 pub(super) async fn list(
     c: &mut Conn,
     user: UserId,
@@ -112,7 +112,7 @@ pub(super) async fn list(
     .await?)
 }
 
-/// Removes events that have run out.
+/// Deletes expired events.
 pub(super) async fn cleanup(c: &mut Conn) -> Result<(), DbError> {
     c.q("delete from auth_events where created_at < $1")
         .bind(now() - KEPT)

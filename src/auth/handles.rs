@@ -1,4 +1,4 @@
-//! The one namespace of a workspace's handles: people's handles and agents' names.
+//! Handles of a workspace: one namespace for people's handles and agents' names.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub const HANDLE_CHARS_MAX: usize = 64;
-/// Words that address many, or stand for the default agent.
+/// Reserved for group mentions and the default agent.
 const RESERVED: &[&str] = &["main", "everyone", "here", "channel"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Owner {
 }
 
 /// # Errors
-/// `Invalid`, naming the rule, for the field `param`.
+/// `Invalid` for the field `param`, with the rule.
 pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
     let mut chars = handle.chars();
     let well_formed = chars
@@ -37,8 +37,7 @@ pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
         && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
         && handle.len() <= HANDLE_CHARS_MAX;
     if !well_formed {
-        let text =
-            "a handle is 1 to 64 of a-z, 0-9, `-` and `_`, and begins with a letter or digit";
+        let text = "a handle must be 1 to 64 characters of a-z, 0-9, `-`, and `_`, and start with a letter or digit";
         return Err(AuthError::Invalid(text.to_owned(), param));
     }
     if RESERVED.contains(&handle) {
@@ -50,7 +49,7 @@ pub fn check(handle: &str, param: &'static str) -> Result<(), AuthError> {
     Ok(())
 }
 
-/// False when someone has it already.
+/// Claims a handle; false if it is taken.
 pub async fn claim(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -79,7 +78,7 @@ pub async fn release(c: &mut Conn, workspace: WorkspaceId, owner_id: Uuid) -> Re
     Ok(())
 }
 
-/// Claims a handle made from `name`, numbered when it is taken.
+/// Claims a handle derived from `name`, with a number if it is taken.
 pub async fn claim_from_name(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -102,7 +101,7 @@ pub async fn claim_from_name(
         {
             return Ok(handle);
         }
-        // Past a few neighbours the numbers are jumped, so that thousands of one name stay cheap.
+        // After a few attempts, numbers are skipped, so that thousands of equal names stay cheap.
         n = if n < 20 {
             n + 1
         } else {

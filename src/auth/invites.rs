@@ -1,4 +1,4 @@
-//! Links that bring people into a workspace. No mail is sent.
+//! Invite links to a workspace. No email is sent.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     ids::{InviteId, UserId, WorkspaceId},
 };
 
-/// Without `expires_in_s` an invite holds for a week.
+/// Default lifetime of an invite: one week.
 const LIFETIME_S: i64 = 7 * 86_400;
 const LIFETIME_S_MAX: i64 = 365 * 86_400;
 const USES_MAX: i64 = 100_000;
@@ -21,10 +21,10 @@ pub struct Invite {
     pub id: InviteId,
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// When set, only this address may use it.
+    /// If set, only this email address can use the invite.
     pub email: Option<String>,
     pub role: String,
-    /// Null: as often as it is opened.
+    /// Unlimited if null.
     pub max_uses: Option<i64>,
     pub uses: i64,
     pub created_by: UserId,
@@ -39,10 +39,10 @@ pub(super) struct NewInvite {
     pub expires_in_s: Option<i64>,
 }
 
-/// The invite and the token for its link.
+/// Creates an invite; returns it with the token for its link.
 ///
 /// # Errors
-/// `Invalid`, or what `Actor::require` says.
+/// `Invalid`, or as `Actor::require`.
 pub(super) async fn create(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -52,14 +52,14 @@ pub(super) async fn create(
     let email = new.email.as_deref().map(parse_email).transpose()?;
     if new.max_uses.is_some_and(|n| !(1..=USES_MAX).contains(&n)) {
         return Err(AuthError::Invalid(
-            format!("max_uses is from 1 to {USES_MAX}"),
+            format!("max_uses must be from 1 to {USES_MAX}"),
             "max_uses",
         ));
     }
     let lifetime = new.expires_in_s.unwrap_or(LIFETIME_S);
     if !(1..=LIFETIME_S_MAX).contains(&lifetime) {
         return Err(AuthError::Invalid(
-            format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"),
+            format!("expires_in_s must be from 1 to {LIFETIME_S_MAX}"),
             "expires_in_s",
         ));
     }
@@ -99,7 +99,7 @@ pub(super) async fn create(
     Ok((invite, token))
 }
 
-/// An invite that can still be used, by `email` where that is known.
+/// Finds an invite that can still be used, by this email address if it is known.
 ///
 /// # Errors
 /// `InviteNotFound`, `InviteForAnother`.
@@ -126,10 +126,10 @@ pub(super) async fn find_open(
     Ok(invite)
 }
 
-/// Uses the invite up by one and brings the person in. A person who is in already uses nothing up.
+/// Counts one use of the invite and adds the person to the workspace. Current members do not count.
 ///
 /// # Errors
-/// `InviteNotFound` when someone else was faster.
+/// `InviteNotFound` if the last use was taken concurrently.
 pub(super) async fn accept(
     c: &mut Conn,
     invite: &Invite,
@@ -153,7 +153,7 @@ pub(super) async fn accept(
     Ok((invite.workspace_id, member))
 }
 
-/// In the order in which they were made, after `after` or before `before`.
+/// Lists invites after `after` or before `before`, oldest first.
 pub(super) async fn list(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -194,7 +194,7 @@ pub(super) async fn list(
 }
 
 /// # Errors
-/// `NotFound`, or what `Actor::require` says.
+/// `NotFound`, or as `Actor::require`.
 pub(super) async fn withdraw(
     c: &mut Conn,
     actor: &Actor<'_>,

@@ -1,4 +1,4 @@
-//! API keys: a member's access for programs, with fewer scopes.
+//! API keys: access for programs, with some of their owner's scopes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const KEYS_MAX: i64 = 100;
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct ApiKey {
     pub id: ApiKeyId,
-    /// Its owner.
+    /// Owner of the key.
     pub user_id: UserId,
     pub name: String,
     #[schema(value_type = Vec<Scope>)]
@@ -31,10 +31,10 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// The key's row and its secret, which is shown this once.
+/// Creates a key; returns it with its secret, which is shown only once.
 ///
 /// # Errors
-/// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the maker does not have; `NotAuthenticated` if the session has
+/// `Invalid`; `ScopeMissing` or `RoleTooLow` for a scope that the creator does not have; `NotAuthenticated` if the session has
 /// ended.
 pub(super) async fn create(
     c: &mut Conn,
@@ -55,7 +55,7 @@ pub(super) async fn create(
     let name = super::DisplayName::parse(name, "name")?.0;
     if scopes.0.is_empty() {
         return Err(AuthError::Invalid(
-            "name at least one scope".to_owned(),
+            "a key needs at least one scope".to_owned(),
             "scopes",
         ));
     }
@@ -64,7 +64,7 @@ pub(super) async fn create(
     }
     if expires_in_s.is_some_and(|s| !(1..=LIFETIME_S_MAX).contains(&s)) {
         return Err(AuthError::Invalid(
-            format!("expires_in_s is from 1 to {LIFETIME_S_MAX}"),
+            format!("expires_in_s must be from 1 to {LIFETIME_S_MAX}"),
             "expires_in_s",
         ));
     }
@@ -76,7 +76,7 @@ pub(super) async fn create(
         .await?;
     if count >= KEYS_MAX {
         return Err(AuthError::Invalid(
-            format!("you have {KEYS_MAX} keys: delete one first"),
+            format!("you have reached the limit of {KEYS_MAX} keys: delete one first"),
             "name",
         ));
     }
@@ -121,7 +121,7 @@ pub(super) async fn create(
     Ok((key, secret))
 }
 
-/// The maker's own keys in this workspace, oldest first.
+/// Lists the actor's own keys in this workspace, oldest first.
 ///
 /// # Errors
 /// `SessionRequired` for a key without `workspace:admin`.
@@ -137,10 +137,10 @@ pub(super) async fn list(c: &mut Conn, actor: &Actor<'_>) -> Result<Vec<ApiKey>,
     .await?)
 }
 
-/// Everyone's keys in this workspace, oldest first, after `after` or before `before`.
+/// Lists everyone's keys in this workspace after `after` or before `before`, oldest first.
 ///
 /// # Errors
-/// What `Actor::require` says.
+/// As `Actor::require`.
 pub(super) async fn list_all(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -178,7 +178,7 @@ pub(super) async fn revoke_all(c: &mut Conn, user: UserId) -> Result<(), AuthErr
     Ok(())
 }
 
-/// One's own key, or anyone's for an admin. A key may always put an end to itself.
+/// Deletes a key: a person's own one, or any for an admin. A key can always delete itself.
 ///
 /// # Errors
 /// `NotFound`; `SessionRequired` for a key without `workspace:admin`.

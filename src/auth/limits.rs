@@ -1,7 +1,7 @@
-//! What one person, key or address may ask of the server: how often, and how many sockets at once.
+//! Rate limits per person and address, and limits of concurrent sockets.
 //!
-//! Every request is counted for its address before anything else is done with it. One that shows no valid session or
-//! key is counted for its address once more, by a narrower measure; any other for its person or key.
+//! Every request first counts for its address. Requests without a valid session or key then count for their address
+//! again, with a lower limit; all others count for their person.
 
 use std::{
     collections::HashMap,
@@ -18,45 +18,44 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Each is how long it takes until there may be one more, and how many there may be at once.
-///
-/// Failed attempts to log in to one account from one address, and to any account from one address.
+// Each limit is the time until one more is allowed, and the burst.
+
+/// Failed login attempts from one address, to one account and to any account.
 const LOGINS_OF_ACCOUNT: (Duration, u32) = (Duration::from_secs(6), 10);
 const LOGINS_OF_ADDRESS: (Duration, u32) = (SECOND, 60);
-/// Failed attempts to log in to one account from anywhere: 100 in an hour. Beyond that, clients that have never signed in to
-/// it get one attempt a minute; nobody is locked out.
+/// Failed login attempts to one account from anywhere: 100 per hour. Beyond that, clients that have never signed in to
+/// it get one attempt per minute; nobody is locked out.
 const LOGINS_OF_ACCOUNT_ANYWHERE: (Duration, u32) = (Duration::from_secs(36), 100);
 const LOGINS_OF_UNKNOWN_CLIENT: (Duration, u32) = (Duration::from_mins(1), 1);
 /// Wrong current passwords in one session.
 const PASSWORD_CHANGES: (Duration, u32) = (Duration::from_secs(6), 10);
-/// Of one person in all sessions and with all keys.
+/// Reads and writes of one person, with all sessions and keys together.
 const READS: (Duration, u32) = (Duration::from_millis(20), 1000);
 const WRITES: (Duration, u32) = (Duration::from_millis(50), 400);
-/// Of one person.
+/// Uploads of one person.
 const UPLOADS: (Duration, u32) = (SECOND, 60);
-/// From one address: all requests, and those of nobody that is known.
+/// Requests from one address: all, and anonymous ones.
 const REQUESTS: (Duration, u32) = (Duration::from_millis(2), 5000);
 const STRANGERS: (Duration, u32) = (Duration::from_millis(100), 200);
 
-/// What a known person's request does.
+/// Rate limit class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     Reading,
     Writing,
-    /// A write that brings a file.
+    /// Upload of a file.
     Uploading,
 }
 
-/// Hash of an account's email address, and the network that attempts come from.
+/// Hash of an account's email address, and the network of the client.
 type AccountAndAddress = (String, IpAddr);
 
-/// What is known about a client before its password is checked.
+/// Result of the rate limit check before the password is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
-    /// The password can be checked.
+    /// The password can be verified.
     Open,
-    /// The account is under attack: only clients that have signed in to it before go on at once, others after
-    /// `Limits::unknown_client`.
+    /// The account is under attack: known clients continue, others need `Limits::unknown_client`.
     Guarded,
 }
 
@@ -82,7 +81,7 @@ struct Sockets {
     of_users: HashMap<UserId, usize>,
 }
 
-/// A socket that is counted until this is dropped.
+/// A socket slot that is released on drop.
 pub struct SocketPlace {
     sockets: Arc<Mutex<Sockets>>,
     user: Option<UserId>,
@@ -107,7 +106,7 @@ impl Drop for SocketPlace {
     }
 }
 
-/// The part of an address that one subscriber has: of IPv6 they have a whole /64.
+/// Network of one subscriber: the address for IPv4, its /64 for IPv6.
 pub fn net(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
@@ -119,7 +118,7 @@ fn buckets<K: std::hash::Hash + Eq>((every, burst): (Duration, u32)) -> Buckets<
     Buckets::new(every, burst)
 }
 
-/// Whole seconds, so that waiting for them is long enough.
+/// Rounds up to whole seconds.
 fn seconds(wait: Duration) -> u64 {
     u64::try_from(wait.as_millis().div_ceil(1000)).map_or(u64::MAX, |s| s.max(1))
 }
@@ -130,7 +129,7 @@ fn refused(limit: &'static str, wait: Duration) -> AuthError {
 }
 
 impl Limits {
-    /// With `on` false nothing is counted but the sockets of all.
+    /// Without `on`, only the total number of sockets is limited.
     pub fn new(on: bool, sockets_max: usize, sockets_per_user: usize) -> Self {
         Self {
             on,
@@ -146,7 +145,7 @@ impl Limits {
             strangers: buckets(STRANGERS),
             sockets: Arc::new(Mutex::new(Sockets {
                 max: sockets_max,
-                // Load tests open thousands as a few people.
+                // Load tests open thousands of sockets with a few accounts.
                 per_user_max: if on { sockets_per_user } else { usize::MAX },
                 all: 0,
                 of_users: HashMap::new(),
@@ -154,7 +153,7 @@ impl Limits {
         }
     }
 
-    /// Counts a request from an address, whoever sends it.
+    /// Counts a request from an address, authenticated or not.
     ///
     /// # Errors
     /// `RateLimited`.
@@ -162,7 +161,7 @@ impl Limits {
         self.count(&self.requests, net(address), "requests")
     }
 
-    /// Counts a request of nobody that is known.
+    /// Counts an anonymous request.
     ///
     /// # Errors
     /// `RateLimited`.
@@ -170,7 +169,7 @@ impl Limits {
         self.count(&self.strangers, net(address), "strangers")
     }
 
-    /// Counts what a known person does, in any session and with any key.
+    /// Counts a request of a signed-in person, over all sessions and keys.
     ///
     /// # Errors
     /// `RateLimited`.
@@ -213,10 +212,10 @@ impl Limits {
         })
     }
 
-    /// Counts an attempt to log in before the password is checked, so that many at once do not get around the limits.
+    /// Counts a login attempt before the password is verified, so that concurrent attempts cannot bypass the limits.
     ///
     /// # Errors
-    /// `TooManyAttempts` with the seconds to wait.
+    /// `TooManyAttempts`, with the seconds to wait.
     pub fn log_in(&self, email: &str, address: IpAddr) -> Result<Attempt, AuthError> {
         if !self.on {
             return Ok(Attempt::Open);
@@ -232,16 +231,16 @@ impl Limits {
         })
     }
 
-    /// Counts a guarded attempt of a client that has never signed in to the account.
+    /// Counts an attempt on a guarded account by a client that has never signed in to it.
     ///
     /// # Errors
-    /// `TooManyAttempts` with the seconds to wait.
+    /// `TooManyAttempts`, with the seconds to wait.
     pub fn unknown_client(&self, email: &str, address: IpAddr) -> Result<(), AuthError> {
         let key = (hash_token(email), net(address));
         self.count_attempt(&self.unknown_logins, key, "unknown_logins")
     }
 
-    /// The attempt succeeded, and those do not count.
+    /// Refunds a successful attempt.
     pub fn logged_in(&self, email: &str, address: IpAddr, attempt: Attempt) {
         let (account, address) = (hash_token(email), net(address));
         if attempt == Attempt::Open {
@@ -251,24 +250,24 @@ impl Limits {
         self.address_logins.give_back(&address);
     }
 
-    /// Counts an attempt to change the password in a session. Attempts to log in do not count here, so that nobody else can
-    /// keep people from changing theirs.
+    /// Counts a password change attempt in a session. Login attempts do not count here, so that nobody can block
+    /// someone else's password change.
     ///
     /// # Errors
-    /// `TooManyAttempts` with the seconds to wait.
+    /// `TooManyAttempts`, with the seconds to wait.
     pub fn change_password(&self, session: SessionId) -> Result<(), AuthError> {
         self.count_attempt(&self.password_changes, session, "password_changes")
     }
 
-    /// The current password was right, and those attempts do not count.
+    /// Refunds an attempt whose current password was correct.
     pub fn changed_password(&self, session: SessionId) {
         self.password_changes.give_back(&session);
     }
 
-    /// Counts a socket, of a person once that is known.
+    /// Takes a socket slot, also of the person if known.
     ///
     /// # Errors
-    /// `TooManySockets` of this person, `NoMoreSockets` of all.
+    /// `TooManySockets` for the limit per person, `NoMoreSockets` for the total.
     pub fn open_socket(&self, user: Option<UserId>) -> Result<SocketPlace, AuthError> {
         let refused = |limit| {
             metrics::counter!("openvibe_rate_limited_total", "limit" => limit).increment(1);
@@ -297,7 +296,7 @@ impl Limits {
         })
     }
 
-    /// Forgets what has run out; called now and then.
+    /// Removes expired entries; called periodically.
     pub fn tidy(&self) {
         let now = Instant::now();
         self.account_logins.tidy(now);
@@ -325,7 +324,7 @@ mod tests {
         Limits::new(true, 3, 2)
     }
 
-    /// How many are granted at once; the wait after that.
+    /// Returns the burst, and the wait in seconds after that.
     fn granted(mut ask: impl FnMut() -> Result<(), AuthError>) -> (u32, u64) {
         let mut n = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Who is in a workspace, as what.
+//! Members of a workspace and their roles.
 
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub async fn get_member(
         .ok_or_else(|| AuthError::MemberNotFound(user.to_string()))
 }
 
-/// In the order in which they joined; `after` and `before` are members.
+/// Lists members, sorted by when they joined; `after` and `before` are members.
 pub async fn list_members(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -113,7 +113,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Appends `member.joined` or `member.updated` with the member as it is now.
+/// Appends `member.joined` or `member.updated` with the current member.
 pub(super) async fn announce(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -132,7 +132,7 @@ pub(super) async fn announce(
     Ok(member)
 }
 
-/// Brings a person in: membership, handle, and the channels that everyone joins. Nothing when they are in already.
+/// Adds a person: membership, handle, and the channels that everyone joins. Does nothing for current members.
 pub(super) async fn join(
     c: &mut Conn,
     workspace: WorkspaceId,
@@ -192,10 +192,10 @@ pub async fn check_not_last_admin(
     Ok(())
 }
 
-/// Changes role or handle. Admins may do both to anyone; a person may change their own handle.
+/// Changes a role or handle. Admins can change both for anyone; people can change their own handle.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or what `Actor::require` says.
+/// `MemberNotFound`, `LastAdmin`, `HandleTaken`, `Invalid`, or as `Actor::require`.
 pub(super) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -257,11 +257,11 @@ pub(super) async fn update(
     announce(c, actor.workspace, user, "member.updated").await
 }
 
-/// Takes a person out of the workspace, with their keys and channel memberships. What they wrote stays.
+/// Removes a person from the workspace, with their keys and channel memberships. Their messages stay.
 ///
 /// # Errors
-/// `MemberNotFound`, `LastAdmin`, what `Actor::require` says when it is someone else, or `SessionRequired` for a key that is
-/// to take its own maker out.
+/// `MemberNotFound`, `LastAdmin`; as `Actor::require` to remove someone else; `SessionRequired` for a key that would
+/// remove its own creator.
 pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Result<(), AuthError> {
     crate::db::dialect::lock_workspace(c, actor.workspace.0).await?;
     let member = get_member(c, actor.workspace, user).await?;
@@ -283,7 +283,7 @@ pub(super) async fn remove(c: &mut Conn, actor: &Actor<'_>, user: UserId) -> Res
     .map_err(Into::into)
 }
 
-/// Takes a member out, with their keys and channel memberships; `shown` is what the others are told of them.
+/// Removes a member, with their keys and channel memberships; `shown` is the member in the event for the others.
 pub async fn expel(
     c: &mut Conn,
     workspace: WorkspaceId,

@@ -1,7 +1,7 @@
-//! Who is there and what they may do: accounts, sessions, keys, workspaces, members, invites.
+//! Authentication and authorization: accounts, sessions, keys, workspaces, members, invites.
 //!
-//! `Caller` is a person as a request shows them (a browser session or an API key); `Actor` is that person in one
-//! workspace, with role and scopes, and the only way into a capability.
+//! `Caller` is the authenticated person of a request (by session or API key); `Actor` is that person in one workspace,
+//! with role and scopes. Features check rights only through an `Actor`.
 
 mod actor;
 mod audit;

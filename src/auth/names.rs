@@ -1,4 +1,4 @@
-//! Names of people, workspaces and agents, and the short forms made from them.
+//! Names of people, workspaces, and agents, and the slugs derived from them.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -6,28 +6,28 @@ use super::AuthError;
 
 pub(super) const NAME_UNITS_MAX: usize = 80;
 
-/// A name as people see it. It cannot forge the labels by which models tell speakers apart.
+/// Display name. It cannot imitate the labels that identify speakers in prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplayName(pub String);
 
 impl DisplayName {
     /// # Errors
-    /// `Invalid`, naming the rule and the field `param`.
+    /// `Invalid` for the field `param`, with the rule.
     pub fn parse(text: &str, param: &'static str) -> Result<Self, AuthError> {
         let name = text.trim();
         let problem = if name.is_empty() {
-            "the name is blank: write at least one character"
+            "the name is blank: enter at least one character"
         } else if name.encode_utf16().count() > NAME_UNITS_MAX {
-            "the name is too long: at most 80 characters"
+            "the name is too long: use at most 80 characters"
         } else if name
             .chars()
             .any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '[' | ']'))
         {
-            "a name has no line breaks, control characters, `[` or `]`"
+            "a name cannot contain line breaks, control characters, `[`, or `]`"
         } else if name.to_lowercase().ends_with("(ai)") {
-            "a name cannot end with `(AI)`: that marks agents"
+            "a name cannot end with `(AI)`, which marks agents"
         } else if !name.chars().any(|c| !c.is_whitespace() && !is_invisible(c)) {
-            "the name is invisible: write at least one visible character"
+            "the name is invisible: enter at least one visible character"
         } else {
             return Ok(Self(name.to_owned()));
         };
@@ -39,7 +39,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{00ad}' | '\u{202a}'..='\u{202e}')
 }
 
-/// `[a-z0-9]` and single hyphens, at most `max` of them; empty when nothing of the text is left.
+/// Converts a text to `[a-z0-9]` and single hyphens, at most `max` characters; may be empty.
 pub fn slugify(text: &str, max: usize) -> String {
     let mut slug = String::new();
     for c in text.nfkd().flat_map(char::to_lowercase) {

@@ -1,4 +1,5 @@
-//! argon2id with the library's parameters (19 MiB), off the async threads, as many at once as there are cores.
+//! Password rules and hashing: argon2id with the default parameters of the library (19 MiB), on blocking threads, with
+//! one hash at a time per core.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +14,7 @@ use super::AuthError;
 pub(super) const PASSWORD_CHARS_MIN: usize = 8;
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// The hash of no one's password: checked when an address is unknown, so that the answer takes as long.
+/// Hash that matches no password: verified for unknown addresses, so that the response takes equally long.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[derive(Clone)]
@@ -26,10 +27,10 @@ impl Default for Hasher {
     }
 }
 
-/// Parts of a name or address that are shorter occur in good passwords by chance.
+/// Shorter parts of a name or address occur in good passwords by chance.
 const PERSONAL_CHARS_MIN: usize = 3;
 
-/// The 10,000 most common passwords that are long enough, in lower case and sorted; see the file's head for its source.
+/// The 10,000 most common passwords of sufficient length, in lowercase and sorted; for the source see the file header.
 static COMMON: LazyLock<Vec<&str>> = LazyLock::new(|| {
     include_str!("common_passwords.txt")
         .lines()
@@ -37,7 +38,7 @@ static COMMON: LazyLock<Vec<&str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Whether a password is among the first that anyone would try: a common one, or one with the person's name or email in it.
+/// Checks for passwords that an attacker tries first: common ones, and those that contain the person's name or email.
 fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
     let password = password.to_lowercase();
     if COMMON.binary_search(&password.as_str()).is_ok() {
@@ -52,7 +53,7 @@ fn is_easy_to_guess(password: &str, name: &str, email: &str) -> bool {
 }
 
 /// # Errors
-/// `Invalid` when it is too short, too long, or easy to guess.
+/// `Invalid` if it is too short, too long, or easy to guess.
 pub(super) fn check_password(password: &str, name: &str, email: &str) -> Result<(), AuthError> {
     if password.chars().count() < PASSWORD_CHARS_MIN {
         let text =
@@ -64,7 +65,7 @@ pub(super) fn check_password(password: &str, name: &str, email: &str) -> Result<
         return Err(AuthError::Invalid(text, "password"));
     }
     if is_easy_to_guess(password, name, email) {
-        let text = "This password is easy to guess: choose another one.".to_owned();
+        let text = "the password is easy to guess: choose another one".to_owned();
         return Err(AuthError::Invalid(text, "password"));
     }
     Ok(())
@@ -81,7 +82,7 @@ impl Hasher {
             .map_err(|_| AuthError::Hash)
     }
 
-    /// The PHC string to store.
+    /// Returns the PHC string to store.
     pub async fn hash(&self, password: String) -> Result<String, AuthError> {
         self.run(move || {
             Argon2::default()
@@ -92,7 +93,7 @@ impl Hasher {
         .await?
     }
 
-    /// Whether `password` is the one whose hash is stored; without a hash, false after the same time.
+    /// Verifies a password against its stored hash; without a hash, returns false after the same time.
     pub async fn verify(
         &self,
         password: String,
@@ -141,7 +142,7 @@ mod tests {
             let refused = check(password).unwrap_err();
             assert_eq!(
                 refused.to_string(),
-                "This password is easy to guess: choose another one.",
+                "the password is easy to guess: choose another one",
                 "{password}"
             );
         }

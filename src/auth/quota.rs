@@ -1,6 +1,6 @@
-//! What a workspace can store: uploads, and agents with their versions and files.
+//! Storage limits of a workspace: uploads, and agents with their versions and files.
 //!
-//! The limits are rows of `meta`, written at startup, so that the transaction that stores something decides.
+//! The limits are rows in `meta`, written at startup, so that each transaction can check them.
 
 use super::AuthError;
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 
 const BYTES_MAX: &str = "workspace_bytes_max";
 const AGENTS_MAX: &str = "agents_max";
-/// Size of a row beside its texts, roughly.
+/// Approximate size of a row without its texts.
 pub const ROW_BYTES: usize = 1024;
 
 /// Part of the limit that only changes without more text may use beyond it.
 const RESERVE_FRACTION: i64 = 10;
 
-/// What a workspace stores, and what it can.
+/// Storage use of a workspace and its limit.
 #[derive(Debug, Clone, Copy, serde::Serialize, utoipa::ToSchema)]
 pub struct Storage {
     /// Uploads, agents, their versions, and their files.
@@ -26,7 +26,7 @@ pub struct Storage {
     pub agents_max: i64,
 }
 
-/// Sets the limits of every workspace.
+/// Sets the limits that apply to every workspace.
 pub async fn set_quotas(c: &mut Conn, bytes_max: i64, agents_max: i64) -> Result<(), DbError> {
     for (key, value) in [(BYTES_MAX, bytes_max), (AGENTS_MAX, agents_max)] {
         c.q("insert into meta (key, value) values ($1, $2) on conflict (key) do update set value = excluded.value")
@@ -64,7 +64,7 @@ async fn agents(c: &mut Conn, workspace: WorkspaceId) -> Result<i64, DbError> {
         .await
 }
 
-/// What a workspace stores now.
+/// Current storage use of a workspace.
 pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage, DbError> {
     Ok(Storage {
         bytes: stored_bytes(c, workspace).await?,
@@ -74,7 +74,7 @@ pub async fn get_storage(c: &mut Conn, workspace: WorkspaceId) -> Result<Storage
     })
 }
 
-/// Fails if the workspace could not store this much more.
+/// Fails if this many more bytes would exceed the limit.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -106,13 +106,13 @@ async fn check_against(
 ) -> Result<(), AuthError> {
     if stored_bytes(c, workspace).await?.saturating_add(more) > allowed {
         return Err(AuthError::QuotaExceeded(format!(
-            "this workspace can store {max} bytes, and they are used up: delete uploads or agents, or ask the operator for more"
+            "this workspace has reached its storage limit of {max} bytes: delete uploads or agents, or ask the operator for more"
         )));
     }
     Ok(())
 }
 
-/// Fails if the workspace has as many agents as it can have.
+/// Fails if the workspace has the maximum number of agents.
 ///
 /// # Errors
 /// `QuotaExceeded`.
@@ -120,13 +120,13 @@ pub async fn check_agents(c: &mut Conn, workspace: WorkspaceId) -> Result<(), Au
     let max = limit(c, AGENTS_MAX).await?;
     if agents(c, workspace).await? >= max {
         return Err(AuthError::QuotaExceeded(format!(
-            "this workspace can have {max} agents: delete one permanently first"
+            "this workspace has reached its limit of {max} agents: delete one permanently first"
         )));
     }
     Ok(())
 }
 
-/// Counts what agents take; negative for what was deleted.
+/// Adds to the storage use of agents; negative for deletions.
 pub async fn count_agent_bytes(
     c: &mut Conn,
     workspace: WorkspaceId,

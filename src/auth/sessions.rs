@@ -1,4 +1,4 @@
-//! Browser sessions, and finding out who a request comes from.
+//! Browser sessions, and authentication of requests.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::{
 };
 
 pub const SESSION_COOKIE: &str = "openvibe_session";
-/// A session ends when it is not used for so long.
+/// Idle time after which a session ends.
 pub(super) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// Age at which a session ends, however often it is used.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
-/// How stale `last_seen_at` may be: not every request writes.
+/// Maximum staleness of `last_seen_at`, so that not every request writes.
 const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -33,7 +33,7 @@ pub struct Session {
     pub address: Option<String>,
 }
 
-/// Starts a session; the token for the cookie. The session that the browser was in before (`instead_of`, its token) ends.
+/// Starts a session and returns the token for its cookie. Ends the browser's previous session (token `instead_of`).
 pub(super) async fn start(
     c: &mut Conn,
     user: UserId,
@@ -87,16 +87,16 @@ struct KeyRow {
     last_used_at: Option<Timestamp>,
 }
 
-/// Who a token stands for, and whether the time of use should be noted (`touch`).
+/// Caller of a token. If `stale`, the time of last use needs an update (`touch`).
 pub struct Found {
     pub caller: Caller,
     pub stale: bool,
 }
 
-/// The person behind a session's token or an API key (`ov_…`).
+/// Looks up the caller by session token or API key (`ov_…`).
 ///
 /// # Errors
-/// `NotAuthenticated` when there is none, or it has expired.
+/// `NotAuthenticated` if it is unknown or expired.
 pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> {
     let hash = hash_token(token);
     if token.starts_with("ov_") {
@@ -149,12 +149,12 @@ pub async fn find_caller(c: &mut Conn, token: &str) -> Result<Found, AuthError> 
     }
 }
 
-/// When a session ends that is used now.
+/// Expiry of a session that is used at `now`.
 fn expiry(created_at: Timestamp, now: Timestamp) -> Timestamp {
     (now + SESSION_LIFETIME).min(created_at + SESSION_AGE_MAX)
 }
 
-/// Notes that a session or key is in use; a session lives on, up to its greatest age.
+/// Updates the last use of a session or key, and extends a session up to its maximum age.
 pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthError> {
     match credential {
         Credential::Session(id) => {
@@ -184,7 +184,7 @@ pub async fn touch(c: &mut Conn, credential: &Credential) -> Result<(), AuthErro
     Ok(())
 }
 
-/// In the order in which they began; of very many the newest.
+/// Lists sessions, oldest first; only the newest 1,000.
 pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, AuthError> {
     let mut sessions: Vec<Session> = c
         .q(
@@ -199,7 +199,7 @@ pub(super) async fn list(c: &mut Conn, user: UserId) -> Result<Vec<Session>, Aut
     Ok(sessions)
 }
 
-/// False when there is no such session of this person.
+/// Ends a session; false if this person has no such session.
 pub(super) async fn end(c: &mut Conn, user: UserId, id: SessionId) -> Result<bool, AuthError> {
     Ok(c.q("delete from sessions where user_id = $1 and id = $2")
         .bind(user)
@@ -222,7 +222,7 @@ pub(super) async fn end_others(
     Ok(())
 }
 
-/// Removes sessions and events of accounts that have run out.
+/// Deletes expired sessions and account events.
 pub async fn tidy(c: &mut Conn) -> Result<(), AuthError> {
     super::events::cleanup(c).await?;
     c.q("delete from sessions where expires_at < $1")

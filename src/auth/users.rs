@@ -1,4 +1,4 @@
-//! Accounts of people.
+//! User accounts.
 
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -26,15 +26,15 @@ pub struct User {
     pub created_at: Timestamp,
 }
 
-/// What signing up gave.
+/// Result of a sign-up.
 pub struct NewAccount {
     pub user: User,
-    /// The workspace that the invite led into.
+    /// Workspace of the invite.
     pub workspace: Option<WorkspaceId>,
 }
 
 /// # Errors
-/// `Invalid` when it cannot be an address.
+/// `Invalid` if it is not an email address.
 pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
     let email = text.trim().to_lowercase();
     let well_formed = email.len() <= 254
@@ -50,7 +50,7 @@ pub(super) fn parse_email(text: &str) -> Result<String, AuthError> {
         Ok(email)
     } else {
         Err(AuthError::Invalid(
-            "this is not an e-mail address: write name@host".to_owned(),
+            "this is not an email address: use the form name@host".to_owned(),
             "email",
         ))
     }
@@ -64,7 +64,7 @@ pub(super) async fn get_user(c: &mut Conn, id: UserId) -> Result<User, AuthError
         .ok_or(AuthError::NotAuthenticated)
 }
 
-/// `None`: the account was deleted.
+/// `None` if the account was deleted.
 pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthError> {
     let row: Option<(String,)> = c
         .q("select name from users where id = $1")
@@ -74,7 +74,7 @@ pub async fn name_of(c: &mut Conn, id: UserId) -> Result<Option<String>, AuthErr
     Ok(row.map(|row| row.0))
 }
 
-/// Id and password hash of the account with that address.
+/// Finds the ID and password hash of an account by email address.
 pub(super) async fn find_password(
     c: &mut Conn,
     email: &str,
@@ -110,9 +110,9 @@ async fn insert_user(
         .ok_or(AuthError::EmailTaken)
 }
 
-/// Makes an account by the rules of `OPENVIBE_SIGNUP`; an invite lets people in whatever the rule.
+/// Creates an account as `OPENVIBE_SIGNUP` allows; an invite is always sufficient.
 ///
-/// `setup_token` is what the first account has to show, when the server asks for one.
+/// `setup_token` is the token that the first account needs, if the server requires one.
 ///
 /// # Errors
 /// `Invalid`, `EmailTaken`, `SignupClosed`, `SetupToken`, `InviteNotFound`, `InviteForAnother`.
@@ -126,7 +126,7 @@ pub async fn sign_up(
     let email = parse_email(&form.email)?;
     let name = DisplayName::parse(&form.name, "name")?;
     check_password(&form.password, &name.0, &email)?;
-    // Refuse before the costly hash where the answer is clear already.
+    // Reject early, before the expensive hash.
     let invite = may_sign_up(
         &mut db.read().await?,
         mode,
@@ -173,13 +173,13 @@ async fn may_sign_up(
     }
     if mode == Signup::Invite {
         return Err(AuthError::SignupClosed(
-            "signing up is by invite link here: ask an admin for one",
+            "sign-up needs an invite link here: ask an admin for one",
         ));
     }
     if any_account(c).await? {
         if mode == Signup::First {
             return Err(AuthError::SignupClosed(
-                "this server has its first account; others come by invite link: ask an admin for one",
+                "this server already has its first account, and others need an invite link: ask an admin for one",
             ));
         }
     } else if let Some(wanted) = setup_token {
@@ -191,7 +191,7 @@ async fn may_sign_up(
     Ok(None)
 }
 
-/// Makes an account whatever the sign-up rule: for the operator's command line.
+/// Creates an account regardless of `OPENVIBE_SIGNUP`, for the operator's command line.
 ///
 /// # Errors
 /// `Invalid`, `EmailTaken`.
@@ -212,17 +212,17 @@ pub async fn create_account(
     .await
 }
 
-/// What happens to an account's API keys when its password is reset.
+/// Fate of an account's API keys after a password reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeysAfterReset {
     Revoked,
     Kept,
 }
 
-/// Sets a password and ends every session of the account: for the operator's command line.
+/// Sets a password and ends all sessions of the account, for the operator's command line.
 ///
 /// # Errors
-/// `Invalid`, or `NotFound` when there is no such account.
+/// `Invalid`, or `NotFound` for an unknown account.
 pub async fn reset_password(
     db: &Db,
     hasher: &Hasher,
@@ -266,13 +266,13 @@ pub(super) async fn set_password(c: &mut Conn, user: UserId, hash: &str) -> Resu
     Ok(())
 }
 
-/// Renames the person; every workspace they are in is told.
+/// Renames a person and notifies all of their workspaces.
 pub(super) async fn rename(db: &Db, caller: &Caller, name: DisplayName) -> Result<(), AuthError> {
     let user = caller.user;
     caller
         .write(db, async move |c: &mut Conn| set_name(c, user, &name).await)
         .await?;
-    // Each workspace's events go through its own writer, so that they keep their order.
+    // Events go through the writer of their workspace, which keeps their order.
     let workspaces = workspaces::ids_of(&mut db.read().await?, user).await?;
     for workspace in workspaces {
         db.write(workspace.0, async move |c: &mut Conn| {

@@ -1,4 +1,4 @@
-//! Workspaces: a team's own space, invisible to others.
+//! Workspaces, which are invisible to everyone but their members.
 
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 const SLUG_CHARS_MAX: usize = 48;
-/// First parts of the client's own addresses.
+/// First path segments of client routes and server endpoints.
 const RESERVED_SLUGS: &[&str] = &[
     "setup", "login", "invite", "settings", "assets", "v1", "docs", "new", "metrics", "healthz",
     "readyz",
@@ -22,12 +22,12 @@ pub struct Workspace {
     pub id: WorkspaceId,
     pub name: String,
     pub slug: String,
-    /// The agent that answers where none is named.
+    /// Agent that replies if no other one is specified.
     pub default_agent_id: Option<AgentId>,
     pub created_at: Timestamp,
 }
 
-/// A workspace as one of its members lists it.
+/// A workspace in the list of one of its members.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct MyWorkspace {
     pub id: WorkspaceId,
@@ -50,7 +50,7 @@ pub async fn ids_of(c: &mut Conn, user: UserId) -> Result<Vec<WorkspaceId>, Auth
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// In the order in which they were made.
+/// Lists the workspaces of a person, oldest first.
 pub async fn list_mine(c: &mut Conn, user: UserId) -> Result<Vec<MyWorkspace>, AuthError> {
     let rows: Vec<(WorkspaceId, String, String, String)> = c
         .q("select w.id, w.name, w.slug, m.role from members m join workspaces w on w.id = m.workspace_id \
@@ -76,10 +76,10 @@ pub async fn get_workspace(c: &mut Conn, id: WorkspaceId) -> Result<Workspace, A
 }
 
 /// # Errors
-/// `Invalid` when it is no slug.
+/// `Invalid` if it is not a valid slug.
 pub(super) fn parse_slug(text: &str) -> Result<String, AuthError> {
     if text.is_empty() || slugify(text, SLUG_CHARS_MAX) != text {
-        let problem = "a slug is 1 to 48 of a-z, 0-9, `-` and `_`, and begins and ends with a letter or digit";
+        let problem = "a slug must be 1 to 48 characters of a-z, 0-9, `-`, and `_`, and start and end with a letter or digit";
         return Err(AuthError::Invalid(problem.to_owned(), "slug"));
     }
     if RESERVED_SLUGS.contains(&text) {
@@ -105,10 +105,10 @@ async fn insert(c: &mut Conn, id: WorkspaceId, name: &str, slug: &str) -> Result
     Ok(n == 1)
 }
 
-/// The bare workspace; the caller adds agents, its maker and channels in the same transaction.
+/// Inserts an empty workspace; the caller adds its agents, creator, and channels in the same transaction.
 ///
 /// # Errors
-/// `SlugTaken` for a slug that was asked for.
+/// `SlugTaken` for an explicit slug.
 pub async fn create_workspace(
     c: &mut Conn,
     id: WorkspaceId,
@@ -148,7 +148,7 @@ pub async fn create_workspace(
     Ok(())
 }
 
-/// Makes the maker of a workspace its first member and admin.
+/// Adds the creator of a workspace as its first member and admin.
 pub async fn add_maker(
     c: &mut Conn,
     id: WorkspaceId,
@@ -160,7 +160,7 @@ pub async fn add_maker(
 }
 
 /// # Errors
-/// `TooManyWorkspaces` when the person is in `max` of them.
+/// `TooManyWorkspaces` if the person is already in `max` workspaces.
 pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), AuthError> {
     let n: i64 = c
         .q("select count(*) from members where user_id = $1")
@@ -173,7 +173,7 @@ pub async fn check_room(c: &mut Conn, user: UserId, max: i64) -> Result<(), Auth
     Ok(())
 }
 
-/// Whether this person may make a workspace where sign-up is not open: the first of all, or an admin of one.
+/// Checks whether a person can create a workspace while sign-up is not open: for the first workspace, or as an admin.
 pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     let none = c
         .q("select id from workspaces limit 1")
@@ -189,10 +189,10 @@ pub async fn may_create(c: &mut Conn, user: UserId) -> Result<bool, AuthError> {
     Ok(none || admin)
 }
 
-/// Changes what is given and tells everyone.
+/// Changes the given fields and announces the workspace.
 ///
 /// # Errors
-/// `SlugTaken`, or what `Actor::require` says.
+/// `SlugTaken`, or as `Actor::require`.
 pub(super) async fn update(
     c: &mut Conn,
     actor: &Actor<'_>,
@@ -230,7 +230,7 @@ pub(super) async fn update(
     Ok(workspace)
 }
 
-/// Tells everyone how the workspace is now.
+/// Appends an event with the current workspace.
 pub async fn announce(c: &mut Conn, workspace: &Workspace) -> Result<(), AuthError> {
     log::append_one(
         c,
