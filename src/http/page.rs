@@ -38,7 +38,7 @@ pub fn parse_limit(text: Option<&str>, default: i64) -> Result<i64, ApiError> {
             Ok(n @ 1..=LIMIT_MAX) => Ok(n),
             _ => Err(ApiError::invalid(
                 "invalid_limit",
-                format!("limit is a number from 1 to {LIMIT_MAX}, not `{text}`"),
+                format!("limit must be a number from 1 to {LIMIT_MAX}, not `{text}`"),
                 "limit",
             )),
         },

@@ -1,4 +1,4 @@
-//! Accounts and sessions over HTTP.
+//! HTTP routes of accounts and sessions.
 
 use axum::{
     Json,
@@ -48,18 +48,18 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_auth_events))
 }
 
-/// What a client has to know before anyone is signed in.
+/// Server settings that clients need before sign-in.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Setup {
     /// No account exists yet.
     needs_setup: bool,
-    /// `first`, `open` or `invite`.
+    /// `first`, `open`, or `invite`.
     signup: &'static str,
-    /// The first account has to show the token of the link that the server printed.
+    /// The first account needs the token from the link that the server printed at startup.
     setup_token_required: bool,
 }
 
-/// Whether this server has to be set up, and who may sign up
+/// Get the setup and sign-up status
 #[utoipa::path(get, path = "/v1/auth/setup", tag = "accounts", security(()), responses((status = 200, body = Setup)))]
 async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError> {
     let needs_setup = !users::any_account(&mut state.db.read().await?).await?;
@@ -72,14 +72,14 @@ async fn setup(axum::extract::State(state): St) -> Result<Json<Setup>, ApiError>
     }))
 }
 
-/// A signed-in person and where they are a member.
+/// A signed-in person and their workspaces.
 #[derive(Serialize, utoipa::ToSchema)]
 struct Account {
     user: AccountUser,
     workspaces: Vec<MyWorkspace>,
 }
 
-/// The person of a session; a key learns only `id` and `name`.
+/// A signed-in person; API keys only get `id` and `name`.
 #[derive(Serialize, utoipa::ToSchema)]
 struct AccountUser {
     id: UserId,
@@ -127,7 +127,7 @@ fn cookie_at(
     text
 }
 
-/// The client that a request comes from.
+/// Client that sent a request.
 fn client(headers: &HeaderMap, address: &Address) -> Client {
     let browser = CookieJar::from_headers(headers)
         .get(clients::BROWSER_COOKIE)
@@ -138,7 +138,7 @@ fn client(headers: &HeaderMap, address: &Address) -> Client {
     }
 }
 
-/// Starts a session and answers with its cookie.
+/// Starts a session and responds with its cookie.
 async fn signed_in(
     state: &State,
     status: StatusCode,
@@ -179,15 +179,15 @@ struct SignupForm {
     /// At least 8 characters.
     password: String,
     name: String,
-    /// The token of an invite link.
+    /// Token of an invite link.
     invite: Option<String>,
-    /// Of the link that the server printed, where it asks for one.
+    /// Token from the link that the server printed at startup, if it requires one.
     setup_token: Option<String>,
 }
 
-/// Make an account
+/// Create an account
 #[utoipa::path(post, path = "/v1/auth/signup", tag = "accounts", security(()), request_body = SignupForm,
-    responses((status = 201, body = Account, description = "Signed in: the session is in the cookie")))]
+    responses((status = 201, body = Account, description = "Signed in: the session cookie is set")))]
 async fn signup(
     axum::extract::State(state): St,
     headers: HeaderMap,
@@ -202,7 +202,7 @@ async fn signup(
         setup_token: form.setup_token,
     };
     let email = form.email.trim().to_lowercase();
-    // An address that is taken can be found out here, so attempts are limited as for logins.
+    // Sign-up reveals whether an email address is taken, so attempts are limited like logins.
     let attempt = state.limits.log_in(&email, address.0)?;
     let new = users::sign_up(
         &state.db,
@@ -225,8 +225,8 @@ struct LoginForm {
 
 /// Log in
 #[utoipa::path(post, path = "/v1/auth/login", tag = "accounts", security(()), request_body = LoginForm,
-    responses((status = 200, body = Account, description = "Signed in: the session is in the cookie"),
-        (status = 401, body = crate::http::error::ErrorBody, description = "The address or the password is wrong")))]
+    responses((status = 200, body = Account, description = "Signed in: the session cookie is set"),
+        (status = 401, body = crate::http::error::ErrorBody, description = "The email address or password is wrong")))]
 async fn login(
     axum::extract::State(state): St,
     headers: HeaderMap,
@@ -260,7 +260,7 @@ async fn login(
     signed_in(&state, StatusCode::OK, user, &headers, &address).await
 }
 
-/// Records a failed sign-in after the answer, which takes as long as for an unknown address.
+/// Records a failed sign-in in the background, so that the response takes as long as for an unknown address.
 fn note_failure(state: &State, user: UserId, device: Device) {
     let db = state.db.clone();
     let note = async move {
@@ -270,13 +270,13 @@ fn note_failure(state: &State, user: UserId, device: Device) {
             })
             .await;
         if let Err(e) = noted {
-            tracing::warn!(error = %e, "a failed sign-in could not be recorded");
+            tracing::warn!(error = %e, "could not record a failed sign-in");
         }
     };
     state.tracker.spawn(note.in_current_span());
 }
 
-/// End this session
+/// End the current session
 #[utoipa::path(post, path = "/v1/auth/logout", tag = "accounts", responses((status = 204)))]
 async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Response, ApiError> {
     let (user, id) = (caller.user, caller.require_session()?);
@@ -295,7 +295,7 @@ async fn logout(axum::extract::State(state): St, caller: Caller) -> Result<Respo
         .into_response())
 }
 
-/// Who is signed in; a key gets `id`, `name`, and its own workspace
+/// Get the signed-in person; a key gets `id`, `name`, and its own workspace
 #[utoipa::path(get, path = "/v1/auth/me", tag = "accounts", responses((status = 200, body = Account)))]
 async fn me(axum::extract::State(state): St, caller: Caller) -> Result<Json<Account>, ApiError> {
     let mut account = account(&mut state.db.read().await?, caller.user).await?;
@@ -314,7 +314,7 @@ struct MePatch {
     name: Option<String>,
 }
 
-/// Change one's own name
+/// Change your own name
 #[utoipa::path(patch, path = "/v1/auth/me", tag = "accounts", request_body = MePatch, responses((status = 200, body = Account)))]
 async fn update_me(
     axum::extract::State(state): St,
@@ -344,7 +344,7 @@ struct PasswordForm {
     revoke_keys: bool,
 }
 
-/// Change one's password; every other session ends
+/// Change your password and end all other sessions
 #[utoipa::path(post, path = "/v1/auth/password", tag = "accounts", request_body = PasswordForm, responses((status = 204)))]
 async fn password(
     axum::extract::State(state): St,
@@ -391,11 +391,11 @@ struct EventsQuery {
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// Sign-ins, failed ones, password changes, and new keys of one's own account in the last 90 days, newest first
+/// List sign-ins, failed sign-ins, password changes, and new keys of your account in the last 90 days, newest first
 #[utoipa::path(get, path = "/v1/auth/events", tag = "accounts", params(EventsQuery), responses((status = 200, body = List<AuthEvent>)))]
 async fn list_auth_events(
     axum::extract::State(state): St,
@@ -421,16 +421,16 @@ async fn list_auth_events(
     Ok(Json(list))
 }
 
-/// A session as its person lists it.
+/// A session in the list of its owner.
 #[derive(Serialize, utoipa::ToSchema)]
 struct MySession {
     #[serde(flatten)]
     session: Session,
-    /// The one that asks.
+    /// The session of this request.
     current: bool,
 }
 
-/// One's own sessions
+/// List your sessions
 #[utoipa::path(get, path = "/v1/auth/sessions", tag = "accounts", params(PageQuery), responses((status = 200, body = List<MySession>)))]
 async fn list_sessions(
     axum::extract::State(state): St,
@@ -450,7 +450,7 @@ async fn list_sessions(
     Ok(Json(page.cut(rows, |row: &MySession| row.session.id)?))
 }
 
-/// End one of one's own sessions
+/// End one of your sessions
 #[utoipa::path(delete, path = "/v1/auth/sessions/{id}", tag = "accounts", params(("id" = SessionId, Path)), responses((status = 204)))]
 async fn end_session(
     axum::extract::State(state): St,

@@ -1,4 +1,4 @@
-//! API keys over HTTP.
+//! HTTP routes of API keys.
 
 use axum::{
     Json,
@@ -29,18 +29,18 @@ pub(super) fn router() -> OpenApiRouter<State> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct KeysQuery {
-    /// `true`: everyone's in this workspace; needs an admin.
+    /// `true` for everyone's keys in this workspace; admins only.
     all: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// Only what was made after the object with this id.
+    /// Only objects created after the one with this ID.
     after: Option<String>,
-    /// Only what was made before the object with this id.
+    /// Only objects created before the one with this ID.
     before: Option<String>,
 }
 
-/// One's own keys in this workspace, or everyone's
+/// List your keys in this workspace, or everyone's
 #[utoipa::path(get, path = "/v1/api-keys", tag = "keys", params(KeysQuery), responses((status = 200, body = List<ApiKey>)))]
 async fn list_keys(
     axum::extract::State(state): St,
@@ -51,7 +51,7 @@ async fn list_keys(
         "" | "false" => false,
         "true" => true,
         other => {
-            let text = format!("all is true or false, not `{other}`");
+            let text = format!("all must be true or false, not `{other}`");
             return Err(ApiError::invalid("invalid_query", text, "all"));
         }
     };
@@ -83,11 +83,11 @@ async fn list_keys(
 struct KeyForm {
     name: String,
     scopes: Vec<Scope>,
-    /// Without it the key does not expire.
+    /// The key does not expire by default.
     expires_in_s: Option<i64>,
 }
 
-/// A key with its secret, which is shown this once.
+/// A key with its secret, which is shown only once.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NewKey {
     #[serde(flatten)]
@@ -96,7 +96,7 @@ struct NewKey {
     key: String,
 }
 
-/// Make an API key
+/// Create an API key
 #[utoipa::path(post, path = "/v1/api-keys", tag = "keys", request_body = KeyForm, responses((status = 201, body = NewKey)))]
 async fn create_key(
     axum::extract::State(state): St,

@@ -1,4 +1,4 @@
-//! Accounts, workspaces, people and keys over HTTP: a file per noun.
+//! HTTP routes of accounts, workspaces, people, and keys.
 
 mod accounts;
 mod keys;
@@ -36,8 +36,8 @@ fn device_of(headers: &HeaderMap, address: &Address) -> Device {
     }
 }
 
-/// The person at the workspace of the object that a route names. Without such an object it is the request's own
-/// workspace, so that missing rights are reported first.
+/// Combines the caller with the workspace of the requested object. If there is no such object, uses the workspace of
+/// the request, so that missing rights are reported first.
 async fn caller_at(
     state: &State,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Members, invites and the audit log over HTTP.
+//! HTTP routes of members, invites, and the audit log.
 
 use axum::{
     Json,
@@ -35,7 +35,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(list_audit_log))
 }
 
-/// Members in the order in which they joined
+/// List members, sorted by when they joined
 #[utoipa::path(get, path = "/v1/members", tag = "people", params(PageQuery), responses((status = 200, body = List<Member>)))]
 async fn list_members(
     axum::extract::State(state): St,
@@ -71,7 +71,7 @@ struct MemberPatch {
     handle: Option<String>,
 }
 
-/// Change a member's role, or a handle
+/// Change a member's role or handle
 #[utoipa::path(patch, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), request_body = MemberPatch,
     responses((status = 200, body = Member)))]
 async fn update_member(
@@ -94,7 +94,7 @@ async fn update_member(
     Ok(Json(member))
 }
 
-/// Take a member out of the workspace, or leave it
+/// Remove a member from the workspace, or leave it
 #[utoipa::path(delete, path = "/v1/members/{user_id}", tag = "people", params(("user_id" = UserId, Path)), responses((status = 204)))]
 async fn remove_member(
     axum::extract::State(state): St,
@@ -109,7 +109,7 @@ async fn remove_member(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Invites in the order in which they were made
+/// List invites, oldest first
 #[utoipa::path(get, path = "/v1/invites", tag = "people", params(PageQuery), responses((status = 200, body = List<Invite>)))]
 async fn list_invites(
     axum::extract::State(state): St,
@@ -131,7 +131,7 @@ async fn list_invites(
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct InviteForm {
-    /// Only this address may use it.
+    /// If set, only this email address can use the invite.
     email: Option<String>,
     /// `member` by default.
     role: Option<Role>,
@@ -141,7 +141,7 @@ struct InviteForm {
     expires_in_s: Option<i64>,
 }
 
-/// An invite with its link, which is shown this once.
+/// An invite with its link, which is shown only once.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NewInviteAnswer {
     #[serde(flatten)]
@@ -150,7 +150,7 @@ struct NewInviteAnswer {
     url: String,
 }
 
-/// Make an invite link
+/// Create an invite link
 #[utoipa::path(post, path = "/v1/invites", tag = "people", request_body = InviteForm, responses((status = 201, body = NewInviteAnswer)))]
 async fn create_invite(
     axum::extract::State(state): St,
@@ -175,7 +175,7 @@ async fn create_invite(
     ))
 }
 
-/// What an invite leads to.
+/// Preview of an invite for the person who opens its link.
 #[derive(Serialize, utoipa::ToSchema)]
 struct InvitePreview {
     workspace: InviteWorkspace,
@@ -191,7 +191,7 @@ struct InviteWorkspace {
     slug: String,
 }
 
-/// Where an invite leads; `id` is the token of the link
+/// Preview an invite; `id` is the token from its link
 #[utoipa::path(get, path = "/v1/invites/{id}", tag = "people", security(()), params(("id" = String, Path)), responses((status = 200, body = InvitePreview)))]
 async fn get_invite(
     axum::extract::State(state): St,
@@ -212,7 +212,7 @@ async fn get_invite(
     }))
 }
 
-/// Withdraw an invite
+/// Revoke an invite
 #[utoipa::path(delete, path = "/v1/invites/{id}", tag = "people", params(("id" = InviteId, Path)), responses((status = 204)))]
 async fn withdraw_invite(
     axum::extract::State(state): St,
@@ -244,8 +244,8 @@ struct Accepted {
     member: Member,
 }
 
-/// Join by an invite link
-#[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people", params(("id" = String, Path, description = "the link's token")),
+/// Join a workspace with an invite link
+#[utoipa::path(post, path = "/v1/invites/{id}/accept", tag = "people", params(("id" = String, Path, description = "The token from the link.")),
     responses((status = 200, body = Accepted)))]
 async fn accept_invite(
     axum::extract::State(state): St,
@@ -286,22 +286,22 @@ async fn accept_invite(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AuditQuery {
-    /// Only what this person did.
+    /// Only actions of this person.
     actor_id: Option<String>,
-    /// Only this, such as `member.role_changed`.
+    /// Only this action, such as `member.role_changed`.
     action: Option<String>,
     /// `oldest` (the default) or `newest` first.
     order: Option<String>,
     /// 1 to 100; 20 by default.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
     limit: Option<String>,
-    /// What comes after the entry with this id in the order asked for.
+    /// Only entries after the one with this ID, in the requested order.
     after: Option<String>,
-    /// What comes before it.
+    /// Only entries before the one with this ID, in the requested order.
     before: Option<String>,
 }
 
-/// What admins did
+/// List admin actions
 #[utoipa::path(get, path = "/v1/audit-log", tag = "people", params(AuditQuery), responses((status = 200, body = List<AuditEntry>)))]
 async fn list_audit_log(
     axum::extract::State(state): St,
@@ -321,7 +321,7 @@ async fn list_audit_log(
         other => {
             return Err(ApiError::invalid(
                 "invalid_query",
-                format!("order is oldest or newest, not `{other}`"),
+                format!("order must be oldest or newest, not `{other}`"),
                 "order",
             ));
         }

@@ -1,4 +1,4 @@
-//! Workspaces over HTTP.
+//! HTTP routes of workspaces.
 
 use axum::{Json, http::StatusCode};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub(super) fn router() -> OpenApiRouter<State> {
         .routes(routes!(get_workspace, update_workspace))
 }
 
-/// One's own workspaces
+/// List your workspaces
 #[utoipa::path(get, path = "/v1/workspaces", tag = "workspaces", params(PageQuery), responses((status = 200, body = List<MyWorkspace>)))]
 async fn list_workspaces(
     axum::extract::State(state): St,
@@ -42,11 +42,11 @@ async fn list_workspaces(
 #[serde(deny_unknown_fields)]
 struct WorkspaceForm {
     name: String,
-    /// Made from the name when absent.
+    /// Derived from the name by default.
     slug: Option<String>,
 }
 
-/// Make a workspace, with #general, #random and its first agents; its maker is admin
+/// Create a workspace with #general, #random, and its first agents; its creator is an admin
 #[utoipa::path(post, path = "/v1/workspaces", tag = "workspaces", request_body = WorkspaceForm, responses((status = 201, body = WorkspaceAnswer)))]
 async fn create_workspace(
     axum::extract::State(state): St,
@@ -71,7 +71,7 @@ async fn create_workspace(
     ))
 }
 
-/// A workspace as one of its members sees it.
+/// A workspace, as shown to its members.
 #[derive(Serialize, utoipa::ToSchema)]
 struct WorkspaceAnswer {
     #[serde(flatten)]
@@ -79,7 +79,7 @@ struct WorkspaceAnswer {
     role: Role,
 }
 
-/// A workspace
+/// Get a workspace
 #[utoipa::path(get, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), responses((status = 200, body = WorkspaceAnswer)))]
 async fn get_workspace(
     axum::extract::State(state): St,
@@ -103,7 +103,7 @@ struct WorkspacePatch {
     slug: Option<String>,
 }
 
-/// Change name or slug
+/// Change the name or slug of a workspace
 #[utoipa::path(patch, path = "/v1/workspaces/{id}", tag = "workspaces", params(("id" = WorkspaceId, Path)), request_body = WorkspacePatch,
     responses((status = 200, body = WorkspaceAnswer)))]
 async fn update_workspace(

@@ -197,7 +197,7 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "400" => (
             "invalid_request",
             "invalid_limit",
-            "limit is a number from 1 to 100, not `many`",
+            "limit must be a number from 1 to 100, not `many`",
         ),
         "401" => (
             "unauthenticated",
