@@ -1,4 +1,4 @@
-//! One connection type over both engines.
+//! One connection type for both engines.
 
 use std::{
     sync::Arc,
@@ -23,7 +23,7 @@ use super::{
 
 const BEGIN_SNAPSHOT: &str = "begin transaction isolation level repeatable read read only";
 
-/// What can be bound to `$n` on both engines.
+/// Types that can be bound to `$n` on both engines.
 pub trait Bind:
     for<'q> Encode<'q, Sqlite> + Type<Sqlite> + for<'q> Encode<'q, Postgres> + Type<Postgres>
 {
@@ -33,7 +33,7 @@ impl<T> Bind for T where
 {
 }
 
-/// What a row of both engines can be read into: every `#[derive(FromRow)]` and every tuple.
+/// Types that a row of either engine can be read into: every `#[derive(FromRow)]` struct and every tuple.
 pub trait Record:
     for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
 {
@@ -49,9 +49,9 @@ enum Link {
     Pg(Box<Session>),
 }
 
-/// A connection to `PostgreSQL`.
+/// Connection to `PostgreSQL`.
 struct Session {
-    /// `None` once it was given back or closed.
+    /// `None` after it was released or closed.
     c: Option<PoolConnection<Postgres>>,
     faults: Arc<Faults>,
     in_transaction: bool,
@@ -59,7 +59,7 @@ struct Session {
     readers: Option<ReaderPool>,
     /// The transaction has returned rows, so that its snapshot cannot be replaced.
     has_read: bool,
-    /// A statement was sent and its answer has not arrived, so nobody else can use the connection.
+    /// A statement was sent and its response has not arrived, so the connection cannot be reused.
     is_running: bool,
 }
 
@@ -136,7 +136,7 @@ impl Session {
     }
 }
 
-/// What `run` gives, or an error when the server gives no answer in time.
+/// Runs a future; fails if the server does not respond in time.
 async fn within<T>(
     limit: Duration,
     run: impl Future<Output = Result<T, sqlx::Error>>,
@@ -161,14 +161,14 @@ fn suspect() -> sqlx::Error {
 fn gone() -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(
         std::io::ErrorKind::TimedOut,
-        "the database gives no answer",
+        "the database does not respond",
     ))
 }
 
-/// A place in the slow lane and the time until which a read may use it.
+/// Slot in the slow lane, with the deadline of the read that uses it.
 struct Scan {
     until: Instant,
-    /// Whether a statement is running.
+    /// A statement is running.
     is_running: bool,
     place: ScanPlace,
 }
@@ -182,7 +182,7 @@ impl Drop for Scan {
     fn drop(&mut self) {
         if let ScanPlace::Lite(reader) = &self.place {
             if self.is_running {
-                // Whoever asked is gone.
+                // The caller dropped the read.
                 reader.deadline.expire();
             } else {
                 reader.deadline.clear();
@@ -191,7 +191,7 @@ impl Drop for Scan {
     }
 }
 
-/// A row of the event log whose presence proves that a transaction was committed.
+/// Row of the event log whose presence proves that a transaction was committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
     pub workspace: Uuid,
@@ -201,15 +201,15 @@ pub struct Proof {
 
 pub struct Conn {
     link: Link,
-    /// Dropped after the link.
+    /// Declared after the link, so that it is dropped after it.
     scan: Option<Scan>,
-    /// When the connection was taken from its pool.
+    /// Time when the connection was taken from its pool.
     pub(super) taken_at: Instant,
-    /// Statements run so far that may have changed something.
+    /// Number of statements so far that may have changed data.
     pub(super) writes: u64,
-    /// A statement failed, so `PostgreSQL` refuses all further ones in this transaction.
+    /// A statement failed, so `PostgreSQL` rejects all further ones in this transaction.
     pub(super) failed: bool,
-    /// It failed for a reason that running the command again can mend.
+    /// The failure is transient, so the command can be retried.
     pub(super) retryable: bool,
     pub(super) notices: Vec<Notice>,
     pub(super) proof: Option<Proof>,
@@ -229,7 +229,7 @@ impl Conn {
         }
     }
 
-    /// Forgets what was noted about the transaction that has just ended.
+    /// Resets the state of the transaction that has just ended.
     pub(super) fn renew(&mut self) {
         self.writes = 0;
         self.failed = false;
@@ -292,7 +292,7 @@ impl Conn {
         self
     }
 
-    /// Every read sees one state of the database from here on. On `PostgreSQL` only.
+    /// Starts a snapshot: all further reads see the same state of the database. `PostgreSQL` only.
     pub(super) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
         let begun = self.control(BEGIN_SNAPSHOT).await;
         if let Link::Pg(session) = &mut self.link {
@@ -350,7 +350,7 @@ impl Conn {
         rows
     }
 
-    /// Whether the connection is still there, as far as is known without asking the server.
+    /// Checks whether the connection is still open, without a round trip to the server.
     pub(super) fn is_usable(&self) -> bool {
         match &self.link {
             Link::Lite(_) | Link::LiteTx(_) => true,
@@ -358,7 +358,7 @@ impl Conn {
         }
     }
 
-    /// Closes the connection instead of giving it back.
+    /// Closes the connection instead of returning it to its pool.
     pub(super) fn discard(&mut self) {
         if let Link::Pg(session) = &mut self.link
             && let Some(c) = session.c.take()
@@ -374,7 +374,7 @@ impl Conn {
         }
     }
 
-    /// A statement with `$1`, `$2`, … as parameters.
+    /// Prepares a statement with the parameters `$1`, `$2`, ….
     pub fn q(&mut self, sql: &'static str) -> Q<'_> {
         let args = match self.engine() {
             Engine::Sqlite => Args::Lite(SqliteArguments::default()),
@@ -389,23 +389,23 @@ impl Conn {
         }
     }
 
-    /// Hands `notice` to the listener once this transaction is committed.
+    /// Sends `notice` to the listener after this transaction is committed.
     pub fn notify(&mut self, notice: Notice) {
         self.notices.push(notice);
     }
 
-    /// States which event row shows that this transaction was committed.
+    /// Sets the event row that proves the commit of this transaction.
     pub fn prove(&mut self, proof: Proof) {
         self.proof = Some(proof);
     }
 
-    /// A statement of transaction control; not counted as a write.
+    /// Runs a transaction control statement; not counted as a write.
     pub(super) async fn control(&mut self, sql: &'static str) -> Result<(), DbError> {
         match &mut self.link {
             Link::Lite(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
             Link::LiteTx(c) => sqlx::query(sql).execute(&mut **c).await.map(|_| ()),
             Link::Pg(session) => {
-                // A commit may wait for other servers, and takes its time on a full disk.
+                // A commit may wait for replicas, and is slow on a full disk.
                 let limit = if sql == "commit" {
                     STATEMENT_DEADLINE
                 } else {
@@ -443,7 +443,7 @@ impl Conn {
         }
     }
 
-    /// Notes that a statement begins.
+    /// Records the start of a statement.
     fn begin_statement(&mut self) -> Result<(), DbError> {
         if let Some(scan) = &mut self.scan {
             if scan.until <= Instant::now() {
@@ -457,7 +457,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Notes how a statement ended.
+    /// Records the end of a statement.
     fn end_statement<T>(&mut self, done: Result<T, sqlx::Error>) -> Result<T, DbError> {
         if let Some(scan) = &mut self.scan {
             scan.is_running = false;
@@ -477,11 +477,11 @@ impl Conn {
 }
 
 fn too_slow() -> DbError {
-    tracing::warn!("a read was stopped at its deadline");
+    tracing::warn!("stopped a read at its deadline");
     DbError::TooSlow
 }
 
-/// The engine stopped the statement: `SQLITE_INTERRUPT`, `query_canceled`.
+/// Checks whether the engine stopped the statement: `SQLITE_INTERRUPT`, `query_canceled`.
 fn is_interrupted(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(e) = error else {
         return false;
@@ -489,8 +489,8 @@ fn is_interrupted(error: &sqlx::Error) -> bool {
     matches!(e.code().as_deref(), Some("9" | "57014"))
 }
 
-/// The session ended, or must not be used again: broken connections, a server that became a standby, limits on idle sessions and
-/// transactions, too many connections, and a server that is going or coming.
+/// Checks whether the session ended or must not be reused: broken connections, a server that became a standby, limits
+/// on idle sessions and transactions, too many connections, and a server that is starting or shutting down.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(e) => e.code().is_some_and(|code| {
@@ -513,7 +513,7 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Serialisation failure, deadlock, a limit on locks or statements, or a connection that went away.
+/// Checks for transient failures: serialization failures, deadlocks, lock and statement timeouts, and lost connections.
 fn is_retryable(error: &sqlx::Error) -> bool {
     match error {
         // serialization_failure, deadlock_detected, lock_not_available, query_canceled.
@@ -535,7 +535,7 @@ enum Args {
     Pg(PgArguments),
 }
 
-/// A statement that is being given its parameters.
+/// Query builder: a statement and its parameters.
 #[must_use = "a statement does nothing until it is run"]
 pub struct Q<'c> {
     conn: &'c mut Conn,
@@ -546,7 +546,7 @@ pub struct Q<'c> {
 }
 
 impl Q<'_> {
-    /// `PostgreSQL` plans the statement for these very values instead of once for all.
+    /// Makes `PostgreSQL` plan the statement for these values instead of using a generic plan.
     pub fn planned_anew(mut self) -> Self {
         self.is_kept = false;
         self
@@ -563,7 +563,7 @@ impl Q<'_> {
         self
     }
 
-    /// Runs it; the number of rows that it changed.
+    /// Runs the statement; returns the number of changed rows.
     pub async fn run(self) -> Result<u64, DbError> {
         let Self {
             conn,
@@ -599,7 +599,7 @@ impl Q<'_> {
         conn.end_statement(done)
     }
 
-    /// Every row.
+    /// Returns all rows.
     pub async fn all<T: Record>(self) -> Result<Vec<T>, DbError> {
         let Self {
             conn,
@@ -634,19 +634,19 @@ impl Q<'_> {
         conn.end_statement(rows)
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub async fn opt<T: Record>(self) -> Result<Option<T>, DbError> {
         Ok(self.all().await?.into_iter().next())
     }
 
-    /// The first row; `RowNotFound` when there is none.
+    /// Returns the first row; fails with `RowNotFound` if there is none.
     pub async fn one<T: Record>(self) -> Result<T, DbError> {
         self.opt()
             .await?
             .ok_or_else(|| sqlx::Error::RowNotFound.into())
     }
 
-    /// The one column of the one row.
+    /// Returns the single column of the first row.
     pub async fn value<T>(self) -> Result<T, DbError>
     where
         (T,): Record,

@@ -1,5 +1,5 @@
-//! Whole tables out of one engine and into either, in a form that both understand: a row is a JSON array, a table's columns have
-//! one of eight kinds. What is copied comes from the catalog, so a new table needs nothing here.
+//! Exports tables from one engine and imports them into either, in a common format: each row is a JSON array, and each
+//! column has one of eight types. Tables and columns come from the catalog, so new tables need no change here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,8 @@ use uuid::Uuid;
 
 use super::{DbError, Engine, Place, migrate};
 
-/// What is not copied: the engine's own, what is made anew from the rest, and the pieces of uploads, which go beside the tables.
+/// Tables that are not exported: internal ones of the engine, derived ones, and the chunks of uploads, which are
+/// exported separately.
 fn is_left_out(table: &str) -> bool {
     table.starts_with("sqlite_")
         || table.starts_with("_sqlx")
@@ -29,7 +30,7 @@ fn is_left_out(table: &str) -> bool {
         || table == "blob_chunks"
 }
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -37,13 +38,13 @@ pub enum Kind {
     Text,
     Integer,
     Boolean,
-    /// Its shortest text that gives the same double again.
+    /// As the shortest text that parses to the same double.
     Real,
-    /// RFC 3339 to the microsecond.
+    /// As RFC 3339 with microseconds.
     Time,
-    /// Its text, so that numbers stay as they are written.
+    /// As text, so that numbers keep their notation.
     Json,
-    /// Base64.
+    /// As Base64.
     Bytes,
 }
 
@@ -113,7 +114,7 @@ impl Link {
         }?)
     }
 
-    /// Pairs of texts, as the catalog gives them.
+    /// Returns rows with two text columns.
     async fn pairs(&mut self, sql: &str) -> Result<Vec<(String, String)>, DbError> {
         let sql = AssertSqlSafe(sql.to_owned());
         Ok(match self {
@@ -154,7 +155,7 @@ impl Link {
             .map(|(name, declared)| {
                 let kind = Kind::of(&declared).ok_or_else(|| {
                     odd(format!(
-                        "{table}.{name} is a {declared}, which cannot be copied"
+                        "{table}.{name} has the type {declared}, which cannot be copied"
                     ))
                 })?;
                 Ok(Column { name, kind })
@@ -162,7 +163,7 @@ impl Link {
             .collect()
     }
 
-    /// Which table refers to which other.
+    /// Foreign keys, as pairs of referencing and referenced table.
     async fn references(&mut self, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
         if self.engine() == Engine::Postgres {
             return self
@@ -185,7 +186,7 @@ impl Link {
         Ok(all)
     }
 
-    /// Tables that are copied; each after those that it refers to.
+    /// Tables to copy, each after the tables that it references.
     async fn tables(&mut self) -> Result<Vec<Table>, DbError> {
         let mut names = self.names().await?;
         names.retain(|name| !is_left_out(name));
@@ -207,7 +208,7 @@ impl Link {
                 })
                 .collect();
             if ready.is_empty() {
-                return Err(odd("tables refer to each other in a circle".to_owned()));
+                return Err(odd("the foreign keys of the tables form a cycle".to_owned()));
             }
             let ready: Vec<String> = ready.into_iter().cloned().collect();
             done.extend(ready.iter().cloned());
@@ -222,12 +223,12 @@ impl Link {
     }
 }
 
-/// One state of a database, to be read while others go on writing.
+/// Snapshot of a database, which can be read during concurrent writes.
 pub struct Dump {
     link: Link,
 }
 
-/// An upload as the tables know it.
+/// Row of an upload.
 #[derive(Debug, Clone)]
 pub struct BlobRow {
     pub hash: String,
@@ -237,7 +238,7 @@ pub struct BlobRow {
 
 impl Dump {
     /// # Errors
-    /// When there is no such database.
+    /// If the database does not exist or cannot be opened.
     pub async fn open(place: &Place) -> Result<Self, DbError> {
         let link = match place {
             Place::Sqlite(path) => {
@@ -260,9 +261,9 @@ impl Dump {
             }
         };
         let mut dump = Self { link };
-        // The first read decides which state is seen.
+        // The first read takes the snapshot.
         if !dump.link.names().await?.iter().any(|name| name == "meta") {
-            return Err(odd("the database holds nothing of OpenVibe".to_owned()));
+            return Err(odd("the database contains nothing of OpenVibe".to_owned()));
         }
         dump.version().await?;
         Ok(dump)
@@ -272,14 +273,14 @@ impl Dump {
         self.link.engine()
     }
 
-    /// The newest migration that the tables are of.
+    /// Newest migration that was applied to the database.
     pub async fn version(&mut self) -> Result<i64, DbError> {
         let found = self
             .link
             .number("select max(version) from _sqlx_migrations where success")
             .await?;
         found.ok_or_else(|| {
-            odd("the database was never made ready: start the server once".to_owned())
+            odd("the database was never initialized: start the server once".to_owned())
         })
     }
 
@@ -287,16 +288,16 @@ impl Dump {
         self.link.tables().await
     }
 
-    /// What `meta` says under a key.
+    /// Value of a key in `meta`.
     pub async fn meta(&mut self, key: &str) -> Result<Option<String>, DbError> {
         let pairs = self.link.pairs("select key, value from meta").await?;
         Ok(pairs.into_iter().find(|(k, _)| k == key).map(|(_, v)| v))
     }
 
-    /// Hands every row of a table to `sink`, as a JSON array without line breaks.
+    /// Passes every row of a table to `sink`, as a JSON array without line breaks.
     ///
     /// # Errors
-    /// Those of `sink`, and when a value is not of its column's kind.
+    /// Errors of `sink`; also if a value does not have the type of its column.
     pub async fn each_row<E: From<DbError>>(
         &mut self,
         table: &Table,
@@ -309,7 +310,7 @@ impl Dump {
             .iter()
             .map(|column| match column.kind {
                 Kind::Json if is_pg => format!("{}::text", quoted(&column.name)),
-                // `integer` counts as well.
+                // Also covers `integer` columns.
                 Kind::Integer if is_pg => format!("{}::bigint", quoted(&column.name)),
                 _ => quoted(&column.name),
             })
@@ -333,7 +334,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Uploads that the tables name.
+    /// Lists all uploads.
     pub async fn blobs(&mut self) -> Result<Vec<BlobRow>, DbError> {
         let sql = "select hash, upload_id, size_bytes from blobs order by hash";
         let rows: Vec<(String, Uuid, i64)> = match &mut self.link {
@@ -350,7 +351,7 @@ impl Dump {
             .collect())
     }
 
-    /// A piece of an upload that is in the database.
+    /// Reads a chunk of an upload that is stored in the database.
     pub async fn chunk(&mut self, upload: Uuid, n: i64) -> Result<Option<Vec<u8>>, DbError> {
         let sql = "select bytes from blob_chunks where upload_id = $1 and n = $2";
         Ok(match &mut self.link {
@@ -372,7 +373,7 @@ impl Dump {
     }
 }
 
-/// Whether a file is named by the tables now, whatever an older state says.
+/// Checks whether an upload is still referenced in the current state, not in a snapshot.
 pub async fn names_blob(place: &Place, hash: &str) -> Result<bool, DbError> {
     let mut now = Dump::open(place).await?;
     Ok(now.blobs().await?.iter().any(|blob| blob.hash == hash))
@@ -416,39 +417,39 @@ where
     Ok(Value::from(values).to_string())
 }
 
-/// The newest migration that this program knows.
+/// Newest migration that this program knows.
 pub fn newest_version() -> i64 {
     migrate::newest()
 }
 
-/// An empty database that is being filled. Nothing of it counts before `finish`.
+/// Import into an empty database. Nothing is visible before `finish`.
 pub struct Load {
     link: Link,
 }
 
 impl Load {
-    /// Removes all rows of a table that nothing refers to.
+    /// Deletes all rows of a table that is not referenced.
     ///
     /// # Errors
-    /// When the database refuses it.
+    /// If the database rejects the deletion.
     pub async fn clear(&mut self, table: &str) -> Result<(), DbError> {
         self.link
             .run(&format!("delete from {}", quoted(table)))
             .await
     }
 
-    /// A new file.
+    /// Starts an import into a new file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the file cannot be created.
     pub async fn into_file(path: &Path, version: i64) -> Result<Self, DbError> {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
-            // It is thrown away whole when something goes wrong, and synced at the end.
+            // The file is deleted after an error, and synced at the end.
             .journal_mode(SqliteJournalMode::Off)
             .synchronous(SqliteSynchronous::Off)
-            // Looked at once at the end.
+            // Checked once at the end.
             .foreign_keys(false);
         let mut c = options.connect().await?;
         migrate::sqlite_to(&mut c, version).await?;
@@ -457,10 +458,10 @@ impl Load {
         })
     }
 
-    /// An empty database of a server, in one transaction.
+    /// Starts an import into an empty database of a server, in one transaction.
     ///
     /// # Errors
-    /// When there is anything in it, or a server uses it.
+    /// If the database is not empty, or a server uses it.
     pub async fn into_postgres(url: &str, version: i64) -> Result<Self, DbError> {
         let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
         let mut tx = pool.begin().await?;
@@ -473,7 +474,7 @@ impl Load {
         }
         let mut link = Link::Pg(tx);
         let names = link.names().await?;
-        // Facts that a start or `migrate` notes are no data.
+        // Rows that startup or `migrate` write do not count as data.
         let data = |name: &&String| !name.starts_with("_sqlx") && *name != "meta";
         for name in names.iter().filter(data) {
             let sql = format!(
@@ -482,7 +483,7 @@ impl Load {
             );
             if link.number(&sql).await?.unwrap_or(0) > 0 {
                 return Err(odd(format!(
-                    "the database is not empty (there are rows in {name}): restore into an empty one"
+                    "the database is not empty (table {name} has rows): restore into an empty one"
                 )));
             }
         }
@@ -501,10 +502,10 @@ impl Load {
         self.link.tables().await
     }
 
-    /// Inserts rows, a JSON array a line; how many there were.
+    /// Inserts rows, one JSON array per line; returns their number.
     ///
     /// # Errors
-    /// When a line is no such array, and what the database says.
+    /// If a line is not a valid row; errors of the database.
     pub async fn insert(&mut self, table: &Table, lines: &str) -> Result<u64, DbError> {
         match &mut self.link {
             Link::Lite(c) => insert_lite(c, table, lines).await,
@@ -512,10 +513,10 @@ impl Load {
         }
     }
 
-    /// A piece of an upload, where uploads are in the database.
+    /// Inserts a chunk of an upload, if uploads are stored in the database.
     ///
     /// # Errors
-    /// What the database says.
+    /// Errors of the database.
     pub async fn put_chunk(&mut self, upload: Uuid, n: i64, bytes: &[u8]) -> Result<(), DbError> {
         let sql = "insert into blob_chunks (upload_id, n, bytes) values ($1, $2, $3)";
         match &mut self.link {
@@ -539,10 +540,10 @@ impl Load {
         Ok(())
     }
 
-    /// Gives the database an epoch of its own, forgets what is made anew at the next start, and makes it count.
+    /// Sets a new epoch, drops derived data that is rebuilt at the next start, and commits.
     ///
     /// # Errors
-    /// When rows refer to others that are missing.
+    /// If rows reference missing rows.
     pub async fn finish(mut self, epoch: &str) -> Result<(), DbError> {
         let epoch = epoch.replace('\'', "''");
         self.link
@@ -560,9 +561,7 @@ impl Load {
                         .fetch_optional(&mut c)
                         .await?;
                 if let Some(table) = broken {
-                    return Err(odd(format!(
-                        "rows of {table} refer to others that are missing"
-                    )));
+                    return Err(odd(format!("rows of {table} reference missing rows")));
                 }
                 c.close().await?;
             }
@@ -585,7 +584,7 @@ async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Re
     let mut n = 0;
     for line in lines.lines() {
         let values: Vec<Value> = serde_json::from_str(line)
-            .map_err(|e| odd(format!("a row of {} is not understood: {e}", table.name)))?;
+            .map_err(|e| odd(format!("could not parse a row of {}: {e}", table.name)))?;
         if values.len() != table.columns.len() {
             return Err(odd(format!("a row of {} has too few values", table.name)));
         }
@@ -593,7 +592,7 @@ async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Re
         for (value, column) in values.into_iter().zip(&table.columns) {
             bind(&mut args, value, column.kind).ok_or_else(|| {
                 odd(format!(
-                    "a value of {}.{} is not of its kind",
+                    "a value of {}.{} has the wrong type",
                     table.name, column.name
                 ))
             })?;
@@ -607,7 +606,7 @@ async fn insert_lite(c: &mut SqliteConnection, table: &Table, lines: &str) -> Re
     Ok(n)
 }
 
-/// As the program itself binds it, so that the file holds the very same.
+/// Binds a value exactly as the server does, so that the file has the same representation.
 fn bind(args: &mut SqliteArguments, value: Value, kind: Kind) -> Option<()> {
     use sqlx::Arguments;
     let text = |value: Value| match value {

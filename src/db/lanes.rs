@@ -1,7 +1,7 @@
 //! The slow lane: connections for reads of several statements, such as searches, snapshots, and lists.
 //!
-//! Authentication and single reads have connections of their own, so a long read delays only other long reads. Each read has
-//! a deadline that the engine enforces, and nobody can take the whole lane: a person and a workspace have a share of it.
+//! Authentication and single reads have their own connections, so a long read only delays other long reads. Each read
+//! has a deadline that the engine enforces. Shares per person and workspace keep anyone from using the whole lane.
 
 use std::{
     collections::HashMap,
@@ -22,38 +22,38 @@ use uuid::Uuid;
 
 use super::DbError;
 
-/// Longest time of one read in the slow lane.
+/// Maximum duration of a read in the slow lane.
 pub(super) const SCAN_DEADLINE: Duration = Duration::from_secs(5);
-/// Longest wait for a connection of the slow lane.
+/// Maximum wait for a connection of the slow lane.
 const WAIT_DEADLINE: Duration = Duration::from_secs(5);
-/// Reads of one person or workspace that wait; further ones are rejected at once.
+/// Maximum number of waiting reads per person or workspace; further ones are rejected immediately.
 const WAITING_MAX: usize = 256;
-/// Idle entries are removed from the table of shares beyond this size.
+/// Size of the share table beyond which idle entries are removed.
 const SHARES_KEPT: usize = 1024;
-/// Instructions of `SQLite`'s virtual machine between two looks at the deadline: some 20 µs.
+/// Instructions of `SQLite`'s virtual machine between two checks of the deadline: about 20 µs.
 const OPS_PER_CHECK: i32 = 1000;
 
-/// Whose share of the slow lane a read uses.
+/// Share of the slow lane that a read uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     pub person: Uuid,
     pub workspace: Uuid,
 }
 
-/// Places in the slow lane and how they are shared.
+/// Slots of the slow lane and their shares.
 pub(super) struct Lane {
     places: Arc<Semaphore>,
     people: Shares,
     workspaces: Shares,
 }
 
-/// Ends a read's use of the lane when dropped.
+/// Slot in the lane, released on drop.
 pub(super) struct Place {
     _permits: [OwnedSemaphorePermit; 3],
 }
 
 impl Lane {
-    /// One person gets up to a third of the places, one workspace all but one.
+    /// A person can use up to a third of the slots, a workspace all but one.
     pub(super) fn new(size: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(size)),
@@ -63,7 +63,7 @@ impl Lane {
     }
 
     /// # Errors
-    /// `Busy` when no place gets free in time, or too many reads of the person or workspace wait.
+    /// `Busy` if no slot becomes free in time, or too many reads of the person or workspace are waiting.
     pub(super) async fn enter(&self, share: Share) -> Result<Place, DbError> {
         let enter = async {
             let person = self.people.take(share.person).await?;
@@ -99,7 +99,7 @@ impl Shares {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if all.len() > SHARES_KEPT {
-            // A permit and a waiting read hold a reference.
+            // Permits and waiting reads hold references.
             all.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         }
         let semaphore = all
@@ -117,10 +117,10 @@ impl Shares {
     }
 }
 
-/// When the read on one `SQLite` connection ends, at the latest. Its progress handler looks at this.
+/// Deadline of the read on a `SQLite` connection, checked by its progress handler.
 #[derive(Clone, Default)]
 pub(super) struct Deadline {
-    /// Milliseconds since `START`; 0 is never.
+    /// Milliseconds since `START`; 0 if there is no deadline.
     until: Arc<AtomicU64>,
 }
 
@@ -137,7 +137,7 @@ impl Deadline {
         self.until.store(until, Ordering::Relaxed);
     }
 
-    /// Interrupts the statement that is running.
+    /// Interrupts the running statement.
     pub(super) fn expire(&self) {
         self.until.store(1, Ordering::Relaxed);
     }
@@ -146,7 +146,7 @@ impl Deadline {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the running statement may go on. Interrupts once: the rollback that follows must not be interrupted.
+    /// Checks whether the running statement can continue. Interrupts only once, so that the rollback can run.
     fn allows(&self) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         if until == 0 || elapsed_ms() < until {
@@ -157,7 +157,7 @@ impl Deadline {
     }
 }
 
-/// A connection of `SQLite`'s slow lane; a pool of one, so that its progress handler knows its deadline.
+/// Connection of `SQLite`'s slow lane: a pool of size one, so that its progress handler knows the deadline.
 struct Reader {
     pool: SqlitePool,
     deadline: Deadline,
@@ -170,7 +170,7 @@ pub(super) struct SqliteLane {
     idle: Arc<Mutex<Vec<usize>>>,
 }
 
-/// A reader of `SQLite`'s slow lane in use.
+/// Reader of `SQLite`'s slow lane that is in use.
 pub(super) struct ReaderPlace {
     index: usize,
     idle: Arc<Mutex<Vec<usize>>>,
@@ -221,7 +221,7 @@ impl SqliteLane {
         })
     }
 
-    /// A transaction on a free reader, and its place.
+    /// Begins a transaction on an idle reader; returns it with the slot.
     pub(super) async fn begin(
         &self,
         share: Share,
@@ -232,7 +232,7 @@ impl SqliteLane {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        // As many places as readers, and a reader is idle again before its place is free.
+        // There are as many slots as readers, and a reader becomes idle before its slot is released.
         let reader = index.and_then(|index| self.readers.get(index).map(|reader| (index, reader)));
         let (index, reader) = reader.ok_or(DbError::Busy)?;
         let place = ReaderPlace {
@@ -243,7 +243,7 @@ impl SqliteLane {
         };
         let begin = async || reader.pool.begin_with("begin deferred").await;
         let tx = match begin().await {
-            // The interruption of a read that was dropped came too late for it and met this statement.
+            // A late interrupt for a dropped read hit this statement: retry once.
             Err(sqlx::Error::Database(_)) => begin().await,
             begun => begun,
         };
@@ -324,7 +324,7 @@ mod tests {
         deadline.set(Duration::from_hours(1));
         assert!(deadline.allows());
         deadline.expire();
-        // The first millisecond of the process counts as expired, too.
+        // A deadline in the first millisecond of the process would count as expired.
         std::thread::sleep(Duration::from_millis(2));
         assert!(!deadline.allows());
         assert!(deadline.allows(), "the rollback runs");

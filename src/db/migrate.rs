@@ -1,4 +1,4 @@
-//! Brings the tables up to date at start, under the engine's own lock.
+//! Schema migrations, which run at startup under a lock of the engine.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use sqlx::{
 
 use super::{DbError, Engine};
 
-/// A migration's text.
+/// SQL text of a migration.
 enum Text {
     Common(&'static str),
-    /// What only one engine understands: full-text search.
+    /// Different texts for features of one engine, such as full-text search.
     PerEngine {
         sqlite: &'static str,
         postgres: &'static str,
@@ -29,7 +29,7 @@ impl Text {
     }
 }
 
-/// Version, name and text of each migration; never edited once merged.
+/// Version, name, and text of each migration; never edited after merging.
 const MIGRATIONS: &[(i64, &str, Text)] = &[
     (
         20_261_120_080_000,
@@ -184,7 +184,7 @@ fn migrator(engine: Engine) -> Migrator {
     Migrator::with_migrations(list)
 }
 
-/// The newest version that this program knows.
+/// Newest version that this program knows.
 pub(super) fn newest() -> i64 {
     MIGRATIONS
         .iter()
@@ -193,12 +193,12 @@ pub(super) fn newest() -> i64 {
         .unwrap_or(0)
 }
 
-/// Makes the tables of a version in an empty database.
+/// Migrates an empty database up to a version.
 pub(super) async fn sqlite_to(c: &mut SqliteConnection, version: i64) -> Result<(), DbError> {
     Ok(migrator(Engine::Sqlite).run_to(version, c).await?)
 }
 
-/// As `sqlite_to`, inside of a transaction.
+/// As `sqlite_to`, but within a transaction.
 pub(super) async fn postgres_to(c: &mut PgConnection, version: i64) -> Result<(), DbError> {
     Ok(migrator(Engine::Postgres).run_to(version, c).await?)
 }

@@ -1,10 +1,10 @@
 //! The database: one SQL text for `SQLite` and `PostgreSQL`.
 //!
-//! `Conn` wraps a connection of either engine; repository functions are plain `async fn(c: &mut Conn, …)`
-//! that compose in any transaction. Single reads take a pooled connection (`Db::read`) or a consistent snapshot
-//! (`Db::snapshot`); searches, lists, and other long reads use connections of their own (`Db::scan`, see `lanes`). Every write is a command (`Db::write`) that a writer thread runs in a batch with its
-//! neighbours and answers after the commit: see `writer`. What the engines do differently is in `dialect`.
-//! No query of a feature is in here.
+//! `Conn` wraps a connection of either engine; query functions are plain `async fn(c: &mut Conn, …)` that compose in
+//! any transaction. Single reads use a pooled connection (`Db::read`) or a consistent snapshot (`Db::snapshot`);
+//! searches, lists, and other long reads have their own connections (`Db::scan`, see `lanes`). Every write is a command
+//! (`Db::write`) that a writer thread runs in a batch and answers after the commit (see `writer`). Differences between
+//! the engines are in `dialect`. Queries of features are not in this module.
 
 mod conn;
 pub mod dialect;
@@ -37,13 +37,13 @@ pub use trouble::Trouble;
 use writer::Writers;
 pub use writer::{Notice, Unannounced};
 
-/// Connections of the fast lane to the `SQLite` file, beside the one writer: three more than cores.
+/// Maximum number of fast lane connections to the `SQLite` file, in addition to the writer: number of cores + 3.
 const SQLITE_READERS_MAX: usize = 16;
-/// Connections of the slow lane to the `SQLite` file: one more than cores.
+/// Maximum number of slow lane connections to the `SQLite` file: number of cores + 1.
 const SQLITE_SCANNERS_MAX: usize = 8;
-/// A `SQLite` file up to this size is checked for damage at each start: a second or two.
+/// Maximum size of a `SQLite` file that is checked for damage at startup, which takes one or two seconds.
 const CHECKED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// `PostgreSQL` connections of the fast and of the slow lane, beside those of the writers.
+/// Number of `PostgreSQL` connections in each of the two lanes, in addition to those of the writers.
 const POSTGRES_READERS: u32 = 8;
 const POSTGRES_SCANNERS: u32 = 4;
 /// Longest time of a probe of the writers, and how long its outcome counts.
@@ -56,22 +56,22 @@ pub use sqlx::types::Json;
 pub enum DbError {
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
-    #[error("the database could not be migrated: {0}")]
+    #[error("could not migrate the database: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     #[error("the server is shutting down")]
     Closed,
-    #[error("more is being written than the database can take")]
+    #[error("the write queue is full: try again in a moment")]
     Busy,
-    /// A read of the slow lane exceeded its deadline.
-    #[error("a read took longer than {} s", lanes::SCAN_DEADLINE.as_secs())]
+    /// A read in the slow lane exceeded its deadline.
+    #[error("the read took longer than {} s", lanes::SCAN_DEADLINE.as_secs())]
     TooSlow,
     #[error("a write command panicked")]
     Panicked,
-    /// Whether it was, nobody knows.
-    #[error("the write could not be committed: {0}")]
+    /// The commit's outcome is unknown.
+    #[error("could not commit the write: {0}")]
     Commit(String),
     /// Nothing was stored.
-    #[error("the database does not answer: {0}")]
+    #[error("the database does not respond: {0}")]
     Away(String),
     #[error("the database is damaged: {0}")]
     Damaged(String),
@@ -85,7 +85,7 @@ pub enum Engine {
     Postgres,
 }
 
-/// Connections for reading, in two lanes.
+/// Read connections, in two lanes.
 enum Readers {
     Lite {
         fast: SqlitePool,
@@ -98,18 +98,18 @@ enum Readers {
     },
 }
 
-/// What is done with the notices of a committed batch, in commit order.
+/// Callback for the notices of committed batches, in commit order.
 pub type Listener = Arc<dyn Fn(Vec<Notice>) + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Db {
     readers: Arc<Readers>,
     writers: Arc<Writers>,
-    /// When every writer last stored something for a probe.
+    /// Time of the last successful probe of all writers.
     probed: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
-/// Where the data is.
+/// Address of the database.
 #[derive(Clone)]
 pub enum Place {
     Sqlite(PathBuf),
@@ -117,7 +117,7 @@ pub enum Place {
 }
 
 impl std::fmt::Debug for Place {
-    /// Without the address of a server, which may hold a password.
+    /// Omits the URL of a server, which may contain a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
@@ -130,7 +130,7 @@ impl Place {
     /// `sqlite://PATH` or `postgres://…`.
     ///
     /// # Errors
-    /// A sentence that says which forms are understood.
+    /// A message with the supported forms.
     pub fn parse(url: &str) -> Result<Self, String> {
         if let Some(path) = url
             .strip_prefix("sqlite://")
@@ -140,7 +140,7 @@ impl Place {
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             Ok(Self::Postgres(url.to_owned()))
         } else {
-            Err("OPENVIBE_DATABASE_URL must begin with sqlite:// or postgres://".to_owned())
+            Err("OPENVIBE_DATABASE_URL must start with sqlite:// or postgres://".to_owned())
         }
     }
 }
@@ -149,28 +149,28 @@ fn sqlite_options(path: &std::path::Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
-        // An acknowledged write is on disk, also after a power cut.
+        // An acknowledged write survives a power failure.
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(10))
-        // Deleted text is overwritten, not just unlinked.
+        // Overwrites deleted text with zeros.
         .pragma("secure_delete", "ON")
         .pragma("temp_store", "MEMORY")
         .pragma("cache_size", "-16384")
         .statement_cache_capacity(400)
 }
 
-/// Looks for damage and for the right to write before anything is written.
+/// Checks for damage and for write access before anything is written.
 ///
-/// Every table is checked but virtual ones, whose check reads all text anew. A file above `CHECKED_BYTES_MAX` is not, because a start
-/// must not take minutes.
+/// Virtual tables are not checked, because that would read all text again. Files above `CHECKED_BYTES_MAX` are not
+/// checked either, because startup must not take minutes.
 async fn check(pool: &SqlitePool, path: &std::path::Path) -> Result<(), DbError> {
     let mut c = pool.acquire().await?;
     for sql in ["begin immediate", "rollback"] {
         sqlx::query(sql).execute(&mut *c).await?;
     }
     if std::fs::metadata(path).is_ok_and(|file| file.len() > CHECKED_BYTES_MAX) {
-        tracing::info!("the database is large and is not checked for damage");
+        tracing::info!("skipped the damage check: the database is large");
         return Ok(());
     }
     let tables: Vec<String> = sqlx::query_scalar(
@@ -191,10 +191,10 @@ async fn check(pool: &SqlitePool, path: &std::path::Path) -> Result<(), DbError>
 }
 
 impl Db {
-    /// Opens the database, brings its tables up to date and starts the writers.
+    /// Opens the database, runs the migrations, and starts the writers.
     ///
     /// # Errors
-    /// When it cannot be opened, is damaged, or is newer than this program.
+    /// If it cannot be opened, is damaged, or is newer than this program.
     pub async fn open(place: &Place, listener: Listener) -> Result<Self, DbError> {
         match place {
             Place::Sqlite(path) => {
@@ -222,7 +222,7 @@ impl Db {
                 Ok(Self::new(Readers::Lite { fast, slow }, Arc::new(writers)))
             }
             Place::Postgres(url) => {
-                // A migration may take longer than a session with limits.
+                // Migrations may exceed the statement limits of other sessions.
                 let unlimited = PgPoolOptions::new()
                     .max_connections(1)
                     .acquire_timeout(READ_WAIT)
@@ -230,7 +230,7 @@ impl Db {
                     .await?;
                 migrate::run_postgres(&unlimited).await?;
                 let faults = Arc::new(Faults::default());
-                // First, so that readers cannot take the last connections.
+                // Writers connect first, so that readers cannot take the last connections.
                 let writers = Writers::postgres(url, &listener, &faults).await?;
                 let free = sessions::count_free(&unlimited).await?;
                 unlimited.close().await;
@@ -270,7 +270,7 @@ impl Db {
         }
     }
 
-    /// A connection for single reads, or for a few that use an index and have a limit.
+    /// Connection for a single read, or for a few indexed and limited ones.
     pub async fn read(&self) -> Result<Conn, DbError> {
         Ok(match &*self.readers {
             Readers::Lite { fast, .. } => Conn::lite(fast.acquire().await?),
@@ -285,7 +285,7 @@ impl Db {
         Ok(c)
     }
 
-    /// As `read`, but every read sees one state of the database; it ends when dropped.
+    /// As `read`, but all reads see the same state of the database, until the connection is dropped.
     pub async fn snapshot(&self) -> Result<Conn, DbError> {
         match &*self.readers {
             Readers::Lite { fast, .. } => {
@@ -299,12 +299,12 @@ impl Db {
         }
     }
 
-    /// A connection for a search, a list, or another read of several statements. Every read sees one state of the
-    /// database; all of them together have a deadline.
+    /// Connection for a search, a list, or another read of several statements. All statements see the same state of the
+    /// database and share one deadline.
     ///
     /// # Errors
-    /// `Busy` when the lane, or the share of the person or workspace, is taken for too long. Statements fail with `TooSlow`
-    /// after the deadline.
+    /// `Busy` if the lane, or the share of the person or workspace, is not available in time. Statements fail with
+    /// `TooSlow` after the deadline.
     pub async fn scan(&self, share: Share) -> Result<Conn, DbError> {
         match &*self.readers {
             Readers::Lite { slow, .. } => {
@@ -323,7 +323,7 @@ impl Db {
     /// Whether every writer can store something now. Asks them at most every 2 s.
     ///
     /// # Errors
-    /// `Away` when one of them fails or gives no answer within 5 s.
+    /// `Away` if a writer fails or does not respond within 5 s.
     pub async fn check_writers(&self) -> Result<(), DbError> {
         let check = async {
             let mut probed = self.probed.lock().await;
@@ -336,17 +336,17 @@ impl Db {
         };
         tokio::time::timeout(PROBE_DEADLINE, check)
             .await
-            .unwrap_or_else(|_| Err(DbError::Away("a writer gives no answer".to_owned())))
+            .unwrap_or_else(|_| Err(DbError::Away("a writer does not respond".to_owned())))
     }
 
-    /// Runs `command` in a transaction with its neighbours and answers after the commit.
+    /// Runs `command` in a transaction, batched with others, and returns after the commit.
     ///
-    /// `key` decides which writer runs it; commands with one key run one after another, so pass the
-    /// workspace they touch. A command may be run more than once before it commits, so it must have no
-    /// effect but on `c`. Nothing slow belongs in it: no hashing, no rendering, no network.
+    /// `key` selects the writer; commands with the same key run sequentially, so pass the workspace that they change. A
+    /// command may run more than once before it commits, so it must have no side effects except on `c`. It must not do
+    /// slow work: no hashing, rendering, or network.
     ///
     /// # Errors
-    /// The command's own (then nothing of it is stored), or a `DbError` when it could not be committed.
+    /// Errors of the command (nothing of it is stored), or a `DbError` if it could not be committed.
     pub async fn write<T, E, F>(&self, key: Uuid, command: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -356,22 +356,22 @@ impl Db {
         self.writers.write(key, command).await
     }
 
-    /// Write commands that wait.
+    /// Number of queued write commands.
     pub fn queued_writes(&self) -> usize {
         self.writers.queued()
     }
 
-    /// What the data take on disk, uploads in `SQLite`'s data directory not counted.
+    /// Size of the database on disk, without uploads in the data directory of `SQLite`.
     pub async fn size_bytes(&self) -> Result<u64, DbError> {
         dialect::size_bytes(&mut self.read().await?).await
     }
 
-    /// Removes what was deleted from the write-ahead log too. On `PostgreSQL` there is nothing to do.
+    /// Removes deleted data from the write-ahead log, too. Does nothing on `PostgreSQL`.
     pub async fn scrub(&self) -> Result<(), DbError> {
         self.writers.checkpoint().await
     }
 
-    /// Lets the writers finish what is queued and ends them.
+    /// Stops the writers after they have finished their queues.
     pub async fn close(&self) {
         self.writers.close().await;
         match &*self.readers {
@@ -388,7 +388,7 @@ impl Db {
     }
 }
 
-/// The present.
+/// The current time.
 pub fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,8 +1,8 @@
-//! Sessions at `PostgreSQL`: their limits, and how dead ones are found.
+//! Sessions of `PostgreSQL`: their limits, and detection of dead ones.
 //!
-//! A network that drops packets silently leaves connections that look alive. The server's own limits do not help then, so every
-//! statement has a limit here as well, and a connection that exceeds it is closed and never used again. The first one that fails
-//! so marks all connections opened before, because what happened to one probably happened to all.
+//! If the network silently drops packets, connections look alive, and the limits of the server do not help. So every
+//! statement also has a limit on this side, and a connection that exceeds it is closed and never reused. The first such
+//! failure marks all older connections as suspect, because they were probably hit as well.
 
 use std::{
     sync::Arc,
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::{DbError, conn::is_lost, writer::Writers};
 
-/// Longest time of one statement, commits included; above the server's own limit.
+/// Maximum duration of a statement, including commits; longer than the limit of the server.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(12);
 /// Longest time of a read that is repeated because its connection was lost, counted from its beginning.
 pub(super) const READ_DEADLINE: Duration = Duration::from_secs(15);
@@ -33,18 +33,18 @@ const WRITERS_FIRST: Duration = Duration::from_secs(2);
 /// Longest time of what never waits for a lock at the server: `begin`, `rollback`, and a ping.
 pub(super) const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
-/// What a session is for.
+/// Purpose of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Write,
     Read,
-    /// A read of the slow lane.
+    /// A read in the slow lane.
     Scan,
 }
 
 impl Purpose {
-    /// Set when a session begins, since poolers reject them as parameters of the connection. The server's keepalive ends
-    /// sessions whose client is gone.
+    /// Limits, set when a session begins, because connection poolers reject them as startup parameters. The keepalive
+    /// of the server ends sessions whose client has disappeared.
     fn limits(self) -> &'static str {
         match self {
             Self::Write | Self::Read => {
@@ -59,7 +59,7 @@ impl Purpose {
     }
 }
 
-/// When a connection last turned out to be dead.
+/// Time when a connection was last found to be dead.
 #[derive(Default)]
 pub(super) struct Faults(watch::Sender<Option<Instant>>);
 
@@ -68,7 +68,7 @@ impl Faults {
         self.0.send_replace(Some(Instant::now()));
     }
 
-    /// Whether a connection that was opened then is suspect.
+    /// Checks whether a connection opened at this time is suspect.
     pub(super) fn is_suspect(&self, opened: Instant) -> bool {
         self.0.borrow().is_some_and(|last| opened <= last)
     }
@@ -125,8 +125,9 @@ async fn prepare(c: &mut PgConnection, purpose: Purpose) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Connections that the server can still give this role. The asking one counts as free, and one is kept for the session that
-/// holds the lock on the database. A pool that is larger than that would try to open connections instead of waiting for its own.
+/// Number of connections that the server can still grant to this role. The current one counts as free, and one is
+/// reserved for the session that holds the database lock. A larger pool would try to open connections instead of
+/// waiting for its own.
 pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     let free: i64 = sqlx::query_scalar(
         "select cast(current_setting('max_connections') as bigint) \
@@ -139,7 +140,7 @@ pub(super) async fn count_free(pool: &PgPool) -> Result<u32, DbError> {
     Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
 }
 
-/// A pool whose sessions have limits. Opens its first connection.
+/// Creates a pool whose sessions have limits, and opens its first connection.
 pub(super) async fn connect(
     url: &str,
     purpose: Purpose,
@@ -173,13 +174,13 @@ pub(super) async fn connect(
             })
         });
     if purpose == Purpose::Write {
-        // A writer that gave its connection back could find that readers took the last one.
+        // If a writer released its connection, readers could take the last one.
         options = options.idle_timeout(None).max_lifetime(None);
     }
     Ok(options.connect(url).await?)
 }
 
-/// Gives a connection back to its pool, which asks it for an answer first; one that gives none in time is closed.
+/// Returns a connection to its pool, which pings it first; closes it if it does not respond in time.
 pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         drop(c.detach());
@@ -193,7 +194,7 @@ pub(super) fn release(mut c: PoolConnection<Postgres>, in_transaction: bool) {
                 return;
             }
         }
-        // The connection is out of `c` now: dropping this future closes it.
+        // The future owns the connection, so dropping it closes the connection.
         drop(tokio::time::timeout(ANSWER_DEADLINE, c.return_to_pool()).await);
     });
 }

@@ -1,55 +1,55 @@
-//! What keeps a database from working, told apart so that people hear what to do about it.
+//! Classifies database failures, so that messages can suggest a remedy.
 
 use sqlx::{migrate::MigrateError, sqlite::SqliteError};
 
 use super::{DbError, conn::is_lost};
 
-/// Nothing was stored, unless it says so.
+/// Class of a database failure. Nothing was stored, except possibly for `Unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     DiskFull,
-    /// The disk cannot be read or written for another reason.
+    /// Other I/O error.
     DiskBroken,
     ReadOnly,
     Damaged,
-    /// Another program holds the file.
+    /// Another program has locked the file.
     Busy,
-    /// It does not answer, or the connection broke.
+    /// The database does not respond, or the connection was lost.
     Away,
-    /// The connection broke while a transaction was committed, and what became of that could not be found out.
+    /// The connection was lost during a commit, and its outcome could not be determined.
     Unknown,
-    /// It was written by a newer version of this program, whose migration is not known here.
+    /// The database was written by a newer version, with this unknown migration.
     Newer(i64),
 }
 
 impl Trouble {
-    /// What is wrong and what to do, as the end of a sentence about the database.
+    /// Cause and remedy, as the end of a sentence about the database.
     pub fn text(self) -> String {
         match self {
             Self::DiskFull => "the disk is full: free some space".to_owned(),
             Self::DiskBroken => {
-                "the disk cannot be read or written: look at the system's log".to_owned()
+                "the disk cannot be read or written: check the system log".to_owned()
             }
             Self::ReadOnly => {
-                "it is read-only: give this user the right to write the file and its directory"
+                "it is read-only: give this user write permission for the file and its directory"
                     .to_owned()
             }
             Self::Damaged => {
-                "it is damaged, or not a database of OpenVibe: restore a backup".to_owned()
+                "it is damaged or not an OpenVibe database: restore a backup".to_owned()
             }
-            Self::Busy => "another program holds it: stop that one".to_owned(),
-            Self::Away => "it does not answer".to_owned(),
-            Self::Unknown => "the connection broke during a commit".to_owned(),
+            Self::Busy => "another program has locked it: stop that program".to_owned(),
+            Self::Away => "it does not respond".to_owned(),
+            Self::Unknown => "the connection was lost during a commit".to_owned(),
             Self::Newer(migration) => format!(
-                "it was written by a newer OpenVibe (migration {migration} is unknown to this one): start that version, or restore a backup"
+                "it was written by a newer OpenVibe (migration {migration} is unknown to this version): start that version, or restore a backup"
             ),
         }
     }
 }
 
-/// `SQLite`'s result codes, by their lower byte (sqlite.org/rescode.html).
+/// Maps result codes of `SQLite` (sqlite.org/rescode.html), mostly by their lower byte.
 fn of_sqlite(code: i32) -> Option<Trouble> {
-    /// The shared memory beside the file could not grow.
+    /// The shared-memory file could not grow.
     const IOERR_SHMSIZE: i32 = 4874;
     match (code, code & 0xff) {
         (IOERR_SHMSIZE, _) | (_, 13) => Some(Trouble::DiskFull),
@@ -61,7 +61,7 @@ fn of_sqlite(code: i32) -> Option<Trouble> {
     }
 }
 
-/// SQLSTATEs (`PostgreSQL`'s documentation, appendix A).
+/// Maps SQLSTATE codes (`PostgreSQL` documentation, appendix A).
 fn of_postgres(state: &str) -> Option<Trouble> {
     match state {
         "53100" => Some(Trouble::DiskFull),

@@ -1,15 +1,15 @@
-//! Group commit: one thread drains a bounded queue of commands, runs them in one transaction, commits once,
-//! then answers all of them.
+//! Group commit: a thread drains a bounded queue of commands, runs them in one transaction, commits once, and then
+//! answers all of them.
 //!
 //! ```text
 //! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► answers
 //! ```
 //!
-//! A batch runs without savepoints. A command that fails before it changed anything is simply answered; when
-//! one fails later, the whole batch is rolled back and its commands run again, one transaction each. That is
-//! why commands must be callable again; it also mends serialisation failures, deadlocks and lost connections.
-//! `SQLite` has one writer. `PostgreSQL` has several, workspaces spread over them by hash, and a batch holds one
-//! workspace's commands only, so that the locks of two batches never cross.
+//! A batch runs without savepoints. If a command fails before it changed anything, only that command fails. If it fails
+//! later, the whole batch is rolled back and its commands run again, each in its own transaction. So commands must be
+//! repeatable, which also allows retries after serialization failures, deadlocks, and lost connections. `SQLite` has
+//! one writer. `PostgreSQL` has several, with workspaces distributed by hash, and a batch only contains commands of one
+//! workspace, so that batches never deadlock.
 
 use std::{
     any::Any,
@@ -38,36 +38,36 @@ use crate::{
     telemetry::{self, BATCH_SIZE, COMMIT_SECONDS},
 };
 
-/// Commands in one transaction: more gains nothing and makes the first wait (notes/backend.md §2).
+/// Maximum number of commands per transaction: more would not increase throughput, but delay the first one.
 const BATCH_MAX: usize = 64;
-/// Commands that wait; a caller beyond that waits for a place, and not for ever.
+/// Maximum number of queued commands; further callers wait for a limited time.
 const QUEUE_MAX: usize = 2048;
 const QUEUE_WITHIN: Duration = Duration::from_secs(10);
 const POSTGRES_WRITERS: usize = 4;
-/// How long a write is repeated while the database fails, from when it was requested.
+/// Time from the request during which a write is retried while the database fails.
 const REPEAT_DEADLINE: Duration = Duration::from_secs(15);
-/// `SQLite` has no server that comes back.
+/// The same for `SQLite`, which has no server that could come back.
 const SQLITE_REPEAT_DEADLINE: Duration = Duration::from_secs(3);
 const REPEAT_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Longest wait of a writer for a new connection.
+/// Maximum wait of a writer for a new connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-/// A command or batch that takes longer is logged.
+/// Slower commands and batches are logged.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Something to tell the rest of the process once a transaction is committed.
+/// Signal to the rest of the process, sent after a transaction is committed.
 pub type Notice = Box<dyn Any + Send>;
 
-/// A transaction of this workspace was committed, but what it had to tell went with the connection.
+/// A transaction of this workspace was committed, but its notices were lost with the connection.
 pub struct Unannounced(pub Uuid);
 
 trait Job: Send {
     fn key(&self) -> Uuid;
-    /// Where the command was given: lines about it belong to that request or task.
+    /// Span of the request or task that issued the command, for log lines about it.
     fn span(&self) -> &Span;
     fn requested_at(&self) -> Instant;
-    /// Whether the command succeeded.
+    /// Runs the command; true if it succeeded.
     fn run<'a>(&'a self, c: &'a mut Conn) -> LocalBoxFuture<'a, bool>;
-    /// Replaces the outcome by `error`.
+    /// Replaces the result by `error`.
     fn fail(&self, error: DbError);
     fn answer(self: Box<Self>);
 }
@@ -119,7 +119,7 @@ where
             .outcome
             .into_inner()
             .unwrap_or_else(|| Err(DbError::Closed.into()));
-        // The caller may have gone away (a cancelled request); the write stands all the same.
+        // The caller may be gone (canceled request); the write is committed anyway.
         drop(self.reply.send(outcome));
     }
 }
@@ -148,9 +148,9 @@ pub(super) struct Writers {
     threads: std::sync::Mutex<Vec<std::thread::JoinHandle<()>>>,
     closing: tokio_util::sync::CancellationToken,
     engine: Engine,
-    /// Writers without a connection.
+    /// Number of writers without a connection.
     disconnected: watch::Receiver<usize>,
-    /// That of the one writer of `SQLite`.
+    /// Pool of the single writer of `SQLite`.
     pool: Option<SqlitePool>,
 }
 
@@ -194,9 +194,9 @@ impl Writers {
             let (runtime, closing) = (runtime.clone(), closing.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("writer-{n}"))
-                // The futures of commands need not be `Send` because they stay on this thread.
+                // Commands stay on this thread, so their futures need not be `Send`.
                 .spawn(move || runtime.block_on(writer.run(receive, closing)))
-                .map_err(|e| DbError::Start(format!("a writer thread could not start: {e}")))?;
+                .map_err(|e| DbError::Start(format!("could not start a writer thread: {e}")))?;
             threads.push(thread);
         }
         Ok(Self {
@@ -209,13 +209,13 @@ impl Writers {
         })
     }
 
-    /// Returns once every writer has a connection, as far as is known.
+    /// Waits until every writer has a connection.
     pub(super) async fn connected(&self) {
         // An error means that the writers have ended.
         drop(self.disconnected.clone().wait_for(|n| *n == 0).await);
     }
 
-    /// Stores and removes a row with every writer.
+    /// Stores and deletes a row with every writer.
     pub(super) async fn probe(&self) -> Result<(), DbError> {
         let probes = (0..self.queues.len()).map(|n| {
             self.write_with(n, Uuid::nil(), async move |c: &mut Conn| {
@@ -235,7 +235,7 @@ impl Writers {
         Ok(())
     }
 
-    /// Commands that wait for their batch.
+    /// Number of queued commands.
     pub(super) fn queued(&self) -> usize {
         let waiting = self
             .queues
@@ -250,7 +250,7 @@ impl Writers {
         E: From<DbError> + Send + 'static,
         F: AsyncFn(&mut Conn) -> Result<T, E> + Send + 'static,
     {
-        // The random half of a v7 id.
+        // The random part of a v7 UUID.
         let n = usize::try_from(key.as_u128() & 0xffff).unwrap_or(0) % self.queues.len();
         self.write_with(n, key, command).await
     }
@@ -307,8 +307,8 @@ impl Writers {
         drop(joined.await);
     }
 
-    /// Closes the connection of `SQLite`'s writer, after all others: the last one puts the log into the file and removes it, which
-    /// one that only reads cannot.
+    /// Closes the connection of `SQLite`'s writer, after all others: the last connection checkpoints and deletes the
+    /// write-ahead log, which a read-only connection cannot do.
     pub(super) async fn close_connection(&self) {
         if let Some(pool) = &self.pool {
             pool.close().await;
@@ -318,10 +318,10 @@ impl Writers {
 
 struct Writer {
     source: Source,
-    /// The connection, after a commit that went well: giving it back to its pool and taking it again asks the database twice
-    /// whether it is still there.
+    /// Connection that is kept after a successful commit: returning it to its pool and taking it again would cost two
+    /// round trips.
     kept: RefCell<Option<Conn>>,
-    /// Writers without a connection, counted over all of them.
+    /// Number of writers without a connection, shared by all writers.
     disconnected: watch::Sender<usize>,
     is_disconnected: Cell<bool>,
     engine: Engine,
@@ -340,7 +340,7 @@ impl Writer {
                 let received = tokio::select! {
                     n = queue.recv_many(&mut waiting, BATCH_MAX) => n,
                     () = closing.cancelled() => {
-                        // What is queued already is still done; nothing new is taken.
+                        // Finish queued commands, but accept no new ones.
                         queue.close();
                         queue.recv_many(&mut waiting, BATCH_MAX).await
                     }
@@ -394,7 +394,7 @@ impl Writer {
         acquired
     }
 
-    /// While a writer has no connection, readers open none.
+    /// Updates the number of writers without a connection; meanwhile, readers open none.
     fn note_connection(&self, is_open: bool) {
         if self.is_disconnected.replace(!is_open) == is_open {
             self.disconnected
@@ -402,7 +402,7 @@ impl Writer {
         }
     }
 
-    /// What is to be told of the transaction that was just committed; its connection is kept for the next.
+    /// Returns the notices of the committed transaction, and keeps its connection for the next one.
     fn keep(&self, mut c: Conn) -> Vec<Notice> {
         let notices = std::mem::take(&mut c.notices);
         c.renew();
@@ -412,7 +412,7 @@ impl Writer {
 
     async fn truncate_log(&self) -> Result<(), DbError> {
         let mut c = self.acquire().await?;
-        // Fails while a reader is inside the log; readers are short, so a few tries are enough.
+        // Fails while a reader uses the log; reads are short, so a few attempts suffice.
         for _ in 0..20 {
             let (busy,): (i64,) = c
                 .q("pragma wal_checkpoint(truncate)")
@@ -449,7 +449,7 @@ impl Writer {
         }
     }
 
-    /// All jobs in one transaction. An error means that nothing was stored, or that this is unknown.
+    /// Runs all jobs in one transaction. After an error, nothing was stored, or the outcome is unknown.
     async fn try_batch(&self, jobs: &[Box<dyn Job>]) -> Result<Vec<Notice>, Failed> {
         let mut c = self.acquire().await.map_err(Failed::before)?;
         let begin = if self.engine == Engine::Sqlite {
@@ -492,17 +492,17 @@ impl Writer {
 
     async fn roll_back(&self, c: &mut Conn) {
         if let Err(e) = c.control("rollback").await {
-            tracing::warn!(error = %e, "a transaction could not be rolled back; its connection is given up");
+            tracing::warn!(error = %e, "could not roll back a transaction; its connection is closed");
             c.discard();
         }
     }
 
-    /// Each job in a transaction of its own, so that one that fails does not touch its neighbours.
+    /// Runs each job in its own transaction, so that failures do not affect other jobs.
     async fn run_each(&self, jobs: Vec<Box<dyn Job>>) {
         let mut away = None;
         for job in jobs {
             if let Some(error) = &away {
-                // Each would wait as long as the first one did, in vain.
+                // Each would wait in vain as long as the first one.
                 job.fail(DbError::Away(String::clone(error)));
                 job.answer();
             } else {
@@ -511,7 +511,7 @@ impl Writer {
         }
     }
 
-    /// What the database said at last, when it does not answer.
+    /// Returns the last error if the database does not respond.
     async fn run_one(&self, job: Box<dyn Job>) -> Option<String> {
         let repeat_within = match self.engine {
             Engine::Sqlite => SQLITE_REPEAT_DEADLINE,
@@ -546,7 +546,7 @@ impl Writer {
                 }
                 Err(OneFailed::Retry(error)) => {
                     job.span().in_scope(|| {
-                        tracing::warn!(error = %error, attempt, "a write is tried again");
+                        tracing::warn!(error = %error, attempt, "retrying a write");
                     });
                     tokio::time::sleep(delay).await;
                     delay = (delay * 3).min(REPEAT_DELAY_MAX);
@@ -568,7 +568,7 @@ impl Writer {
             let retryable = c.retryable;
             self.roll_back(&mut c).await;
             return Err(if retryable {
-                OneFailed::Retry(DbError::Away("it went away".to_owned()))
+                OneFailed::Retry(DbError::Away("the connection was lost".to_owned()))
             } else {
                 OneFailed::Command
             });
@@ -588,9 +588,9 @@ impl Writer {
         Ok(self.keep(c))
     }
 
-    /// The connection broke during the commit. Whether it happened shows in the event log.
+    /// Handles a connection that was lost during the commit. The event log shows whether the commit happened.
     async fn settle(&self, jobs: Vec<Box<dyn Job>>, proof: Option<&Proof>, error: Option<DbError>) {
-        let error = error.map_or_else(|| "the connection broke".to_owned(), |e| e.to_string());
+        let error = error.map_or_else(|| "the connection was lost".to_owned(), |e| e.to_string());
         for job in &jobs {
             job.span()
                 .in_scope(|| tracing::warn!(error, "the outcome of a commit is unknown"));
@@ -614,12 +614,12 @@ impl Writer {
         }
     }
 
-    /// `None` when the database does not answer.
+    /// Checks for the commit; `None` if the database does not respond.
     async fn is_committed(&self, proof: &Proof) -> Option<bool> {
         let mut delay = Duration::from_millis(100);
         let began = Instant::now();
         while began.elapsed() < REPEAT_DEADLINE {
-            // Where the commit still goes on at the other end, this waits for it.
+            // The lock waits for a commit that is still in progress on the server.
             if let Ok(mut c) = self.acquire().await
                 && super::dialect::lock_workspace(&mut c, proof.workspace)
                     .await
@@ -643,17 +643,14 @@ impl Writer {
     }
 }
 
-/// Runs a command; tells of one that holds up its neighbours.
+/// Runs a command, and logs it if it is slow and so delays the batch.
 async fn run_watched(job: &dyn Job, c: &mut Conn) -> bool {
     let started = Instant::now();
     let succeeded = job.run(c).await;
     let took = started.elapsed();
     if took >= SLOW {
         job.span().in_scope(|| {
-            tracing::warn!(
-                duration_ms = telemetry::ms(took),
-                "a write command took long"
-            );
+            tracing::warn!(duration_ms = telemetry::ms(took), "slow write command");
         });
     }
     succeeded
@@ -666,7 +663,7 @@ fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
                 tracing::warn!(
                     duration_ms = telemetry::ms(took),
                     commands = jobs.len(),
-                    "a commit took long"
+                    "slow commit"
                 );
             });
         }
@@ -674,7 +671,7 @@ fn tell_of_slow_commit(jobs: &[Box<dyn Job>], took: Duration) {
 }
 
 struct Failed {
-    /// `Some` when the commit itself failed, with what would prove it.
+    /// `Some` if the commit itself failed, with its proof.
     unknown: Option<Option<Proof>>,
     error: Option<DbError>,
 }
@@ -689,7 +686,7 @@ impl Failed {
 }
 
 enum OneFailed {
-    /// The command said no; its answer is in the job.
+    /// The command returned an error, which is in the job.
     Command,
     Retry(DbError),
     Unknown(Option<Proof>, DbError),

@@ -204,7 +204,7 @@ async fn a_slow_commit_is_logged_for_those_who_waited_for_it() {
     let all = lines(&p.place);
     let slow: Vec<&Value> = all
         .iter()
-        .filter(|line| line["message"] == "a commit took long")
+        .filter(|line| line["message"] == "slow commit")
         .collect();
     assert_eq!(slow.len(), 1, "{slow:?}");
     assert!(text(slow[0], "/request.id").starts_with("slow-"));

@@ -1,4 +1,4 @@
-//! All that the two engines do differently in the statements of features.
+//! Differences between the two engines in the statements of features.
 
 pub mod context;
 pub mod search;
@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::{Conn, DbError, Engine};
 
-/// `concat!` of a statement's beginning, the numbers of the JSON array that is bound to `$n`, and its end.
+/// Concatenates the start of a statement, a subquery for the numbers in the JSON array bound to `$n`, and the end.
 ///
-/// The beginning ends in `in`, as in `where m.seq in`.
+/// The start ends with `in`, as in `where m.seq in`.
 #[macro_export]
 macro_rules! sql_with_numbers {
     ($c:expr, $begin:expr, $n:literal, $end:literal) => {
@@ -30,10 +30,10 @@ macro_rules! sql_with_numbers {
     };
 }
 
-/// Makes this transaction the only one that changes `workspace` until it ends.
+/// Locks `workspace` against changes by other transactions until this one ends.
 ///
-/// On `SQLite` there is one writer anyway. On `PostgreSQL` the workspace's counter row is locked first, so that
-/// what is read afterwards cannot be changed by another node before this commits.
+/// `SQLite` has only one writer anyway. On `PostgreSQL`, this locks the counter row of the workspace, so that no other
+/// node can change data that is read afterwards before this transaction commits.
 pub async fn lock_workspace(c: &mut Conn, workspace: Uuid) -> Result<(), DbError> {
     if c.engine() == Engine::Postgres {
         c.q("select seq from workspaces where id = $1 for update")
@@ -57,7 +57,7 @@ pub async fn lock_account(c: &mut Conn, user: Uuid) -> Result<(), DbError> {
     Ok(())
 }
 
-/// What the database takes on disk: of `SQLite` the file and its write-ahead log.
+/// Size of the database on disk; for `SQLite`, the file and its write-ahead log.
 pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
     let bytes = match c.engine() {
         Engine::Postgres => {
@@ -72,7 +72,7 @@ pub async fn size_bytes(c: &mut Conn) -> Result<u64, DbError> {
                 .q("select file from pragma_database_list where name = 'main'")
                 .value()
                 .await?;
-            // The log is not there before the first write.
+            // The log does not exist before the first write.
             let len = |path: String| std::fs::metadata(path).map_or(0, |file| file.len());
             len(format!("{file}-wal")) + len(file)
         }

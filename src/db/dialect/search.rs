@@ -1,16 +1,16 @@
 //! Full-text search: FTS5 on `SQLite`, `tsvector` on `PostgreSQL`.
 //!
-//! Both hold the same words, made by `chat::search`; neither engine's own tokeniser or ranking decides anything. A document is the
-//! text of one message as folded words with a space between them; a word that begins with `=` is no word of the text but a fact
-//! about the message (`=root`), by which hits are narrowed down. Every document has the word `=`, so that a search may ask for
-//! facts alone.
+//! Both indexes contain the same words, prepared by `chat::search`; the tokenizers and rankings of the engines are not
+//! used. A document is the text of a message as folded words, separated by spaces. A word that starts with `=` is not
+//! from the text, but a fact about the message (`=root`), which filters hits. Every document has the word `=`, so that
+//! a search can consist of facts only.
 //!
-//! On `SQLite` the row of a document is numbered by workspace and seq (`search_spaces`), so that one range of rows is one
-//! workspace, newest first is the order of the index, and the next page begins where this one ended. On `PostgreSQL` a document
-//! has its workspace as a word too, because the inverted index knows no other column.
+//! On `SQLite`, the row ID of a document consists of workspace and seq (`search_spaces`): each workspace is one range
+//! of rows, the index is in message order, and a page starts where the previous one ended. On `PostgreSQL`, a document
+//! also has its workspace as a word, because the inverted index has no other columns.
 //!
-//! Beginnings of words with two or three letters are indexed as well, since a search runs with every letter that is typed: in FTS5 by
-//! its `prefix` option, in a `tsvector` as words that begin with `^`.
+//! Word prefixes of two and three letters are also indexed, because a search runs after every keystroke: in FTS5 with
+//! the `prefix` option, in a `tsvector` as words that start with `^`.
 
 use std::collections::BTreeSet;
 
@@ -21,17 +21,17 @@ use crate::{
     time::Timestamp,
 };
 
-/// Numbers of messages lie below this in `search_index.rowid`, the workspace's number above.
+/// Number of low bits of `search_index.rowid` for the message; the workspace is in the high bits.
 const SPACE_BITS: u32 = 40;
-/// Positions that a `tsvector` can tell apart.
+/// Maximum position in a `tsvector`.
 const POSITIONS_MAX: usize = 16_383;
 
-/// Words that stand one after another; one word is a phrase too.
+/// One or more consecutive words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
-    /// Folded, without white space; never empty.
+    /// Folded words without whitespace; never empty.
     pub words: Vec<String>,
-    /// The last word may be the beginning of a longer one.
+    /// The last word also matches longer words that start with it.
     pub is_prefix: bool,
 }
 
@@ -44,14 +44,14 @@ impl Phrase {
     }
 }
 
-/// What a document has to hold: one phrase of each of `all`, and none of `none`.
+/// Condition for documents: at least one phrase of each group in `all`, and no phrase of `none`.
 #[derive(Debug, Clone, Default)]
 pub struct Match {
     pub all: Vec<Vec<Phrase>>,
     pub none: Vec<Phrase>,
 }
 
-/// Words go between quotes; they hold none, but a search must not hang on that.
+/// Quotes a word. Words contain no quotes, but the query must be safe regardless.
 fn quote(word: &str, mark: char) -> String {
     let mut out = String::with_capacity(word.len() + 2);
     out.push(mark);
@@ -88,10 +88,10 @@ fn fts5(what: &Match) -> String {
     }
 }
 
-/// Letters of the beginnings of words that have an index of their own (`prefix` of `search_index` on `SQLite`).
+/// Lengths of indexed word prefixes (`prefix` of `search_index` on `SQLite`).
 const PREFIX_LETTERS: [usize; 2] = [2, 3];
 
-/// The first letters of a word, or `None` if it is shorter.
+/// The first letters of a word; `None` if it is shorter.
 fn beginning(word: &str, letters: usize) -> Option<&str> {
     let end = word.char_indices().nth(letters - 1)?;
     word.get(..end.0 + end.1.len_utf8())
@@ -143,7 +143,7 @@ fn workspace_word(workspace: Uuid) -> String {
     format!("=w{}", workspace.simple())
 }
 
-/// A `tsvector` with these words at their places.
+/// Builds a `tsvector` of these words with their positions.
 fn tsvector(workspace: Uuid, document: &str) -> String {
     let mut out = String::with_capacity(document.len() * 3 + 64);
     out.push_str(&quote(&workspace_word(workspace), '\''));
@@ -167,7 +167,7 @@ fn tsvector(workspace: Uuid, document: &str) -> String {
     out
 }
 
-/// Stores the document of a message in place of the one that it may have.
+/// Inserts or replaces the document of a message.
 pub async fn put_document(
     c: &mut Conn,
     workspace: Uuid,
@@ -196,7 +196,7 @@ pub async fn put_document(
     Ok(())
 }
 
-/// Removes the document of a message, if it has one. On `SQLite` its words are overwritten in the index at once
+/// Deletes the document of a message, if any. On `SQLite`, its words are immediately overwritten in the index
 /// (`secure-delete`).
 pub async fn remove_document(c: &mut Conn, workspace: Uuid, seq: i64) -> Result<(), DbError> {
     let q = match c.engine() {
@@ -209,38 +209,38 @@ pub async fn remove_document(c: &mut Conn, workspace: Uuid, seq: i64) -> Result<
     Ok(())
 }
 
-/// Where and when to look.
+/// Scope of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     pub workspace: Uuid,
-    /// Whose channels.
+    /// Person whose channels are searched.
     pub user: Uuid,
-    /// Only numbers above this one…
+    /// Exclusive lower bound of message numbers.
     pub above: i64,
-    /// …and below this one.
+    /// Exclusive upper bound of message numbers.
     pub below: i64,
-    /// Only what was said then or later.
+    /// Only messages from this time or later.
     pub since: Option<Timestamp>,
-    /// Only what was said earlier.
+    /// Only messages before this time.
     pub until: Option<Timestamp>,
     pub order: Order,
 }
 
-/// Order of hits by their number.
+/// Order of hits by message number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Newest,
     Oldest,
 }
 
-/// Numbers of messages that match and that the person may see now.
+/// Numbers of matching messages that the person can currently see.
 pub async fn find_documents(
     c: &mut Conn,
     scope: &Scope,
     what: &Match,
     limit: i64,
 ) -> Result<Vec<i64>, DbError> {
-    /// Rights are asked of the rows, not of the index.
+    /// Access is checked with the rows, not with the index.
     macro_rules! visible {
         () => {
             "and m.deleted_at is null and m.kind <> 'notice' and m.state <> 'streaming' \
@@ -260,7 +260,7 @@ pub async fn find_documents(
                 return Ok(Vec::new());
             };
             let row = |seq: i64| (space << SPACE_BITS) + seq.clamp(0, (1 << SPACE_BITS) - 1);
-            /// `cross join` keeps the index in front: its order is the answer's.
+            /// `cross join` makes the index the outer loop, which gives the result order.
             macro_rules! find {
                 ($order:literal) => {
                     concat!(
@@ -288,7 +288,7 @@ pub async fn find_documents(
             .all()
             .await?
         }
-        // Planned each time: whether to walk back from the newest or to collect hits depends on how rare the words are.
+        // Planned for each query: the better plan (scan from the newest, or collect hits) depends on word frequency.
         Engine::Postgres => {
             macro_rules! find {
                 ($order:literal) => {
