@@ -1,7 +1,7 @@
-//! The responder that needs no model: it says what it is, then answers by quoting the conversation.
+//! The built-in responder, which needs no model: it introduces itself, then quotes the conversation.
 //!
-//! Reads the same labelled turns that a model would get, gives the same answer to the same prompt,
-//! never fails, and sends no usage (the caller estimates it, as for any server that sends none).
+//! Reads the same labeled turns that a model would get, is deterministic, never fails, and reports no usage (the caller
+//! estimates it, as for any server that reports none).
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -19,18 +19,18 @@ use super::{
 };
 
 const NAME: &str = "builtin";
-/// Between two words, so that one sees the answer being written.
+/// Delay between words, so that people see the reply being written.
 const PIECE_DELAY: Duration = Duration::from_millis(6);
-/// A long answer is written faster, to stay below this.
+/// Maximum total delay; longer replies are written faster.
 const ANSWER_DELAY_MAX: Duration = Duration::from_millis(400);
-/// Of a longer message only the beginning is read: little enough to be read between two pieces of other work.
+/// Maximum number of characters read per message: few enough not to block the async thread.
 const UTTERANCE_CHARS_MAX: usize = 4_000;
 const QUOTES_MAX: usize = 4;
 const POINTS_MAX: usize = 8;
 
 const INTRODUCTION: &str = "I am OpenVibe's built-in responder: no language model is connected, so I \
-can only quote this conversation. (An admin connects one with `OPENVIBE_MODEL_BASE_URL`, \
-`ANTHROPIC_API_KEY` or `OPENAI_API_KEY`.)";
+can only quote this conversation. (An admin can connect one with `OPENVIBE_MODEL_BASE_URL`, \
+`ANTHROPIC_API_KEY`, or `OPENAI_API_KEY`.)";
 
 /// The deterministic offline responder.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Provider for Builtin {
         CONTEXT_WINDOW_DEFAULT
     }
 
-    /// It is offered tools like any model, and calls none.
+    /// Accepts tools like any model, but never calls one.
     fn takes_tools(&self, _model: &str) -> bool {
         true
     }
@@ -97,21 +97,21 @@ impl Provider for Builtin {
     }
 }
 
-/// Who said something, as the prompt labels it.
+/// Author of a message, as labeled in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Author {
     name: String,
     is_person: bool,
 }
 
-/// One message. `author` is `None` for text of the product, such as the header of a deep dive.
+/// A message. `author` is `None` for system text, such as the header of a deep dive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Utterance {
     author: Option<Author>,
     text: String,
 }
 
-/// A conversation that was read, with who wrote which line.
+/// A parsed conversation, with the author of each line.
 struct Talk {
     reading: Reading,
     said: Vec<Utterance>,
@@ -139,7 +139,7 @@ impl Talk {
             } else {
                 Speaker::Agent(name.to_owned())
             };
-            // The prompt does not tell days, and no answer here names one that was not said.
+            // The prompt contains no dates, and replies only quote dates from the text.
             let day = NaiveDate::default();
             let text = utterance.text.chars().take(UTTERANCE_CHARS_MAX).collect();
             material.lines.push(Line {
@@ -155,7 +155,7 @@ impl Talk {
         }
     }
 
-    /// Names of the people who spoke, agents left out, in order of their first word.
+    /// Names of the people (not agents) in the conversation, in order of their first message.
     fn people(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for author in self.said.iter().filter_map(|said| said.author.as_ref()) {
@@ -171,7 +171,7 @@ impl Talk {
         Some(&author.name)
     }
 
-    /// The last `POINTS_MAX` under a heading; nothing without quotes.
+    /// Lists the last `POINTS_MAX` quotes under a heading; empty without quotes.
     fn list(&self, heading: &str, quotes: &[Quote]) -> String {
         let lines = quotes.iter().map(|quote| match self.author(quote) {
             Some(name) => format!("- {name}: “{}”", quote.text),
@@ -188,34 +188,31 @@ impl Talk {
                 _ => format!("- {}: “{text}”", promise.owner),
             }
         });
-        under("Promised or asked for", lines.collect())
+        under("Commitments and requests", lines.collect())
     }
 }
 
-/// The answer to a prompt as `agents::prompt` renders it; Markdown.
+/// Replies in Markdown to a prompt that was rendered by `agents::prompt`.
 fn answer(turns: &[Turn]) -> String {
     let (said, question) = read(turns);
     let talk = Talk::new(said);
     let reading = &talk.reading;
     let body = match wish(&question) {
         _ if reading.is_empty() => {
-            "There is nothing before your message here that I could quote.".to_owned()
+            "There are no earlier messages here that I can quote.".to_owned()
         }
         Wish::Summary => summary(&talk),
         Wish::Decisions => or_nothing(
-            talk.list("What was decided here", &reading.decisions()),
-            "I found nothing here that reads like a decision.",
+            talk.list("Decisions", &reading.decisions()),
+            "I found no decisions here.",
         ),
         Wish::OpenQuestions => or_nothing(
-            talk.list(
-                "Questions that nobody has answered",
-                &reading.open_questions(),
-            ),
-            "I found no question here that is still open.",
+            talk.list("Unanswered questions", &reading.open_questions()),
+            "I found no unanswered questions here.",
         ),
         Wish::Promises => or_nothing(
             talk.promises(&reading.promises()),
-            "I found nothing here that somebody promised or was asked to do.",
+            "I found no commitments or requests here.",
         ),
         Wish::Answer => quotes(&talk, &question),
     };
@@ -233,11 +230,11 @@ fn or_nothing(text: String, nothing: &str) -> String {
 fn quotes(talk: &Talk, question: &str) -> String {
     let found = talk.reading.relevant(question, QUOTES_MAX);
     if !found.is_empty() {
-        return talk.list("What was said here about that", &found);
+        return talk.list("Related messages", &found);
     }
     let nothing = if keywords(question).is_empty() {
-        "Please name what I should look for in this conversation, or ask for a summary, the decisions, \
-         the open questions or the next steps."
+        "Please tell me what to look for in this conversation, or ask for a summary, the decisions, \
+         the open questions, or the next steps."
     } else {
         "I found nothing about that in this conversation."
     };
@@ -263,7 +260,7 @@ fn summary(talk: &Talk) -> String {
         talk.list("Decided", &decisions),
         talk.promises(&promised),
         talk.list("Open", &talk.reading.open_questions()),
-        talk.list("Said, among other things", &said),
+        talk.list("Other messages", &said),
     ])
 }
 
@@ -289,9 +286,8 @@ static LABEL: LazyLock<Option<Regex>> =
 static REQUESTER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^The person asking is .+ \(role: [^()]*\)\.$").ok());
 
-/// Who said what before the question, and the question: what follows the line that says who asks, else
-/// the last paragraph. Earlier answers of this responder, as whichever agent, are left out: they would
-/// only quote the same again.
+/// Splits the prompt into earlier messages and the question: the text after the line about the requester, or else the
+/// last paragraph. Earlier replies of this responder, for any agent, are omitted: they only repeat quotes.
 fn read(turns: &[Turn]) -> (Vec<Utterance>, String) {
     let mut said: Vec<Utterance> = Vec::new();
     for turn in turns {
@@ -357,7 +353,7 @@ fn push_said(said: &mut Vec<Utterance>, utterance: Utterance) {
     }
 }
 
-/// Name, suffix and text of a line that begins with a label.
+/// Parses a line that starts with a label into name, suffix, and text.
 fn labelled(line: &str) -> Option<(String, &str, &str)> {
     let groups = LABEL.as_ref()?.captures(line)?;
     let suffix = groups.get(2).map_or("", |suffix| suffix.as_str());
@@ -365,7 +361,7 @@ fn labelled(line: &str) -> Option<(String, &str, &str)> {
     Some((groups.get(1)?.as_str().to_owned(), suffix, &line[end..]))
 }
 
-/// Takes back the `\` that kept a person's line from passing for a label.
+/// Removes the `\` that prevents a line from looking like a label.
 fn unescaped(line: &str) -> &str {
     line.strip_prefix('\\').unwrap_or(line)
 }
@@ -399,16 +395,13 @@ mod tests {
         )]);
         let (first, rest) = text.split_once("\n\n").unwrap();
         assert!(first.contains("built-in") && first.contains("OPENVIBE_MODEL_BASE_URL"));
-        assert_eq!(
-            rest,
-            "There is nothing before your message here that I could quote."
-        );
+        assert_eq!(rest, "There are no earlier messages here that I can quote.");
     }
 
     #[test]
     fn it_answers_with_what_was_said_and_by_whom() {
         insta::assert_snapshot!(asked(TALK, "@vibe when do we ship the importer?"), @r"
-        **What was said here about that**
+        **Related messages**
         - Ada: “Actually, let's ship it on Monday.”
         ");
     }
@@ -421,7 +414,7 @@ mod tests {
         **Decided**
         - Ada: “Actually, let's ship it on Monday.”
 
-        **Promised or asked for**
+        **Commitments and requests**
         - Bo: “I'll write the release notes.”
         - Cy (asked by Bo): “@cy can you check the backups?”
 
@@ -429,7 +422,7 @@ mod tests {
         - Bo: “Who tells the customers?”
         - Cy: “Who pays for the stand?”
 
-        **Said, among other things**
+        **Other messages**
         - Ada: “Two quiet days before the fair.”
         ");
     }
@@ -437,16 +430,16 @@ mod tests {
     #[test]
     fn it_lists_decisions_open_questions_and_next_steps_on_request() {
         insta::assert_snapshot!(asked(TALK, "what did we decide?"), @r"
-        **What was decided here**
+        **Decisions**
         - Ada: “Actually, let's ship it on Monday.”
         ");
         insta::assert_snapshot!(asked(TALK, "what is still open?"), @r"
-        **Questions that nobody has answered**
+        **Unanswered questions**
         - Bo: “Who tells the customers?”
         - Cy: “Who pays for the stand?”
         ");
         insta::assert_snapshot!(asked(TALK, "next steps?"), @r"
-        **Promised or asked for**
+        **Commitments and requests**
         - Bo: “I'll write the release notes.”
         - Cy (asked by Bo): “@cy can you check the backups?”
         ");
@@ -458,9 +451,9 @@ mod tests {
         assert_eq!(asked(TALK, "how is the weather in Lisbon?"), nothing);
         assert_eq!(
             asked("[Bo]: Hello.", "what did we decide?"),
-            "I found nothing here that reads like a decision."
+            "I found no decisions here."
         );
-        assert!(asked(TALK, "and you?").starts_with("Please name what"));
+        assert!(asked(TALK, "and you?").starts_with("Please tell me what"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A whole answer at once, for callers that show nothing while it comes.
+//! Collects a complete response, for callers that do not stream it.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use futures::StreamExt;
 
 use super::{ChatRequest, Delta, ModelError, Provider, StopReason, Usage};
 
-/// What a model answered.
+/// Complete response of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// Not blank.
+    /// Never blank.
     pub text: String,
     pub usage: Option<Usage>,
-    /// The answer was longer than the model's own limit or the caller's: its end is missing.
+    /// The end is missing, because the response exceeded a limit of the model or the caller.
     pub is_cut: bool,
 }
 
-/// How much of an answer is read, and for how long.
+/// Size and time limits of a response.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// At the first byte above, the call is ended, so that no model can fill the memory.
+    /// Maximum size in bytes, so that no model can exhaust the memory; longer responses are cut off.
     pub bytes_max: usize,
-    /// Without a first or next piece.
+    /// Time to wait for the first or next chunk.
     pub silence_max: Duration,
-    /// For the answer as a whole.
+    /// Maximum time for the whole response.
     pub time_max: Duration,
 }
 
-/// Why there is no answer.
+/// Failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CollectError {
     #[error(transparent)]
     Model(#[from] ModelError),
-    #[error("no answer in time")]
+    #[error("the model did not respond in time")]
     Timeout,
 }
 
-/// The answer to `request` as far as `limits` let it come.
+/// Collects the response to `request` within `limits`.
 ///
 /// # Errors
-/// Those of the stream; `ModelError::Empty` for a blank answer, `ModelError::Broken` for one without an end;
+/// Errors of the stream; `ModelError::Empty` for a blank response, `ModelError::Broken` for one without an end;
 /// `CollectError::Timeout`.
 pub async fn collect(
     provider: &dyn Provider,
@@ -74,13 +74,13 @@ async fn read(
             }
             Delta::Usage(counted) => usage = Some(counted),
             Delta::Stop(reason) => stopped = Some(reason),
-            // Nothing that is collected offers tools.
+            // Collected requests never offer tools.
             Delta::Alive | Delta::ToolCall(_) => {}
         }
     }
     drop(stream);
     match stopped {
-        None => Err(ModelError::Broken("it ended in the middle".to_owned()).into()),
+        None => Err(ModelError::Broken("it ended early".to_owned()).into()),
         Some(_) if text.trim().is_empty() => Err(ModelError::Empty.into()),
         Some(reason) => Ok(Collected {
             text,

@@ -1,7 +1,7 @@
-//! Language models: a prompt in, pieces of text out.
+//! Language models: prompts in, streams of text out.
 //!
-//! Imports nothing of ours. `Provider` has two implementations: `openai` speaks the chat-completions
-//! protocol to any base URL; `builtin` answers offline by extraction.
+//! Does not depend on other modules of the server. `Provider` has two implementations: `openai` uses the
+//! chat-completions protocol with any base URL; `builtin` replies offline by extraction.
 
 pub mod builtin;
 mod collect;
@@ -38,22 +38,23 @@ impl Role {
     }
 }
 
-/// One turn of a conversation. Roles alternate, from `User` to `User` (some chat templates refuse anything else).
+/// Turn of a conversation. Roles alternate, and the first and last one is `User` (some chat templates reject anything
+/// else).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Turn {
     pub role: Role,
-    /// May be empty beside calls or results.
+    /// Can be empty if there are calls or results.
     pub content: String,
-    /// Of the assistant: the tools that it calls after what it says.
+    /// Tool calls of the assistant, after its text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// Of the user: what the called tools gave; it comes before what the user says.
+    /// Results of tool calls, sent by the user before their text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ToolResult>,
 }
 
 impl Turn {
-    /// What someone says.
+    /// Creates a turn with text only.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -64,44 +65,44 @@ impl Turn {
     }
 }
 
-/// A call of a tool that the assistant made.
+/// Tool call by the assistant.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ToolCall {
-    /// The model's own id of the call; its result names it.
+    /// ID of the call, assigned by the model; the result refers to it.
     pub id: String,
     pub name: String,
-    /// JSON as the model wrote it, which need not be valid.
+    /// JSON as written by the model, possibly invalid.
     pub arguments: String,
 }
 
-/// What a called tool gave.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ToolResult {
     pub call_id: String,
     pub content: String,
 }
 
-/// A function that whoever asks can run; the model may call it.
+/// Function that the model can call; the client runs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionTool {
-    /// Letters, digits, `_` and `-`.
+    /// Letters, digits, `_`, and `-`.
     pub name: String,
     pub description: Option<String>,
-    /// A JSON schema of the arguments.
+    /// JSON schema of the arguments.
     pub parameters: Option<serde_json::Value>,
-    /// Whether the arguments have to keep to the schema exactly; `None` leaves it to the server.
+    /// The arguments must match the schema exactly; `None` for the default of the server.
     pub strict: Option<bool>,
 }
 
-/// Whether the model may, must or must not call a tool.
+/// Controls whether the model can, must, or must not call a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
     #[default]
     Auto,
     None,
-    /// Any of them.
+    /// The model must call at least one tool.
     Required,
-    /// The one of this name.
+    /// The model must call the tool with this name.
     Function(String),
 }
 
@@ -110,25 +111,25 @@ pub struct ChatRequest {
     pub model: String,
     pub system: String,
     pub turns: Vec<Turn>,
-    /// `None` leaves it to the server.
+    /// `None` for the default of the server.
     pub max_output_tokens: Option<u32>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
-    /// The form that the answer should have; a model that cannot promise one gets the request without it, so the answer has to
-    /// be read leniently all the same.
+    /// Schema of the response. It is not sent to models that do not support one, so the response must be parsed
+    /// leniently.
     pub json_schema: Option<JsonSchema>,
-    /// `Provider::takes_tools` says whether the model knows what to do with them.
+    /// Only if `Provider::takes_tools` is true for the model.
     pub tools: Vec<FunctionTool>,
-    /// Counts only beside tools.
+    /// Ignored without tools.
     pub tool_choice: ToolChoice,
-    /// False: at most one call in an answer. `None` leaves it to the server.
+    /// False for at most one call per response. `None` for the default of the server.
     pub parallel_tool_calls: Option<bool>,
 }
 
-/// A JSON schema with the name that servers want for it.
+/// JSON schema with a name, which servers require.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonSchema {
-    /// Letters, digits, `_` and `-`.
+    /// Letters, digits, `_`, and `-`.
     pub name: &'static str,
     pub schema: Arc<serde_json::Value>,
 }
@@ -137,44 +138,44 @@ pub struct JsonSchema {
 pub struct Usage {
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// Of the input: read from the provider's cache. 0 where it does not say.
+    /// Input tokens read from the provider's cache; 0 if unknown.
     pub cached_tokens: i64,
-    /// Of the input: written to the provider's cache. 0 where it does not say.
+    /// Input tokens written to the provider's cache; 0 if unknown.
     pub cache_write_tokens: i64,
-    /// Of the output: spent on thinking. 0 where it does not say.
+    /// Output tokens used for reasoning; 0 if unknown.
     pub reasoning_tokens: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The model had said what it wanted to say.
+    /// The model finished its response.
     Complete,
-    /// The model's own limit of output cut it.
+    /// The response reached the output limit.
     Length,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    /// A piece of the answer; never empty.
+    /// Part of the text; never empty.
     Text(String),
-    /// A piece of a call of a tool; only after a request with tools, and only as many as `openai::CALLS_MAX` calls.
+    /// Part of a tool call; only for requests with tools, and for at most `openai::CALLS_MAX` calls.
     ToolCall(ToolCallPiece),
-    /// Something that shows the model is alive but is no answer (reasoning, a comment).
+    /// Sign of life without content (reasoning, a comment).
     Alive,
     Usage(Usage),
-    /// Comes once, last but for `Usage`. A stream that ends without it is broken.
+    /// Sent once; only `Usage` can follow. A stream that ends without it is incomplete.
     Stop(StopReason),
 }
 
-/// The first piece of a call begins it; further ones only add to its arguments. Pieces of several
-/// calls may be mixed.
+/// Part of a tool call. The first part starts the call; further ones append to its arguments. Parts of several calls
+/// can be interleaved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallPiece {
-    /// Which call of the answer, from 0, without gaps.
+    /// Index of the call in the response, from 0, without gaps.
     pub index: usize,
-    /// Of the first piece: the call's id and the function's name; neither is empty.
+    /// In the first part: ID and function name, both non-empty.
     pub begins: Option<CallHead>,
-    /// What comes next in the arguments; may be empty.
+    /// Next part of the arguments; can be empty.
     pub arguments: String,
 }
 
@@ -184,44 +185,44 @@ pub struct CallHead {
     pub name: String,
 }
 
-/// What went wrong with one call.
+/// Failure of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    #[error("the provider's rate limit is reached")]
+    #[error("the provider's rate limit was exceeded")]
     RateLimited { retry_after: Option<Duration> },
-    /// 500, 502, 503, 504, 529, no connection.
+    /// Status 500, 502, 503, 504, or 529, or no connection.
     #[error("the provider is unavailable: {0}")]
     Unavailable(String),
     #[error("the prompt is too large for the model")]
     ContextTooLarge,
-    /// Any other 4xx.
-    #[error("the provider refused the request: {0}")]
+    /// Any other 4xx status.
+    #[error("the provider rejected the request: {0}")]
     BadRequest(String),
-    /// 401, 403.
-    #[error("the provider refused the credentials: {0}")]
+    /// Status 401 or 403.
+    #[error("the provider rejected the credentials: {0}")]
     Auth(String),
-    /// The stream broke, ended without a finish reason, or carried an error object.
-    #[error("the stream broke: {0}")]
+    /// The connection was lost, or the stream ended without a finish reason or contained an error.
+    #[error("the response stream failed: {0}")]
     Broken(String),
-    /// A whole answer with neither text nor a call of a tool.
-    #[error("the model answered with nothing")]
+    /// A complete response without text or tool calls.
+    #[error("the model returned an empty response")]
     Empty,
 }
 
 pub type DeltaStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
 
-/// Dropping the future or the stream ends the call upstream.
+/// Source of model responses. Dropping the future or the stream ends the call to the server.
 pub trait Provider: Send + Sync {
-    /// For people and logs: `builtin`, or the host of the base URL.
+    /// Name for people and logs: `builtin`, or the host of the base URL.
     fn name(&self) -> &str;
 
-    /// Whether it answers without a language model.
+    /// True if this provider has no language model.
     fn is_offline(&self) -> bool {
         false
     }
 
-    /// The model that runs when an agent wants `wanted`: `OPENVIBE_MODEL` if set; else `wanted`, when the provider
-    /// has it; else the provider's default (PROTOCOL §5).
+    /// Model for an agent that requests `wanted`: `OPENVIBE_MODEL` if set; otherwise `wanted` if the provider has it;
+    /// otherwise the default of the provider.
     fn choose_model<'a>(&'a self, wanted: Option<&'a str>) -> BoxFuture<'a, String>;
 
     /// The model that replies for an agent that wants `wanted`; `None` without a language model. Uses a list of the server's
@@ -240,16 +241,16 @@ pub trait Provider: Send + Sync {
     /// Context window of `model` in tokens.
     fn context_window(&self, model: &str) -> u64;
 
-    /// Whether `model` may be offered tools; true for one that nothing is known about.
+    /// Checks whether `model` supports tools; true for unknown models.
     fn takes_tools(&self, model: &str) -> bool;
 
-    /// US dollars for a call, where the model table knows prices.
+    /// Cost of a call in US dollars, if the model table has prices.
     fn cost_usd(&self, model: &str, usage: Usage) -> Option<f64>;
 
     fn stream(&self, request: ChatRequest) -> BoxFuture<'_, Result<DeltaStream, ModelError>>;
 }
 
-/// The settings that choose a provider (PROTOCOL §6), as they stand there; blank ones count as unset.
+/// Settings that select the provider, unparsed; blank ones count as unset.
 #[derive(Clone, Default)]
 pub struct ModelSettings {
     pub base_url: Option<String>,
@@ -262,10 +263,10 @@ pub struct ModelSettings {
 }
 
 impl std::fmt::Debug for ModelSettings {
-    /// Shows which keys are set, never what they are.
+    /// Shows which keys are set, but not their values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let key = |value: &Option<String>| if value.is_some() { "[hidden]" } else { "none" };
-        // A name and password may stand before the host.
+        // The URL can contain a user name and password.
         let base_url = self
             .base_url
             .as_deref()
@@ -285,24 +286,25 @@ impl std::fmt::Debug for ModelSettings {
     }
 }
 
-/// Why no provider can be made of the settings.
+/// Invalid provider settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error(
-        "OPENVIBE_MODEL_BASE_URL is `{0}`; it takes an http or https address such as `http://127.0.0.1:8000/v1`"
+        "OPENVIBE_MODEL_BASE_URL is `{0}`: use an http or https URL such as `http://127.0.0.1:8000/v1`"
     )]
     BaseUrl(String),
-    #[error("the API key for {0} holds characters that no HTTP header can carry")]
+    #[error(
+        "the API key for {0} contains characters that are not allowed in an HTTP header: check it"
+    )]
     ApiKey(String),
-    #[error("the HTTP client for the model cannot be made: {0}")]
+    #[error("could not create the HTTP client for the model: {0}")]
     Client(reqwest::Error),
     #[error(transparent)]
     Table(#[from] TableError),
 }
 
-/// The provider that the settings choose: the base URL; else Anthropic's or `OpenAI`'s by its key; else
-/// the built-in one, which needs nothing. Keys are sent to nobody but their owner: a base URL of one's
-/// own gets only `api_key`.
+/// Creates the provider from the settings: for the base URL; otherwise Anthropic or `OpenAI`, by the key that is set;
+/// otherwise the built-in responder. Vendor keys are only sent to their vendor: a custom base URL only gets `api_key`.
 ///
 /// # Errors
 /// `SetupError`, with the setting to change.

@@ -1,6 +1,6 @@
-//! The model table: what is known about models and their makers without asking them.
+//! The model table: static facts about models and their vendors.
 //!
-//! Built in from `models.toml`; `OPENVIBE_MODELS_FILE` replaces it.
+//! `models.toml` is built in; `OPENVIBE_MODELS_FILE` replaces it.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,24 +9,24 @@ use serde::Deserialize;
 
 use super::Usage;
 
-/// Tokens that a model is taken to read when nobody says otherwise: what most current ones have.
+/// Context window in tokens of models that are not in the table, as most current models have.
 pub const CONTEXT_WINDOW_DEFAULT: u64 = 128_000;
 
 const BUILT_IN: &str = include_str!("models.toml");
 
-/// Why a table cannot be used.
+/// Error in a model table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    #[error("the model table {path} cannot be read: {source}")]
+    #[error("could not read the model table {path}: {source}")]
     Unreadable {
         path: String,
         source: std::io::Error,
     },
-    #[error("the model table {path} is not valid: {message}")]
+    #[error("the model table {path} is invalid: {message}")]
     Invalid { path: String, message: String },
 }
 
-/// Models by name, makers by name.
+/// Models and vendors by name.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -36,7 +36,7 @@ pub struct Table {
     models: BTreeMap<String, Model>,
 }
 
-/// A maker with an endpoint of its own, and which of its models run when nobody chose one.
+/// Vendor with its endpoint and default models.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Maker {
@@ -46,28 +46,28 @@ pub struct Maker {
     pub utility_model: String,
 }
 
-/// Under which name a model takes the limit of its output.
+/// Name of the request field for the output limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenLimitField {
-    /// The older name; other servers than `OpenAI`'s know it best.
+    /// Older name, which most servers other than `OpenAI` support.
     #[default]
     MaxTokens,
     MaxCompletionTokens,
 }
 
-/// What is known about one model.
+/// Facts about a model.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a key of its own in the file"
+    reason = "each is a separate key in the file"
 )]
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// The maker's name in the table; without one the entry holds wherever the model runs.
+    /// Name of the vendor in the table; without one, the entry applies wherever the model runs.
     #[serde(default)]
     pub provider: Option<String>,
-    /// Tokens of prompt and answer together.
+    /// Maximum number of tokens in prompt and response together.
     pub context_window: u64,
     /// US dollars per million tokens.
     #[serde(default)]
@@ -75,17 +75,17 @@ pub struct Model {
     /// US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
-    /// Answers in a given JSON schema; it is not asked to otherwise.
+    /// Supports a JSON schema for responses; otherwise none is sent.
     #[serde(default)]
     pub json_schema: bool,
     #[serde(default)]
     pub tools: bool,
-    /// An embedding model; it does not chat.
+    /// Embedding model, which cannot chat.
     #[serde(default)]
     pub embeddings: bool,
     #[serde(default)]
     pub token_limit: TokenLimitField,
-    /// Takes `temperature` and `top_p`.
+    /// Supports `temperature` and `top_p`.
     #[serde(default = "yes")]
     pub temperature: bool,
 }
@@ -95,16 +95,15 @@ fn yes() -> bool {
 }
 
 impl Table {
-    /// The built-in table.
+    /// Parses the built-in table.
     ///
     /// # Errors
-    /// `TableError::Invalid` if the file that was compiled in is not a table; a test keeps it one.
+    /// `TableError::Invalid` if the embedded file is invalid, which a test prevents.
     pub fn built_in() -> Result<Self, TableError> {
         Self::parse(BUILT_IN, "models.toml")?.checked("models.toml")
     }
 
-    /// The table in a file. Makers that it does not name stay those of the built-in one, so that their
-    /// keys still find them.
+    /// Reads a table from a file. Missing vendors are taken from the built-in table, so that their keys still work.
     ///
     /// # Errors
     /// `TableError::Unreadable` or `TableError::Invalid`, both with the path.
@@ -143,7 +142,7 @@ impl Table {
         match self.models.iter().find(|(_, model)| is_unknown(model)) {
             Some((name, _)) => Err(TableError::Invalid {
                 path: path.to_owned(),
-                message: format!("`{name}` names a provider that is not in the table"),
+                message: format!("`{name}` has a provider that is not in the table: add it"),
             }),
             None => Ok(self),
         }
@@ -153,7 +152,7 @@ impl Table {
         self.providers.get(name)
     }
 
-    /// The maker whose endpoint stands at the host of `base_url`.
+    /// Finds the vendor whose endpoint has the same host as `base_url`.
     pub fn maker_at(&self, base_url: &Url) -> Option<(&str, &Maker)> {
         self.providers
             .iter()
@@ -161,8 +160,8 @@ impl Table {
             .map(|(name, maker)| (name.as_str(), maker))
     }
 
-    /// The entry for a model: by its name, or without the vendor before it (`anthropic/…`), the date or
-    /// `latest` behind it (`…-20250929`, `…-2025-08-07`), or the tag behind a colon.
+    /// Finds a model by its name, also without a vendor prefix (`anthropic/…`), a date or `latest` suffix
+    /// (`…-20250929`, `…-2025-08-07`), or a tag after a colon.
     pub fn model(&self, name: &str) -> Option<&Model> {
         let lower = name.to_lowercase();
         let bare = lower.rsplit('/').next().unwrap_or_default();
@@ -172,13 +171,13 @@ impl Table {
             .find_map(|name| self.models.get(name))
     }
 
-    /// Whether the table says that `maker` has `model` to chat with.
+    /// Checks whether `maker` has the chat model `model`.
     pub fn has(&self, maker: &str, model: &str) -> bool {
         self.model(model)
             .is_some_and(|entry| entry.provider.as_deref() == Some(maker) && !entry.embeddings)
     }
 
-    /// US dollars for a call at `maker` (`None`: an endpoint that the table does not know).
+    /// Cost of a call at `maker` in US dollars (`None` for an endpoint that is not in the table).
     pub fn cost_usd(&self, maker: Option<&str>, model: &str, usage: Usage) -> Option<f64> {
         let entry = self.model(model)?;
         if entry.provider.is_some() && entry.provider.as_deref() != maker {
@@ -194,7 +193,7 @@ impl Table {
     }
 }
 
-/// `name-20250929`, `name-2025-09-29` and `name-latest` without their ends.
+/// Removes the suffix of `name-20250929`, `name-2025-09-29`, and `name-latest`.
 fn undated(name: &str) -> &str {
     let name = name.strip_suffix("-latest").unwrap_or(name);
     let is_date = |end: &str| {

@@ -1,4 +1,4 @@
-//! The event stream of an answer: bytes in, deltas out.
+//! Parser of the event stream of a response: bytes in, deltas out.
 
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
@@ -13,20 +13,20 @@ use super::{
     refusal::{Complaint, clean, root_cause},
 };
 
-/// How long the usage may take after the answer has ended.
+/// Maximum wait for the usage after the end of the response.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
-/// An answer above this, arguments of calls included, is cut, as by the model's own limit.
+/// Maximum response size, including arguments of calls; longer ones are cut off, as by the output limit of the model.
 pub(super) const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Of one call: sums of more would not fit their columns some day.
+/// Maximum plausible token count of a call, so that sums never overflow their columns.
 const TOKENS_MAX: i64 = 1_000_000_000;
-/// Also of an event of several lines.
+/// Maximum size of a line, and of an event with several lines.
 pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Lines of an event stream, put together from pieces of any size.
+/// Splits an event stream into items, from chunks of any size.
 #[derive(Default)]
 pub(super) struct EventReader {
     buffer: BytesMut,
-    /// That many bytes at the beginning of `buffer` hold no line end.
+    /// Number of bytes at the start of `buffer` without a line end.
     searched: usize,
     /// The last line ended with `\r`; a `\n` that follows belongs to it.
     after_cr: bool,
@@ -39,7 +39,7 @@ pub(super) enum StreamItem {
     Event(String),
 }
 
-/// A line or an event above `LINE_BYTES_MAX`.
+/// A line or event is longer than `LINE_BYTES_MAX`.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLong;
 
@@ -48,7 +48,7 @@ impl EventReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole item, `None` when more bytes are needed.
+    /// Next complete item; `None` if more bytes are needed.
     pub(super) fn next(&mut self) -> Result<Option<StreamItem>, TooLong> {
         while let Some(line) = self.next_line() {
             let item = self.take_line(&String::from_utf8_lossy(&line));
@@ -112,7 +112,7 @@ impl EventReader {
         None
     }
 
-    /// What the stream ended with, though no blank line came.
+    /// Last item of a stream that ended without a blank line.
     pub(super) fn finish(&mut self) -> Option<StreamItem> {
         let line = self.buffer.split();
         let item = self.take_line(&String::from_utf8_lossy(&line));
@@ -125,13 +125,13 @@ pub(super) type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> +
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// `Delta::Stop` was given; only usage counts now.
+    /// `Delta::Stop` was returned; only usage can follow.
     Stopped,
-    /// Nothing comes any more but what is ready.
+    /// The stream has ended, except for items in `ready`.
     Ended,
 }
 
-/// An answer on its way: bytes in, deltas out.
+/// Response that is being received: bytes in, deltas out.
 pub(super) struct Answer {
     bytes: ByteStream,
     api_key: Option<String>,
@@ -139,12 +139,12 @@ pub(super) struct Answer {
     ready: VecDeque<Result<Delta, ModelError>>,
     answer_bytes: usize,
     calls: Calls,
-    /// Some of the text is not white space.
+    /// The text so far is not blank.
     has_words: bool,
-    /// An event that was not `[DONE]` came.
+    /// An event other than `[DONE]` was received.
     has_events: bool,
     phase: Phase,
-    /// How long the usage is waited for after the end of the answer, whatever else comes.
+    /// Maximum wait for the usage after the end of the response, regardless of other events.
     pub(super) usage_within: Duration,
     usage_until: Option<Instant>,
 }
@@ -190,7 +190,7 @@ impl Answer {
                 Ok(None) => {}
                 Err(TooLong) => {
                     self.fail(ModelError::Broken(format!(
-                        "a line above {LINE_BYTES_MAX} bytes"
+                        "a line is longer than {LINE_BYTES_MAX} bytes"
                     )));
                     continue;
                 }
@@ -232,14 +232,14 @@ impl Answer {
         }
     }
 
-    /// One event, or the whole completion of a server that does not stream.
+    /// Handles an event, or the complete response of a server that does not stream.
     pub(super) fn take(&mut self, data: &str) {
         if data.trim().is_empty() {
             return self.alive();
         }
         self.has_events = true;
         let Ok(chunk) = serde_json::from_str::<Value>(data) else {
-            return self.fail(ModelError::Broken("an event that is not JSON".to_owned()));
+            return self.fail(ModelError::Broken("an event is not JSON".to_owned()));
         };
         let is_error = !chunk["error"].is_null()
             || [&chunk["type"], &chunk["object"]]
@@ -292,7 +292,7 @@ impl Answer {
         }
     }
 
-    /// As much of a text as still fits.
+    /// Part of a text that still fits.
     fn kept<'t>(&mut self, text: &'t str) -> &'t str {
         let room = ANSWER_BYTES_MAX - self.answer_bytes;
         let kept = &text[..text.floor_char_boundary(room)];
@@ -300,13 +300,13 @@ impl Answer {
         kept
     }
 
-    /// Ends an answer that is larger than what is taken.
+    /// Ends a response that exceeds the size limit.
     fn cut(&mut self) {
         self.stop(StopReason::Length);
         self.phase = Phase::Ended;
     }
 
-    /// A piece of a call, or a whole one.
+    /// Handles a part of a call, or a complete one.
     fn call(&mut self, value: &Value) {
         if self.phase != Phase::Open {
             return;
@@ -332,7 +332,7 @@ impl Answer {
         match reason {
             "length" | "max_tokens" | "model_length" => self.stop(StopReason::Length),
             "error" => self.fail(ModelError::Broken(
-                "the server ended it with an error".to_owned(),
+                "the server reported an error".to_owned(),
             )),
             _ => self.stop(StopReason::Complete),
         }
@@ -351,7 +351,7 @@ impl Answer {
         }
     }
 
-    /// Nothing counts after an error; after `Delta::Stop` the answer is whole, whatever comes.
+    /// Ends the stream with an error. After `Delta::Stop` the response is complete, so errors are ignored.
     fn fail(&mut self, error: ModelError) {
         if self.phase == Phase::Open {
             self.ready.push_back(Err(error));
@@ -359,7 +359,7 @@ impl Answer {
         self.phase = Phase::Ended;
     }
 
-    /// `[DONE]` or the end of the bytes.
+    /// Handles `[DONE]` or the end of the stream.
     pub(super) fn end(&mut self) {
         self.fail(if self.has_events {
             ModelError::Broken("it ended without a finish reason".to_owned())
@@ -369,7 +369,7 @@ impl Answer {
     }
 }
 
-/// A text, or the texts among parts of several types.
+/// Text of a content value: a string, or the text parts of an array.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -381,7 +381,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// `None` where the server does not say, or says nothing but zeros. What no call can have taken was not said.
+/// Parses the usage; `None` if it is missing, all zeros, or implausible.
 fn usage_of(usage: &Value) -> Option<Usage> {
     let tokens = |value: &Value| value.as_i64().filter(|n| (0..=TOKENS_MAX).contains(n));
     let count = |names: [&str; 2]| names.iter().find_map(|name| tokens(&usage[name]));

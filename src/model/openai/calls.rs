@@ -1,25 +1,25 @@
-//! Calls of tools in an answer, put in order: servers number, name and repeat them each in their own way.
+//! Normalizes tool calls in a response: servers differ in how they number, name, and repeat them.
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::{CallHead, ToolCallPiece};
 
-/// Calls in one answer; at a further one the answer is cut.
+/// Maximum number of calls in a response; further ones cut it off.
 pub const CALLS_MAX: usize = 64;
 
 /// More than `CALLS_MAX` calls.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooMany;
 
-/// The calls that an answer has begun.
+/// Calls in the response so far.
 #[derive(Default)]
 pub(super) struct Calls(Vec<Begun>);
 
 struct Begun {
-    /// The number that the server gives it.
+    /// Index assigned by the server.
     number: Option<u64>,
-    /// The id that the server gave it, if any.
+    /// ID assigned by the server, if any.
     id: Option<String>,
 }
 
@@ -28,13 +28,13 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// One entry of `tool_calls`: the beginning of a call, more of its arguments, or a whole call. `None` for one that
-    /// says nothing.
+    /// Handles an entry of `tool_calls`: the start of a call, more arguments, or a complete call. `None` for an entry
+    /// without content.
     ///
-    /// Some servers number no calls, or all of them 0, and tell them apart by id; some repeat id and name in every piece;
-    /// some give no id, so one is made; some send arguments as an object.
+    /// Some servers do not number calls, or number all of them 0, and distinguish them by ID; some repeat ID and name
+    /// in every part; some send no ID, so one is generated; some send arguments as an object.
     pub(super) fn take(&mut self, value: &Value) -> Result<Option<ToolCallPiece>, TooMany> {
-        // No database keeps a NUL in a text.
+        // `PostgreSQL` cannot store NUL in a text.
         let text = |value: &Value| {
             let text = value.as_str()?.replace('\0', "");
             Some(text).filter(|text| !text.is_empty())
@@ -51,7 +51,7 @@ impl Calls {
             let ids_differ = id.is_some() && begun.id.is_some() && id != begun.id;
             !ids_differ && (number.is_none() || number == begun.number)
         };
-        // Without a number, a name that comes again begins the next call.
+        // Without an index, a repeated name starts the next call.
         let begins_next = name.is_some() && number.is_none() && id.is_none();
         let known = self.0.iter().rposition(is_same).filter(|_| !begins_next);
         if let Some(index) = known {
@@ -62,7 +62,7 @@ impl Calls {
             };
             return Ok(Some(piece).filter(|piece| !piece.arguments.is_empty()));
         }
-        // Arguments of a call that never began can be given to no function.
+        // Ignores arguments of a call that was never started.
         let Some(name) = name else { return Ok(None) };
         if self.0.len() == CALLS_MAX {
             return Err(TooMany);
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// The calls that pieces make, as `id name arguments`; ids that were made are `-`.
+    /// Assembles calls from parts, as `id name arguments`; generated IDs are shown as `-`.
     fn calls(pieces: &[Value]) -> Vec<String> {
         let (mut calls, mut found) = (Calls::default(), Vec::<String>::new());
         for piece in pieces {

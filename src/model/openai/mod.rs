@@ -1,14 +1,13 @@
-//! Any server that speaks the chat-completions protocol.
+//! Client for any server with the chat-completions protocol.
 //!
-//! Own reader of the event stream (`answer`) for what `async-openai` 0.43 cannot do: its client
-//! reads ahead into an unbounded channel (a server that sends faster than the database stores would
-//! fill the memory), puts no limit on a line, hides comments, and drops `[DONE]`, so that an answer
-//! that ended cannot be told from one that broke. Here nothing is read before it is asked for, and
-//! dropping the stream closes the connection.
+//! Has its own parser of event streams (`answer`), because the client of `async-openai` 0.43 reads ahead into an
+//! unbounded channel (a server that sends faster than the database stores would exhaust the memory), does not limit
+//! lines, hides comments, and drops `[DONE]`, so that a complete response looks like one that failed. Here, data is
+//! only read on demand, and dropping the stream closes the connection.
 //!
-//! No call is retried here, with one exception: a refusal that names an optional field is answered by
-//! the same request without it (or with the field's other name), and remembered for that model.
-//! Waits are the caller's to limit; only connecting has a time limit of its own.
+//! Calls are not retried, with one exception: if the server rejects an optional field, the request is repeated without
+//! it (or with its other name), and this is remembered for the model. Callers limit the wait; only connecting has its
+//! own timeout.
 
 mod answer;
 mod calls;
@@ -42,32 +41,31 @@ use super::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For `GET /models` as a whole, and for the body of a refusal.
+/// Timeout for `GET /models`, and for the body of an error response.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the list of a server's models holds, and the time between two attempts to get one that fail.
 const MODELS_FRESH: Duration = Duration::from_mins(5);
 const MODELS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What to ask a server for that lists no models when no agent wants one: those that serve one model
-/// take any name.
+/// Model name for servers without a model list if the agent requests none: servers with a single model accept any name.
 const MODEL_UNKNOWN: &str = "default";
 
-/// Where a provider is and what was set for it.
+/// Address and settings of a provider.
 pub struct Endpoint {
-    /// `http` or `https`, with a host; `chat/completions` is appended to its path.
+    /// `http` or `https` URL with a host; `chat/completions` is appended to its path.
     pub base_url: Url,
     pub api_key: Option<String>,
-    /// Runs always (`OPENVIBE_MODEL`).
+    /// Model that is always used (`OPENVIBE_MODEL`).
     pub model: Option<String>,
     pub utility_model: Option<String>,
     pub table: Table,
 }
 
-/// A server that speaks the chat-completions protocol.
+/// Provider for a server with the chat-completions protocol.
 pub struct OpenAi {
     http: reqwest::Client,
     endpoint: Endpoint,
     name: String,
-    /// What was learned about models that refused a field.
+    /// Fields that models have rejected.
     quirks: Mutex<HashMap<String, Quirks>>,
     listed: Mutex<ModelCache>,
 }
@@ -95,7 +93,7 @@ impl ModelCache {
     }
 }
 
-/// A model in the answer to `GET /models`.
+/// Model in the response to `GET /models`.
 #[derive(Debug, Clone, PartialEq)]
 struct Listed {
     id: String,
@@ -103,10 +101,10 @@ struct Listed {
 }
 
 impl OpenAi {
-    /// A default crypto provider of rustls has to be installed before.
+    /// Creates the client. Requires an installed default crypto provider of rustls.
     ///
     /// # Errors
-    /// `SetupError::ApiKey` for a key that no header can carry, `SetupError::Client` if TLS is not usable.
+    /// `SetupError::ApiKey` for a key that is not a valid header value, `SetupError::Client` if TLS is not available.
     pub fn new(endpoint: Endpoint) -> Result<Self, SetupError> {
         let url = &endpoint.base_url;
         let host = url.host_str().unwrap_or_default();
@@ -156,7 +154,7 @@ impl OpenAi {
         self.endpoint.table.model(model)
     }
 
-    /// `fresh` is the age up to which a known list of the server's models is used.
+    /// Chooses a model. `fresh` is the maximum age of the cached model list.
     async fn choose(&self, wanted: Option<&str>, fresh: Duration) -> String {
         if let Some(model) = &self.endpoint.model {
             return model.clone();
@@ -286,11 +284,11 @@ impl OpenAi {
         let content_type = header(CONTENT_TYPE).unwrap_or_default().to_lowercase();
         let key = self.endpoint.api_key.clone();
         if content_type.contains("text/html") {
-            let detail = format!("{} answered with a web page; check the base URL", self.name);
+            let detail = format!("{} returned a web page: check the base URL", self.name);
             return Err(ModelError::BadRequest(detail));
         }
         if content_type.contains("application/json") {
-            // A server that does not stream sends the whole completion at once.
+            // A server without streaming sends the complete response at once.
             let body = read_capped(response, LINE_BYTES_MAX).await;
             let mut answer = Answer::new(futures::stream::empty().boxed(), key);
             answer.take(&body);
@@ -303,7 +301,7 @@ impl OpenAi {
     fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let cause = root_cause(error);
         let cause = clean(&cause, self.endpoint.api_key.as_deref());
-        ModelError::Unavailable(format!("no answer from {}: {cause}", self.name))
+        ModelError::Unavailable(format!("could not reach {}: {cause}", self.name))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a server says instead of an answer, and which error that is.
+//! Error responses of servers, and their classification.
 
 use std::{
     error::Error as _,
@@ -20,7 +20,7 @@ use super::{
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const DETAIL_CHARS_MAX: usize = 200;
 
-/// The innermost cause, without the address, which may hold a password.
+/// Innermost cause, without the URL, which may contain a password.
 pub(super) fn root_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause = error.to_string();
@@ -32,7 +32,7 @@ pub(super) fn root_cause(error: reqwest::Error) -> String {
     cause
 }
 
-/// At most `bytes_max` bytes of a body, and what came before it broke.
+/// Reads at most `bytes_max` bytes of a body; after a failure, returns what was received.
 pub(super) async fn read_capped(mut response: Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -44,19 +44,19 @@ pub(super) async fn read_capped(mut response: Response, bytes_max: usize) -> Str
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// What a server complains about, in whichever of the usual forms it says so.
+/// Error from a server, in any of the common formats.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Complaint {
     message: String,
-    /// `type` and `code`, in lower case.
+    /// `type` and `code`, in lowercase.
     kind: String,
-    /// A status inside the body, where the stream has already begun with 200.
+    /// Status in the body, if the stream already started with 200.
     status: Option<u16>,
     param: Option<String>,
 }
 
 impl Complaint {
-    /// `{"error":{…}}`, `{"error":"…"}`, `{"detail":…}`, `{"message":…}`, a list of these, a web page, text.
+    /// Parses `{"error":{…}}`, `{"error":"…"}`, `{"detail":…}`, `{"message":…}`, a list of these, a web page, or text.
     fn read(body: &str) -> Self {
         if let Ok(value) = serde_json::from_str::<Value>(body) {
             return Self::of(&value);
@@ -134,14 +134,15 @@ impl Complaint {
             .any(|words| message.contains(words) || self.kind.contains(words))
     }
 
-    /// Whether the field is what the server complains about.
+    /// Checks whether the error is about this field.
     fn names(&self, field: &str) -> bool {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let text = self.param.as_ref().unwrap_or(&self.message);
         text.split(|c| !is_word(c)).any(|word| word == field)
     }
 
-    /// Servers name the field, the sort of format, or what they make of it.
+    /// Checks for errors about the response format: servers mention the field, the kind of format, or their
+    /// implementation.
     fn is_about_response_format(&self) -> bool {
         const WORDS: [&str; 5] = [
             "response format",
@@ -206,13 +207,13 @@ impl Complaint {
     }
 }
 
-/// One line of at most `DETAIL_CHARS_MAX` characters that holds no key.
+/// Shortens a text to one line of at most `DETAIL_CHARS_MAX` characters and redacts keys.
 pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
     let text = match api_key {
         Some(key) if !key.is_empty() => text.replace(key, "…"),
         _ => text.to_owned(),
     };
-    // Servers repeat a wrong key in part, also one that was meant for somebody else.
+    // Servers quote parts of a wrong key, even one for another service.
     let secret = |word: &str| {
         word.trim_start_matches(['"', '\'', '`', '('])
             .to_lowercase()
@@ -238,7 +239,7 @@ pub(super) fn clean(text: &str, api_key: Option<&str>) -> String {
     }
 }
 
-/// An answer with another status than 2xx.
+/// Response with a status other than 2xx.
 pub(super) struct Refusal {
     status: u16,
     retry_after: Option<Duration>,
@@ -258,7 +259,7 @@ impl Refusal {
         }
     }
 
-    /// The quirks under which the same request may be taken: each names one more field than before.
+    /// Quirks with one more field, with which the server may accept the same request.
     pub(super) fn avoided_by(&self, body: &Body<'_>, quirks: Quirks) -> Option<Quirks> {
         if !matches!(self.status, 400 | 422) {
             return None;
@@ -319,7 +320,7 @@ impl Refusal {
     }
 }
 
-/// `Retry-After` in seconds or as a date (RFC 9110), or `retry-after-ms`; a date that has passed is no wait.
+/// Parses `Retry-After` in seconds or as a date (RFC 9110), or `retry-after-ms`; zero for a date in the past.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(ms) = text(HeaderName::from_static("retry-after-ms")).and_then(|t| t.parse().ok()) {

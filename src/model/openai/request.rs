@@ -1,4 +1,4 @@
-//! The request as it is sent, and what a model was found not to take.
+//! The request body, and the fields that a model does not support.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,14 +8,14 @@ use super::super::{
     table::{Model, TokenLimitField},
 };
 
-/// What a model turned out not to take.
+/// Fields that a model has rejected.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a field of its own in the request"
+    reason = "each is a separate field in the request"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quirks {
-    /// Other than the table says.
+    /// Overrides the model table.
     pub(super) limit: Option<Limit>,
     pub(super) no_temperature: bool,
     pub(super) no_top_p: bool,
@@ -30,7 +30,7 @@ pub(super) enum Limit {
 }
 
 impl Quirks {
-    /// That a limit was too large for one prompt says nothing about the next.
+    /// Quirks to remember: an output limit that was too large for one prompt may fit the next.
     pub(super) fn worth_keeping(self) -> Option<Self> {
         let limit = self.limit.filter(|limit| *limit != Limit::Unsent);
         let kept = Self { limit, ..self };
@@ -66,7 +66,7 @@ pub(super) struct Body<'a> {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    /// Null beside calls without a word.
+    /// Null for calls without text.
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
@@ -85,7 +85,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A call that the assistant made.
+/// Call by the assistant.
 #[derive(Serialize)]
 struct Call<'a> {
     id: &'a str,
@@ -130,7 +130,7 @@ impl<'a> From<&'a FunctionTool> for Tool<'a> {
     }
 }
 
-/// A turn as messages: results of tools are one each, before what the user says.
+/// Converts a turn to messages: one per tool result, before the text of the user.
 fn messages<'t>(turn: &'t Turn) -> Vec<Message<'t>> {
     if turn.role == Role::Assistant {
         let call = |call: &'t ToolCall| Call {
@@ -158,7 +158,7 @@ fn messages<'t>(turn: &'t Turn) -> Vec<Message<'t>> {
     results.chain(said).collect()
 }
 
-/// Nothing for `Auto`, which every server takes it for.
+/// Converts the tool choice; omitted for `Auto`, which is the default of all servers.
 fn choice(choice: &ToolChoice) -> Option<Value> {
     match choice {
         ToolChoice::Auto => None,

@@ -1,4 +1,4 @@
-//! Answers as servers send them, whole and broken, in pieces of any size.
+//! Responses as servers send them, complete and broken, in chunks of any size.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{super::calls::CALLS_MAX, *};
 use crate::corpus;
 
-/// What event streams are made of.
+/// Fragments of event streams for the fuzzer.
 const WORDS: &[&str] = &[
     "data: ",
     "data:",
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
 
 type Outcome = Vec<Result<Delta, ModelError>>;
 
-/// Ids that were made up are told apart by nothing.
+/// Replaces generated IDs by a constant.
 fn known_by_place(mut delta: Delta) -> Delta {
     if let Delta::ToolCall(piece) = &mut delta
         && let Some(head) = &mut piece.begins
@@ -44,7 +44,7 @@ fn known_by_place(mut delta: Delta) -> Delta {
     delta
 }
 
-/// What is made of these pieces, in order.
+/// Parses the chunks and returns the deltas in order.
 fn read(pieces: Vec<Vec<u8>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -72,7 +72,7 @@ fn is_whole(outcome: &Outcome) -> bool {
         .any(|delta| matches!(delta, Ok(Delta::Stop(_))))
 }
 
-/// What whoever reads an answer relies on.
+/// Checks the invariants that readers of a response rely on.
 fn holds(outcome: &Outcome) -> Result<(), TestCaseError> {
     let (mut bytes, mut calls, mut stopped) = (0, 0, false);
     for (n, delta) in outcome.iter().enumerate() {
@@ -180,7 +180,7 @@ fn what_never_ends_is_held_only_up_to_a_limit() {
                 Ok(Some(item)) => panic!("{item:?}"),
                 Err(_) => break true,
             }
-            // A `data:` line of nothing adds one byte.
+            // An empty `data:` line adds one byte.
             if fed > 8 * LINE_BYTES_MAX {
                 break false;
             }

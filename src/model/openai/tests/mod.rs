@@ -1,4 +1,4 @@
-//! A scripted server replays, byte for byte, what servers were seen to send.
+//! Tests with a scripted server that replays real responses byte by byte.
 
 mod corpus;
 mod tools;
@@ -21,7 +21,7 @@ type Check<'a> = &'a dyn Fn(&ModelError) -> bool;
 
 const KEY: &str = "sk-test-0123456789";
 
-/// A server that answers each connection with the next raw reply, then closes it.
+/// Server that sends the next raw response to each connection, then closes it.
 struct Script {
     url: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -107,7 +107,7 @@ fn request() -> ChatRequest {
     }
 }
 
-/// A reply without a length: it ends where the connection does.
+/// Response without a content length, which ends with the connection.
 fn raw(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n{body}").into_bytes()
 }
@@ -244,7 +244,7 @@ async fn servers_that_differ_from_the_standard_are_understood() {
             ),
             vec![text("Hi"), COMPLETE],
         ),
-        // What comes after the answer has ended does not undo it.
+        // Events after the end of the response have no effect.
         (
             events(
                 &[
@@ -256,7 +256,7 @@ async fn servers_that_differ_from_the_standard_are_understood() {
             ),
             vec![text("Hi"), Delta::Alive, COMPLETE],
         ),
-        // A server that does not stream.
+        // A server without streaming.
         (
             raw(
                 "200 OK",
@@ -410,7 +410,7 @@ async fn a_refusal_says_what_kind_it_is_and_never_the_key() {
         ("400 Bad Request", "", "{\"error\":{\"type\":\"exceed_context_size_error\",\"message\":\"the request exceeds the available context size\"}}".to_owned(), ModelError::ContextTooLarge),
         ("413 Payload Too Large", "", String::new(), ModelError::ContextTooLarge),
         ("422 Unprocessable Entity", "", body("This model's maximum context length is 4096 tokens"), ModelError::ContextTooLarge),
-        ("200 OK", "content-type: text/html\r\n", "<html>".to_owned(), bad("answered with a web page; check the base URL")),
+        ("200 OK", "content-type: text/html\r\n", "<html>".to_owned(), bad("returned a web page: check the base URL")),
     ];
     for (status, headers, body, wanted) in rows {
         let error = deltas_of(raw(status, headers, &body)).await.unwrap_err();
@@ -499,7 +499,7 @@ async fn a_field_that_a_model_refuses_is_left_out_and_remembered() {
     );
 }
 
-/// A request for a model by name, with a schema.
+/// Request with a schema, for a model by name.
 fn schema_request(model: &str) -> ChatRequest {
     ChatRequest {
         model: model.to_owned(),
@@ -580,7 +580,7 @@ async fn a_server_that_falls_silent_is_left() {
         let (mut socket, _) = listener.accept().await.unwrap();
         read_request(&mut socket).await;
         socket.write_all(&events(&said("Hel"))).await.unwrap();
-        // The client hangs up.
+        // The client closes the connection.
         let mut rest = Vec::new();
         drop(tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut rest).await);
     };
@@ -679,7 +679,7 @@ async fn the_model_is_the_wanted_one_where_the_server_has_it_else_its_first() {
     let script = Script::new(vec![list]).await;
     let client = script.client();
     assert_eq!(client.choose_model(Some("phi")).await, "phi");
-    // Asked once only: the script has no second answer.
+    // The list is only requested once: the script has no second response.
     assert_eq!(client.choose_model(Some("claude-sonnet-4-5")).await, "qwen");
     assert_eq!(client.choose_model(None).await, "qwen");
     assert_eq!(client.utility_model("qwen").await, "qwen");

@@ -1,4 +1,4 @@
-//! Tools: how they are offered, how calls come, and how a conversation with calls in it is sent.
+//! Tests of tools: sending them, receiving calls, and sending conversations with calls.
 
 use serde_json::json;
 
