@@ -1,23 +1,23 @@
-//! Puts the built web client into the binary, so that `cargo build` is all a person types. std only.
+//! Builds the web client and embeds it in the binary, so that `cargo build` builds everything. Uses only std.
 //!
-//! Where the client comes from:
-//! 1. `OPENVIBE_WEB_DIST=dir`: ready-made assets (container stage, release archive). No Node needed.
-//! 2. Otherwise `npm ci` in `web/`, when the lockfile changed, and Vite into `OUT_DIR/web`.
+//! Sources of the client:
+//! 1. `OPENVIBE_WEB_DIST=dir`: prebuilt assets (container stage, release archive), without Node.
+//! 2. Otherwise: `npm ci` in `web/` if the lockfile changed, then a Vite build into `OUT_DIR/web`.
 //!
-//! What comes out is `OUT_DIR/assets.rs`, for `include!`: a struct and a table sorted by path.
+//! The output is `OUT_DIR/assets.rs`, for `include!`: a struct and a table sorted by path.
 //!
 //! ```text
 //! pub(crate) struct Asset {
-//!     path: &'static str,            // "index.html", "assets/index-B2x9.js": no slash in front
+//!     path: &'static str,            // "index.html", "assets/index-B2x9.js": no leading slash
 //!     etag: &'static str,            // `W/"0123456789abcdef"`, from the content
 //!     bytes: &'static [u8],
-//!     gzip: Option<&'static [u8]>,   // the same, compressed; absent where it would not pay
-//!     brotli: Option<&'static [u8]>, // likewise
+//!     gzip: Option<&'static [u8]>,   // compressed content; `None` if not worthwhile
+//!     brotli: Option<&'static [u8]>, // the same
 //! }
 //! pub(crate) static ASSETS: &[Asset]
 //! ```
 //!
-//! `x.gz` and `x.br` beside `x` are not assets but compressed forms of `x`.
+//! `x.gz` and `x.br` next to `x` are compressed forms of `x`, not separate assets.
 
 use std::{
     env,
@@ -28,7 +28,7 @@ use std::{
     process::Command,
 };
 
-/// Entries of `web/` that do not end up in the client; touching them must not rebuild it.
+/// Entries of `web/` that are not part of the client, so that changes there do not trigger a rebuild.
 const NOT_INPUTS: &[&str] = &[
     "node_modules",
     "dist",
@@ -49,7 +49,7 @@ fn main() {
         let ready = root.join(ready);
         assert!(
             ready.join("index.html").is_file(),
-            "OPENVIBE_WEB_DIST is {}, but there is no index.html in it. Build the client \
+            "OPENVIBE_WEB_DIST is {}, which has no index.html. Build the client \
              (`npm run build` in web/) or unset the variable.",
             ready.display()
         );
@@ -85,10 +85,10 @@ fn build_client(root: &Path, to: &Path) {
     run(compress, "compressing the client");
 }
 
-/// `npm ci`, only when the lockfile changed. The stamp lies inside `node_modules`, which `npm ci`
-/// empties first: an install that broke off leaves none.
+/// Runs `npm ci` if the lockfile changed. The stamp is in `node_modules`, which `npm ci` empties first, so an
+/// interrupted install leaves no stamp.
 fn install_packages(tools: &Tools, web: &Path) {
-    // Two builds with different target directories share web/node_modules: one installs, one waits.
+    // Builds with different target directories share web/node_modules, so installs are serialized.
     let lock = File::create(web.join(".npm-ci.lock")).expect("web/ is writable");
     lock.lock().expect("the file system has locks");
     let wanted = fs::read(web.join("package-lock.json")).expect("looked before");
@@ -97,7 +97,7 @@ fn install_packages(tools: &Tools, web: &Path) {
         return;
     }
     let mut npm = tools.command("npm");
-    // Vite and its like are development dependencies; NODE_ENV=production would leave them out.
+    // Vite is a development dependency, which NODE_ENV=production would omit.
     npm.args([
         "ci",
         "--include=dev",
@@ -110,7 +110,7 @@ fn install_packages(tools: &Tools, web: &Path) {
     fs::write(stamp, wanted).expect("npm ci made the directory");
 }
 
-/// Node and npm: those that `scripts/ensure-node.sh` put into `.tools`, else the system's.
+/// Node and npm, from `.tools` (see `scripts/ensure-node.sh`) or else from the system.
 struct Tools {
     path: std::ffi::OsString,
 }
@@ -129,22 +129,22 @@ impl Tools {
         match &version {
             Ok(version) if node_fits(version) => tools,
             found => panic!(
-                "The web client's build needs Node 20.19, 22.12 or newer; found {}. Run \
-                 scripts/ensure-node.sh, or set OPENVIBE_WEB_DIST to the directory of a built client.",
+                "The build of the web client needs Node 20.19, or 22.12 or newer; found {}. Run \
+                 scripts/ensure-node.sh, or set OPENVIBE_WEB_DIST to the directory of a prebuilt client.",
                 found.as_ref().map_or("none", |v| v.as_str()),
             ),
         }
     }
 
     fn command(&self, program: &str) -> Command {
-        // Command looks a bare name up in the PATH that it is given.
+        // `Command` resolves a bare name in the PATH that is set for the child.
         let mut command = Command::new(program);
         command.env("PATH", &self.path);
         command
     }
 }
 
-/// What Vite 8 asks for; scripts/ensure-node.sh has the same rule. `text` is like `v20.19.4`.
+/// Checks the Node version (such as `v20.19.4`) against the requirement of Vite 8, as in scripts/ensure-node.sh.
 fn node_fits(text: &str) -> bool {
     let mut parts = text
         .trim_start_matches('v')
@@ -160,8 +160,8 @@ fn node_fits(text: &str) -> bool {
 fn run(mut command: Command, what: &str) {
     match command.status() {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("{what} failed ({status}); its messages are above"),
-        Err(error) => panic!("{what} could not start: {error}"),
+        Ok(status) => panic!("{what} failed ({status}): see its output above"),
+        Err(error) => panic!("could not start {what}: {error}"),
     }
 }
 
@@ -172,7 +172,7 @@ struct Asset {
     brotli: Option<PathBuf>,
 }
 
-/// Every file below `dir`, by path from there.
+/// Lists all files below `dir`, by relative path.
 fn list_assets(dir: &Path) -> Vec<Asset> {
     let mut files = Vec::new();
     walk(dir, &mut files);
@@ -245,7 +245,7 @@ fn table(assets: &[Asset]) -> String {
         .expect("a String takes everything");
     }
     format!(
-        "/// One file of the web client. Made by `build.rs`, which documents the fields.\n\
+        "/// File of the web client. Generated by `build.rs`, which documents the fields.\n\
          pub(crate) struct Asset {{\n    \
              pub(crate) path: &'static str,\n    \
              pub(crate) etag: &'static str,\n    \
@@ -265,7 +265,7 @@ fn include(file: &Path) -> String {
     )
 }
 
-/// FNV-1a, 64 bit: tells versions of one file apart; nothing rests on it being hard to forge.
+/// FNV-1a, 64 bit: distinguishes versions of a file; does not need to be secure.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

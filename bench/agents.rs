@@ -1,4 +1,4 @@
-//! Lists and filters with many agents, what a mention costs among them, and what inheritance adds to a task.
+//! Cost of lists, filters, and mentions with many agents, and of inheritance for a task.
 
 use std::time::Instant;
 
@@ -20,10 +20,10 @@ const MAKERS: usize = 32;
 const ROUNDS: usize = 9;
 const READS: usize = 60;
 const ASKS: usize = 20;
-/// Of these, every hundredth agent has the pair that is asked for, so that both find one page or less.
+/// Every hundredth agent has the rare metadata pair, so that its filter returns one page or less.
 const EVERY: usize = 100;
 
-/// A server with so many agents, and someone in it.
+/// Server with a given number of agents, and a signed-in member.
 struct Place {
     server: Server,
     team: Team,
@@ -70,7 +70,7 @@ impl Place {
         })
     }
 
-    /// How long one read takes, in ms.
+    /// Duration of a read in ms.
     async fn read(&mut self, path: &str) -> anyhow::Result<f64> {
         let path = path.replace("LAST", &self.last);
         let started = Instant::now();
@@ -80,10 +80,10 @@ impl Place {
         Ok(ms(started.elapsed()) / float(READS))
     }
 
-    /// From a mention to the request at the model, in ms: the median of some.
+    /// Median time from a mention to the model request, in ms.
     async fn ask(&mut self, name: &str) -> anyhow::Result<f64> {
         let mut took = Vec::new();
-        // A socket of its own: one that reads nothing while lists are read would count as gone.
+        // A new socket: one that does not read during the list requests would be disconnected.
         let mut ws = self.team.socket(1).await?;
         for _ in 0..ASKS {
             took.push(ask_for(&mut self.http, &self.thread, &mut self.model, &mut ws, name).await?);
@@ -148,13 +148,18 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     levels(&mut few).await
 }
 
-/// The same agent without a base, and at the end of three levels.
+/// Compares an agent without a base to one with three levels of inheritance.
 async fn levels(place: &mut Place) -> anyhow::Result<()> {
     let mut base = None;
     for name in ["level-one", "level-two", "level-three"] {
         let form = json!({"name": name, "instructions": "You are on some level.", "base_profile_id": base});
         let made = place.http.post("/v1/agents", &form).await?;
-        base = Some(made["id"].as_str().context("an id")?.to_owned());
+        base = Some(
+            made["id"]
+                .as_str()
+                .context("the response has no ID")?
+                .to_owned(),
+        );
     }
     let (mut one, mut three) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
@@ -174,7 +179,7 @@ async fn levels(place: &mut Place) -> anyhow::Result<()> {
         ratio(&three, &one)
     ));
     say(&format!(
-        "Medians of {ROUNDS} rounds in turn; the server used {:.1} s of CPU in {}.",
+        "Medians of {ROUNDS} alternating rounds; the server used {:.1} s of CPU in {}.",
         place.server.process.cpu().as_secs_f64(),
         place.team.workspace
     ));

@@ -1,4 +1,4 @@
-//! From a message that mentions an agent to the request at the model, beside as many durable writes.
+//! Time from a message that mentions an agent to the model request, compared with the same number of durable writes.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use crate::{
 
 const ROUNDS: usize = 5;
 const ASKS: usize = 60;
-/// Commits before the request: the message with its task, and the claim.
+/// Number of commits before the model request: the message with its task, and the claim.
 const COMMITS: usize = 2;
 
-/// Posts a mention and waits until the model is asked, and then until the task is over; how long the first took, in ms.
+/// Posts a mention and waits for the model request and the end of the task; returns the time to the request in ms.
 pub(crate) async fn ask(
     http: &mut Http,
     thread: &str,
@@ -27,7 +27,7 @@ pub(crate) async fn ask(
     ask_for(http, thread, model, ws, "vibe").await
 }
 
-/// The same of another agent.
+/// As `ask`, for any agent.
 pub(crate) async fn ask_for(
     http: &mut Http,
     thread: &str,
@@ -92,7 +92,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     });
     table.print();
     say(&format!(
-        "\n{} mentions, one after another, in turn with the writes.",
+        "\n{} sequential mentions, alternating with the writes.",
         asks.len()
     ));
     Ok(())

@@ -1,7 +1,7 @@
-//! The reference for fan-out: a program that can do nothing but write the same frame to every socket, with the
-//! library that is under ours, a read buffer of 4 KiB, and one flush each time a socket's task wakes up.
+//! Baseline for fan-out: a program that only writes the same frame to every socket, with the WebSocket library that the
+//! server uses, a read buffer of 4 KiB, and one flush per wake-up of a socket task.
 //!
-//! The first connection is the control: a line with the frame, then lines with how many times to send it.
+//! The first connection is for control: one line with the frame, then lines with the number of times to send it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,7 +51,11 @@ pub(crate) fn main() -> anyhow::Result<()> {
 
 async fn broadcast(control: TcpStream, queues: Queues) -> anyhow::Result<()> {
     let mut lines = BufReader::new(control).lines();
-    let frame: Utf8Bytes = lines.next_line().await?.context("a frame")?.into();
+    let frame: Utf8Bytes = lines
+        .next_line()
+        .await?
+        .context("the control connection sent no frame")?
+        .into();
     while let Some(line) = lines.next_line().await? {
         for _ in 0..line.parse::<u32>()? {
             let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +92,7 @@ async fn serve(tcp: TcpStream, queues: Queues) -> anyhow::Result<()> {
                 ws.flush().await?;
             }
             frame = ws.next() => {
-                frame.context("the peer left")??;
+                frame.context("the peer closed the connection")??;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Clients that cost little, because they share the machine with what is measured.
+//! Cheap clients, because they share the machine with the measured server.
 
 use std::{
     sync::{
@@ -23,10 +23,10 @@ use tokio_tungstenite::{
 };
 
 const PASSWORD: &str = "correct horse";
-/// Shorter than what makes a server think that its client is gone.
+/// Interval of pings; shorter than the idle timeout of the server.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// One connection that is kept open.
+/// Persistent HTTP connection.
 pub(crate) struct Http {
     tcp: TcpStream,
     host: String,
@@ -34,7 +34,7 @@ pub(crate) struct Http {
     received: Vec<u8>,
 }
 
-/// What was answered.
+/// HTTP response.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     head: String,
@@ -63,7 +63,7 @@ impl Http {
             cookie: cookie.to_owned(),
             received: Vec::with_capacity(4096),
         };
-        // The server soon ends a connection over which nothing was asked; one that was used may wait.
+        // The server closes unused connections early, so this sends a first request.
         http.send("GET", "/healthz", "").await?;
         Ok(http)
     }
@@ -94,7 +94,10 @@ impl Http {
         while self.received.len() < length {
             self.read().await?;
         }
-        let status = head.get(9..12).context("a status line")?.parse()?;
+        let status = head
+            .get(9..12)
+            .context("the response has no status line")?
+            .parse()?;
         let body = std::mem::take(&mut self.received);
         Ok(Reply { status, head, body })
     }
@@ -128,17 +131,17 @@ pub(crate) fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// People of one workspace, each with a session.
+/// Members of a workspace, each with a session.
 pub(crate) struct Team {
     pub(crate) host: String,
     pub(crate) cookies: Vec<String>,
     pub(crate) workspace: String,
-    /// #general
+    /// ID of #general.
     pub(crate) general: String,
 }
 
 impl Team {
-    /// Makes the first account of a server, its workspace, and `size - 1` further members.
+    /// Creates the first account of a server, a workspace, and `size - 1` further members.
     pub(crate) async fn make(host: &str, size: usize) -> anyhow::Result<Self> {
         let mut founder = sign_up(host, 0, None).await?;
         let workspace = founder
@@ -158,7 +161,7 @@ impl Team {
             .into_iter()
             .flatten()
             .find(|channel| channel["name"] == "general")
-            .context("#general")?;
+            .context("the workspace has no #general")?;
         Ok(Self {
             host: host.to_owned(),
             cookies,
@@ -167,7 +170,7 @@ impl Team {
         })
     }
 
-    /// A connection of the nth member; counts go round.
+    /// Opens a connection as the nth member (modulo the team size).
     pub(crate) async fn http(&self, n: usize) -> anyhow::Result<Http> {
         Http::connect(&self.host, self.cookie(n)).await
     }
@@ -176,7 +179,7 @@ impl Team {
         &self.cookies[n % self.cookies.len()]
     }
 
-    /// A new thread in #general; its id.
+    /// Creates a thread in #general; returns its ID.
     pub(crate) async fn thread(&self) -> anyhow::Result<String> {
         let form = json!({"content": "Let us begin."});
         let path = format!("/v1/channels/{}/threads", self.general);
@@ -184,12 +187,12 @@ impl Team {
         text(&started, "/thread/id")
     }
 
-    /// A socket of the nth member that has not said hello.
+    /// Opens a socket as the nth member, without the hello.
     pub(crate) async fn silent(&self, n: usize) -> anyhow::Result<Ws> {
         connect(&self.host, "/v1/ws", self.cookie(n)).await
     }
 
-    /// A socket of the nth member after `live`.
+    /// Opens a socket as the nth member and waits for `live`.
     pub(crate) async fn socket(&self, n: usize) -> anyhow::Result<Ws> {
         let mut ws = self.silent(n).await?;
         greet(&mut ws, &json!({})).await?;
@@ -206,7 +209,7 @@ pub(crate) async fn sign_up(host: &str, n: usize, invite: Option<&str>) -> anyho
         .send("POST", "/v1/auth/signup", &form.to_string())
         .await?;
     reply.json()?;
-    let cookie = header(&reply.head, "set-cookie").context("a cookie")?;
+    let cookie = header(&reply.head, "set-cookie").context("the response has no cookie")?;
     cookie
         .split(';')
         .next()
@@ -232,7 +235,7 @@ pub(crate) async fn connect(host: &str, path: &str, cookie: &str) -> anyhow::Res
         .0)
 }
 
-/// Says hello with these further fields; texts up to `live`, that one included.
+/// Sends the hello with additional fields; returns all frames up to and including `live`.
 pub(crate) async fn greet(ws: &mut Ws, fields: &Value) -> anyhow::Result<Vec<String>> {
     let mut hello = json!({"type": "hello", "protocol": 1});
     for (name, value) in fields.as_object().into_iter().flatten() {
@@ -258,7 +261,7 @@ pub(crate) async fn next_text(ws: &mut Ws) -> anyhow::Result<String> {
     }
 }
 
-/// Sends a request and waits for its answer; other frames are passed over.
+/// Sends a request and waits for its response; skips other frames.
 pub(crate) async fn request(ws: &mut Ws, frame: &Value) -> anyhow::Result<Value> {
     ws.send(Message::text(frame.to_string())).await?;
     loop {
@@ -270,7 +273,7 @@ pub(crate) async fn request(ws: &mut Ws, frame: &Value) -> anyhow::Result<Value>
     }
 }
 
-/// Counts what a crowd of sockets receives.
+/// Counts the frames that a group of sockets receives.
 #[derive(Default)]
 pub(crate) struct Counter {
     seen: AtomicU64,
@@ -279,7 +282,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Adds to what is expected.
+    /// Increases the expected number of frames.
     pub(crate) fn expect(&self, more: usize) {
         self.target.fetch_add(more as u64, Ordering::SeqCst);
     }
@@ -291,7 +294,7 @@ impl Counter {
         }
     }
 
-    /// Until all that is expected was received.
+    /// Waits until all expected frames were received.
     pub(crate) async fn wait(&self) -> anyhow::Result<()> {
         let all = async {
             while self.seen.load(Ordering::SeqCst) < self.target.load(Ordering::SeqCst) {
@@ -304,7 +307,7 @@ impl Counter {
     }
 }
 
-/// Sockets that read and count.
+/// Group of sockets that read and count frames.
 pub(crate) struct Crowd {
     pub(crate) counter: Arc<Counter>,
     pub(crate) size: usize,
@@ -312,7 +315,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// Counts texts that begin with `prefix`.
+    /// Counts frames that start with `prefix`.
     pub(crate) fn read(sockets: Vec<Ws>, prefix: &'static str) -> Self {
         let counter = Arc::new(Counter::default());
         let size = sockets.len();
@@ -336,7 +339,7 @@ async fn read_on(mut ws: Ws, prefix: &'static str, counter: Arc<Counter>) {
             frame = ws.next() => match frame {
                 Some(Ok(Message::Text(text))) if text.starts_with(prefix) => counter.saw_one(),
                 Some(Ok(_)) => {}
-                // What is missing then shows as frames that did not arrive.
+                // Missing frames are reported by `wait`.
                 Some(Err(_)) | None => return,
             },
             _ = keep_alive.tick() => {

@@ -1,4 +1,5 @@
-//! A workspace of 10,000 members and 1,000 channels beside a small one: what everyone asks for, and a reader that stands still.
+//! A workspace with 10,000 members and 1,000 channels, compared with a small one: common requests, and a stalled
+//! reader.
 
 use std::{
     sync::Arc,
@@ -26,9 +27,9 @@ const LARGE: Size = Size {
     members: 10_000,
     channels: 1_000,
 };
-/// In each channel.
+/// Threads per channel.
 const THREADS: usize = 10;
-/// In each thread.
+/// Messages per thread.
 const MESSAGES: usize = 10;
 const ROUNDS: usize = 10;
 const TIMES: usize = 20;
@@ -41,7 +42,7 @@ struct Size {
     channels: usize,
 }
 
-/// What was found in one of the two workspaces, in ms, a value a round.
+/// Measurements of one workspace in ms, with one value per round.
 #[derive(Default)]
 struct Found {
     all_unread: Vec<f64>,
@@ -60,7 +61,7 @@ struct Workspace {
     team: Team,
     http: Http,
     thread: String,
-    /// Tells the posts of all rounds apart.
+    /// Number of posts so far, to make each one unique.
     posted: usize,
 }
 
@@ -104,7 +105,7 @@ impl Workspace {
         Ok(ms(started.elapsed()) / float(TIMES))
     }
 
-    /// Someone comes into the workspace by an invite, and so into #general and #random.
+    /// Adds a person with an invite, which also joins #general and #random.
     async fn join(&mut self, n: usize) -> anyhow::Result<f64> {
         let invite = self
             .http
@@ -166,7 +167,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
 fn print(found: &[Found; 2]) {
     let [small, large] = found;
     let mut table = Table::new(
-        "What a member asks for, by the size of the workspace, ms",
+        "Requests of a member, by workspace size, ms",
         &[
             "",
             "20 members, 20 channels",
@@ -202,13 +203,13 @@ fn print(found: &[Found; 2]) {
     }
     table.print();
     say(&format!(
-        "\nMedians of {ROUNDS} rounds in turn. A snapshot has {} and {} KiB.",
+        "\nMedians of {ROUNDS} alternating rounds. Snapshots have {} and {} KiB.",
         small.snapshot_bytes / 1024,
         large.snapshot_bytes / 1024
     ));
 }
 
-/// Posts that 50 sockets read, with and without one that takes nothing from the network.
+/// Measures posts that 50 sockets read, with and without a stalled reader.
 async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
     let mut sockets = Vec::new();
     for _ in 0..WATCHERS {
@@ -223,7 +224,7 @@ async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
         } else {
             None
         };
-        // What does not fit into the system's buffers waits in the server.
+        // Frames beyond the socket buffers of the system wait in the server.
         let content = "x".repeat(20_000);
         let path = format!("/v1/threads/{}/messages", workspace.thread);
         for _ in 0..POSTS {
@@ -237,19 +238,19 @@ async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
             took[usize::from(with_slow)].push(ms(started.elapsed()));
         }
         if let Some(mut slow) = slow {
-            // It reads on at last: what waited comes, or the server has closed it.
+            // Reads the rest, unless the server closed the socket.
             let rest = async { while let Some(Ok(_)) = slow.next().await {} };
             drop(tokio::time::timeout(Duration::from_secs(2), rest).await);
         }
     }
     let [without, with] = &took;
     let mut table = Table::new(
-        "A post of 20 KB until 50 sockets have it, ms",
+        "Delivery of a 20 KB post to 50 sockets, ms",
         &["", "p50", "p99"],
     );
     for (name, values) in [
-        ("all read", without),
-        ("beside one that stands still", with),
+        ("all sockets read", without),
+        ("with one stalled reader", with),
     ] {
         table.row([
             name.to_owned(),
@@ -259,7 +260,7 @@ async fn slow_reader(workspace: &mut Workspace) -> anyhow::Result<()> {
     }
     table.print();
     say(&format!(
-        "\nThe server's memory went from {before:.0} to {:.0} KiB.",
+        "\nThe memory of the server grew from {before:.0} to {:.0} KiB.",
         workspace.server.process.resident_kib()
     ));
     Ok(())
@@ -278,8 +279,8 @@ async fn read_everything(workspace: &mut Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Members, and channels with threads, stored as if they had come one by one. The founder is in every channel, each of the
-/// others in #general, #random and two more.
+/// Inserts members, and channels with threads, directly into the database. The creator is in every channel, all others
+/// are in #general, #random, and two more.
 async fn fill(db: &Db, workspace: WorkspaceId, size: Size) -> anyhow::Result<()> {
     let mut c = db.read().await?;
     let (founder,): (UserId,) = c

@@ -1,5 +1,5 @@
-//! What the engine itself can do with the rows that a message makes, without a server around it; also the quick way to fill a
-//! database.
+//! Throughput of the database engine alone for the rows of a message, without a server; also used to fill a database
+//! quickly.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use openvibe::{
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Rows of one statement that fills a thread.
+/// Rows per statement when filling a thread.
 const ROWS_A_STATEMENT: usize = 50;
 
-/// A writer of the database, and a message that was really posted as the pattern for others.
+/// Database writer, with a real message as the template for others.
 pub(crate) struct Engine {
     db: Db,
     pattern: Arc<Pattern>,
@@ -34,7 +34,7 @@ struct Pattern {
 }
 
 impl Engine {
-    /// Opens a database in which the newest message of `thread` (all threads when `None`) is the pattern.
+    /// Opens a database, with the newest message of `thread` (or of all threads) as the template.
     pub(crate) async fn open(place: &Place, thread: Option<&str>) -> anyhow::Result<Self> {
         let db = Db::open(place, Arc::new(|_| {})).await?;
         let thread = match thread {
@@ -50,20 +50,20 @@ impl Engine {
             .bind(thread)
             .opt::<Pattern>()
             .await?
-            .context("a message to take as the pattern")?;
+            .context("there is no message to use as a template")?;
         Ok(Self {
             db,
             pattern: Arc::new(pattern),
         })
     }
 
-    /// The bytes of a frame of such a message.
+    /// Size of the frame of a message in bytes.
     pub(crate) fn frame_bytes(&self) -> usize {
         self.pattern.frame.len()
     }
 
-    /// Stores `count` messages with all that a post writes (message, event, the thread's counters, `seq`, the client's id),
-    /// `per_transaction` in each transaction.
+    /// Stores `count` messages with all rows of a post (message, event, thread counters, `seq`, client ID), and
+    /// `per_transaction` messages per transaction.
     pub(crate) async fn post(&self, count: usize, per_transaction: usize) -> anyhow::Result<()> {
         let mut left = count;
         while left > 0 {
@@ -82,7 +82,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Fills the pattern's thread with `count` messages, without events and clients' ids; their numbers are taken all the same.
+    /// Adds `count` messages to the thread of the template, without events and client IDs, but with `seq` numbers.
     pub(crate) async fn fill(&self, count: usize) -> anyhow::Result<()> {
         const PER_TRANSACTION: usize = 5000;
         let mut left = count;
@@ -105,14 +105,14 @@ impl Engine {
         Ok(())
     }
 
-    /// The log's newest number.
+    /// Newest `seq` of the event log.
     pub(crate) async fn seq(&self) -> anyhow::Result<i64> {
         let mut c = self.db.read().await?;
         let seq = c.q("select seq from workspaces where id = $1");
         Ok(seq.bind(self.pattern.workspace_id).value().await?)
     }
 
-    /// Lets go of the database; what was written is in its own files.
+    /// Closes the database, so that all data is in its files.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.db.scrub().await?;
         self.db.close().await;
@@ -120,7 +120,7 @@ impl Engine {
     }
 }
 
-/// The last of `n` numbers.
+/// Reserves `n` numbers; returns the last one.
 async fn reserve(c: &mut Conn, p: &Pattern, n: usize) -> Result<i64, DbError> {
     c.q("update workspaces set seq = seq + $2 where id = $1 returning seq")
         .bind(p.workspace_id)
@@ -205,7 +205,7 @@ async fn fill_some(c: &mut Conn, p: &Pattern, rows: usize) -> Result<(), DbError
     count(c, p, rows, last).await
 }
 
-/// One text for full statements and one for the rest of a thread; made once each, since a statement's text is static.
+/// SQL text for a number of rows: one for full statements, one for the rest. Cached, because statements must be static.
 fn fill_sql(rows: usize) -> &'static str {
     static TEXTS: std::sync::Mutex<std::collections::BTreeMap<usize, &'static str>> =
         std::sync::Mutex::new(std::collections::BTreeMap::new());

@@ -1,4 +1,4 @@
-//! The offline draft of a result from 1,000 and from 10,000 messages: the time must grow with the length alone.
+//! Offline draft of a result from 1,000 and from 10,000 messages: the time must grow linearly.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::report::{Table, median, ms, ratio, say};
 const SHORT: u32 = 1_000;
 const LONG: u32 = 10_000;
 const ROUNDS: usize = 10;
-/// What is said in turn, beside eighty words that only make it longer.
+/// Messages in rotation, each padded to about eighty words.
 const SAID: [&str; 12] = [
     "We agreed to ship the importer on Friday.",
     "Actually Monday, not Friday.",
@@ -28,7 +28,7 @@ const SAID: [&str; 12] = [
 const BESIDE: &str = "The importer reads large files from the disk and writes rows into tables while people \
     wait for it to come to an end, which takes longer than all of us would like. ";
 
-/// What was found for one of the two lengths, in ms, a value a round.
+/// Measurements for one length in ms, with one value per round.
 #[derive(Default)]
 struct Found {
     read: Vec<f64>,
@@ -57,7 +57,7 @@ pub(crate) fn run() {
     }
     let [short, long] = &found;
     let mut table = Table::new(
-        "The offline draft of a result, messages of about 80 words, ms",
+        "Offline draft of a result, messages of about 80 words, ms",
         &["", "10³", "10⁴", "ratio"],
     );
     let rows: [(&str, &[f64], &[f64]); 3] = [
@@ -79,7 +79,7 @@ pub(crate) fn run() {
     }
     table.print();
     say(&format!(
-        "\nMedians of {ROUNDS} rounds in turn; linear is a last ratio of 1."
+        "\nMedians of {ROUNDS} alternating rounds; a last ratio of 1 means linear."
     ));
 }
 

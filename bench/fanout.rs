@@ -1,8 +1,8 @@
-//! Server CPU for each frame that is delivered, and memory for each socket, beside the bare broadcaster.
+//! Server CPU per delivered frame, and memory per socket, compared with the bare broadcaster.
 //!
-//! The hub alone: the same frames are handed to both programs over a control connection. Real posts: messages that are
-//! really posted; what storing them costs is measured on a second server that nobody listens to, with the same posts, and taken
-//! off. A burst of posts becomes several commits and so several wake-ups of each socket; handed to the hub it is one.
+//! Hub only: both programs get the same frames over a control connection. Real posts: the cost of storing is measured
+//! with the same posts on a second server without sockets, and subtracted. A burst of posts becomes several commits,
+//! and so several wake-ups of each socket; sent directly to the hub, it is one.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::{
 
 const SIZES: &[usize] = &[500, 1000, 2000, 5000];
 const ROUNDS: usize = 5;
-/// Deliveries that a round is to make, so that CPU is many ticks of the clock.
+/// Deliveries per round: enough for many ticks of the CPU clock.
 const DELIVERIES: usize = 160_000;
 const BURST: usize = 20;
 const MEMBERS: usize = 20;
 const CONTENT: &str = "The build is green again; I moved the release notes into the shared folder and asked Mia to read them.";
 const MESSAGE: &str = r#"{"type":"message.created""#;
 
-/// A server, the connections that post to it, and who listens.
+/// Server with its posting connections and listening sockets.
 struct Ours {
     server: Server,
     team: Team,
@@ -54,7 +54,7 @@ impl Ours {
         })
     }
 
-    /// Posts `each` messages at once, `times` times; each time waits for all deliveries. CPU that it took.
+    /// Posts `each` messages concurrently, `times` times, each time waiting for all deliveries; returns the CPU time.
     async fn round(&mut self, times: usize, each: usize) -> anyhow::Result<Duration> {
         let path = format!("/v1/threads/{}/messages", self.thread);
         let body = json!({"content": CONTENT}).to_string();
@@ -75,12 +75,12 @@ impl Ours {
     }
 }
 
-/// A program that is told over a control connection how often to send its frame.
+/// Program that sends its frame as often as requested over a control connection.
 struct Told {
     process: Process,
     control: TcpStream,
     crowd: Crowd,
-    /// Its database, when it is ours.
+    /// Database, if the program is our server.
     _scratch: Option<Scratch>,
 }
 
@@ -134,26 +134,26 @@ impl Told {
     }
 }
 
-/// A frame of the message that is posted.
+/// Frame of a posted message.
 async fn sample(ours: &mut Ours) -> anyhow::Result<String> {
     ours.round(1, 1).await?;
     let mut ws = ours.team.silent(0).await?;
     let texts = client::greet(&mut ws, &json!({"since": 0})).await?;
     let newest = texts.into_iter().rfind(|text| text.starts_with(MESSAGE));
-    newest.context("an event")
+    newest.context("the log has no such event")
 }
 
 pub(crate) async fn run() -> anyhow::Result<()> {
     let mut table = Table::new(
-        "Fan-out: server CPU-µs for each delivery",
+        "Fan-out: server CPU-µs per delivery",
         &[
-            "sockets, how",
+            "sockets, mode",
             "bare tokio-tungstenite",
             "OpenVibe's hub",
             "ratio",
             "real posts",
             "ratio",
-            "storing, taken off, µs a message",
+            "storing (subtracted), µs per message",
         ],
     );
     let mut bytes = 0;
@@ -167,7 +167,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         for (how, each) in [("one at a time", 1), ("bursts of 20", BURST)] {
             let times = (DELIVERIES * if each > 1 { 2 } else { 1 }) / (each * sockets);
             let [mut a, mut b, mut h, mut stored] = [const { Vec::new() }; 4];
-            // The first one warms up.
+            // The first round is a warm-up.
             for round in 0..=ROUNDS {
                 let storing = deaf.round(times, each).await?;
                 let with = ours.round(times, each).await?;
@@ -203,7 +203,7 @@ pub(crate) async fn memory() -> anyhow::Result<()> {
     const WARM: usize = 200;
     const MORE: usize = 1000;
     let mut table = Table::new(
-        "Memory for each idle socket, KiB resident",
+        "Resident memory per idle socket, KiB",
         &["", "OpenVibe", "bare tokio-tungstenite", "ratio"],
     );
     let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -218,7 +218,7 @@ pub(crate) async fn memory() -> anyhow::Result<()> {
             }
             open.push(team.socket(n).await?);
         }
-        // What ends behind a hello ends before the heartbeat.
+        // Lets the work after the hello finish, but ends before the first heartbeat.
         tokio::time::sleep(Duration::from_millis(500)).await;
         a.push((server.process.resident_kib() - before) / float(MORE));
         drop(open);

@@ -1,6 +1,7 @@
-//! The server with a way to hand frames to its hub directly: fan-out without the cost of storing.
+//! The server with a control connection that publishes frames directly to the hub: fan-out without the cost of storing.
 //!
-//! The control connection's first line is the workspace, a tab, and the frame; each further line is how often to publish it.
+//! The first line of the control connection is the workspace, a tab, and the frame; each further line is the number of
+//! times to publish it.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             let control = TcpListener::bind("127.0.0.1:0").await?;
             crate::report::say(&format!("control {}", control.local_addr()?));
             crate::report::say(&format!("listening on http://{}", app.address()));
-            // As in the program, frames come from a task of their own.
+            // As in the real server, frames come from a separate task.
             let (send, mut receive) = mpsc::channel::<Envelope>(64);
             let mut tasks = JoinSet::new();
             tasks.spawn(async move {
@@ -42,13 +43,18 @@ pub(crate) fn main() -> anyhow::Result<()> {
             tasks.spawn(async move {
                 let (tcp, _) = control.accept().await?;
                 let mut lines = BufReader::new(tcp).lines();
-                let first = lines.next_line().await?.context("a first line")?;
-                let (workspace, frame) = first.split_once('\t').context("a tab")?;
+                let first = lines
+                    .next_line()
+                    .await?
+                    .context("the control connection sent no line")?;
+                let (workspace, frame) = first
+                    .split_once('\t')
+                    .context("the first line has no tab")?;
                 let mut event = Envelope {
                     only: None,
                     is_of_agent: false,
                     workspace: workspace.parse::<WorkspaceId>()?,
-                    // Beyond everything that the log has.
+                    // Higher than any number in the log.
                     seq: 1_000_000,
                     audience: Audience::Public(ChannelId::new()),
                     also: None,

@@ -1,13 +1,13 @@
-//! How fast `OpenVibe` is, always beside something else in the same run: `make bench`.
+//! Benchmarks of `OpenVibe`, always compared with a baseline in the same run: `make bench`.
 //!
 //! ```text
 //! make bench                         everything, about ten minutes
-//! cargo bench --bench speed -- send  only what has `send` in its name
+//! cargo bench --bench speed -- send  only benchmarks with `send` in their name
 //! ```
 //!
-//! The server is the program itself, in a process of its own; this process is its clients and, for what concerns agents, the model
-//! server. What stands beside it runs in turn with it, round by round, and medians and ratios are printed.
-//! Nothing is asserted: figures are read by people, who know how busy the machine was (`docs/performance.md`).
+//! The server runs in its own process; this process runs the clients and, for agents, the model server. Rounds of the
+//! server and the baseline alternate, and medians and ratios are printed. Nothing is asserted: the results depend on
+//! the load of the machine and are interpreted by people (`docs/performance.md`).
 
 mod agents;
 mod ask;
@@ -28,7 +28,7 @@ mod streams;
 
 use std::process::ExitCode;
 
-/// Name, what it measures.
+/// Names of all benchmarks.
 const BENCHES: &[&str] = &[
     "fanout", "memory", "sends", "ask", "streams", "reads", "resume", "extract", "agents", "crowd",
 ];
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            report::say(&format!("the benchmark broke off: {e:#}"));
+            report::say(&format!("the benchmark failed: {e:#}"));
             ExitCode::FAILURE
         }
     }
@@ -61,7 +61,7 @@ fn run(filter: &str) -> anyhow::Result<()> {
         .collect();
     anyhow::ensure!(
         !chosen.is_empty(),
-        "no benchmark has `{filter}` in its name: {}",
+        "no benchmark has `{filter}` in its name: use one of {}",
         BENCHES.join(", ")
     );
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! A model server that says when it was asked, and answers as told.
+//! Scripted model server that reports the time of each request.
 
 use std::{
     sync::{
@@ -25,21 +25,21 @@ use tokio::{
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Microseconds since some moment; always the same one.
+/// Microseconds since the start of the process.
 pub(crate) fn stamp() -> u128 {
     BEGINNING.elapsed().as_micros()
 }
 
-/// How requests are answered.
+/// Timing and content of responses.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// Answers begin once so many are waiting.
+    /// Number of waiting requests at which responses start.
     pub(crate) together: usize,
-    /// The nth of them begins so much later than the one before.
+    /// Delay of each response after the previous one.
     pub(crate) stagger: Duration,
     pub(crate) pieces: usize,
     pub(crate) every: Duration,
-    /// What a piece says; without it, when it was sent.
+    /// Text of each chunk; by default, the time when it was sent.
     pub(crate) text: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl Model {
             .with_state(Arc::clone(&shared));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listener = axum::serve::ListenerExt::tap_io(listener, |tcp| {
-            // Without it pieces would wait for each other.
+            // Otherwise chunks would be delayed.
             drop(tcp.set_nodelay(true));
         });
         let url = format!(
@@ -104,7 +104,7 @@ impl Model {
         })
     }
 
-    /// Settings of a server that uses it.
+    /// Settings for a server that uses this model server.
     pub(crate) fn settings(&self) -> Vec<(&'static str, &str)> {
         vec![
             ("MODEL_BASE_URL", &self.url),
@@ -124,11 +124,11 @@ impl Model {
         self.shared.number.store(0, Ordering::SeqCst);
     }
 
-    /// When the next request came.
+    /// Time of the next request.
     pub(crate) async fn asked(&mut self) -> anyhow::Result<Instant> {
         let asked = tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await;
         asked
-            .context("the model was not asked")?
+            .context("the model received no request in time")?
             .context("the model server ended")
     }
 }
@@ -138,7 +138,7 @@ fn event(value: &Value) -> String {
 }
 
 async fn complete(State(shared): State<Arc<Shared>>, _: Bytes) -> Response {
-    // Full only when nobody wants to know.
+    // Full only if the times are not used.
     let _unheard = shared.asked.try_send(Instant::now());
     let plan = shared
         .plan
@@ -150,7 +150,7 @@ async fn complete(State(shared): State<Arc<Shared>>, _: Bytes) -> Response {
     shared.waiting.send_modify(|n| *n += 1);
     let (together, stagger) = (plan.together, plan.stagger);
     let begin = async move {
-        // Fails only when the server ends.
+        // Fails only if the server ends.
         drop(waiting.wait_for(|n| *n >= together).await);
         tokio::time::sleep(stagger * u32::try_from(number).unwrap_or_default()).await;
     };

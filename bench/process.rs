@@ -1,4 +1,4 @@
-//! Processes that are measured: what they have used so far.
+//! Measured processes and their resource usage.
 
 use std::{
     io::{BufRead, BufReader},
@@ -12,10 +12,10 @@ use openvibe::db::Place;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-/// The server in which a benchmark makes its databases, when it is to run on `PostgreSQL` (`make bench ENGINE=postgres`).
+/// URL of the `PostgreSQL` server for benchmark databases (`make bench ENGINE=postgres`).
 const POSTGRES_URL: &str = "OPENVIBE_TEST_POSTGRES_URL";
 
-/// The engine that is measured.
+/// Name of the measured engine.
 pub(crate) fn engine() -> &'static str {
     if std::env::var_os(POSTGRES_URL).is_some() {
         "PostgreSQL, fsync on"
@@ -29,17 +29,17 @@ const TICK: Duration = Duration::from_millis(10);
 
 pub(crate) struct Process {
     child: Child,
-    /// What it said after `listening on `.
+    /// Address that it printed after `listening on `.
     pub(crate) address: String,
-    /// What it said after `control ` before.
+    /// Address that it printed before, after `control `.
     pub(crate) control: String,
 }
 
 impl Process {
-    /// Starts `command` and waits until it says where it listens.
+    /// Starts `command` and waits until it prints its address.
     fn start(command: &mut Command) -> anyhow::Result<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().context("its output is piped")?;
+        let stdout = child.stdout.take().context("the output is not piped")?;
         let mut lines = BufReader::new(stdout).lines();
         let mut control = String::new();
         for line in lines.by_ref() {
@@ -49,7 +49,7 @@ impl Process {
             }
             if let Some((_, address)) = line.split_once("listening on ") {
                 let address = address.trim_start_matches("http://").to_owned();
-                // Read to the end, so that it never waits for a reader.
+                // Drains the output, so that the process never blocks on it.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(Self {
                     child,
@@ -58,13 +58,16 @@ impl Process {
                 });
             }
         }
-        anyhow::bail!("a process ended before it listened: {:?}", child.wait()?)
+        anyhow::bail!(
+            "a process exited before it was listening: {:?}",
+            child.wait()?
+        )
     }
 
-    /// User and system time of all its threads so far, to 10 ms.
+    /// User and system time of all threads so far, with a resolution of 10 ms.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        // The name may hold spaces; numbers follow the last parenthesis.
+        // The name can contain spaces; the numbers follow the last parenthesis.
         let stat = stat.unwrap_or_default();
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let ticks: u32 = fields
@@ -76,7 +79,7 @@ impl Process {
         TICK * ticks
     }
 
-    /// Memory that is really there, in KiB.
+    /// Resident memory in KiB.
     pub(crate) fn resident_kib(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         status
@@ -87,12 +90,12 @@ impl Process {
             .unwrap_or_default()
     }
 
-    /// The reference: a bare broadcaster.
+    /// Starts the baseline: a bare broadcaster.
     pub(crate) fn bare() -> anyhow::Result<Self> {
         Self::start(Command::new(std::env::current_exe()?).arg(crate::bare::COMMAND))
     }
 
-    /// Ends it as SIGTERM does.
+    /// Stops the process with SIGTERM.
     fn stop(&mut self) -> anyhow::Result<()> {
         Command::new("kill")
             .arg(self.child.id().to_string())
@@ -104,14 +107,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have already exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// A data directory and its database. The directory goes away when it is dropped; it is on the disk of the build, because a
-/// temporary directory may be memory.
+/// Data directory with a database, deleted on drop. It is in the build directory, because the temporary directory may
+/// be in memory.
 pub(crate) struct Scratch {
     dir: PathBuf,
     url: String,
@@ -142,24 +145,24 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed lies in the build directory; databases go with their server.
+        // Leftovers stay in the build directory; databases are deleted with their server.
         drop(std::fs::remove_dir_all(&self.dir));
     }
 }
 
-/// The program itself, with an empty database.
+/// The server with an empty database.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) scratch: Scratch,
 }
 
 impl Server {
-    /// With other settings, named without the prefix.
+    /// Starts a server with additional settings, named without the prefix.
     pub(crate) async fn start(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::run(Command::new(env!("CARGO_BIN_EXE_openvibe")), settings).await
     }
 
-    /// The same server in a program that lets frames be handed to its hub.
+    /// Starts the server with a control connection to its hub.
     pub(crate) async fn with_open_hub() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(crate::hub::COMMAND);
@@ -185,7 +188,7 @@ impl Server {
         })
     }
 
-    /// Ends the server; what is left is its database.
+    /// Stops the server and returns its database.
     pub(crate) fn into_database(self) -> anyhow::Result<Scratch> {
         let Self {
             mut process,

@@ -1,4 +1,4 @@
-//! The newest 50 messages of a thread, a post, and the context of a task, as the thread grows.
+//! Reading the newest 50 messages of a thread, posting, and loading the context of a task, as the thread grows.
 
 use std::{
     sync::Arc,
@@ -27,7 +27,7 @@ const ROUNDS: usize = 10;
 const READS: usize = 200;
 const ASKS: usize = 10;
 
-/// What was found in one of the threads, in ms, a value a round.
+/// Measurements of one thread in ms, with one value per round.
 #[derive(Default)]
 struct Found {
     page: Vec<f64>,
@@ -37,7 +37,7 @@ struct Found {
     context: Vec<f64>,
 }
 
-/// One of the things that were measured.
+/// Selects one measurement.
 type Values = fn(&Found) -> &[f64];
 
 pub(crate) async fn run() -> anyhow::Result<()> {
@@ -93,15 +93,15 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     contexts(&scratch.place()?, &threads, &mut found).await?;
 
     let mut table = Table::new(
-        "A thread that grows, ms",
-        &["", "10³", "10⁴", "10⁵", "10⁶", "10⁶ of 10³"],
+        "Growing thread, ms",
+        &["", "10³", "10⁴", "10⁵", "10⁶", "10⁶ / 10³"],
     );
     let rows: [(&str, Values); 5] = [
         ("newest 50 over HTTP", |f| &f.page),
-        ("its server CPU", |f| &f.page_cpu),
-        ("a post, one after another", |f| &f.post),
+        ("server CPU of that", |f| &f.page_cpu),
+        ("sequential posts", |f| &f.post),
         ("context of a task, from the database", |f| &f.context),
-        ("mention → model request, all of it", |f| &f.ask),
+        ("mention → model request, total", |f| &f.ask),
     ];
     for (name, values) in rows {
         let [first, .., last] = &found;
@@ -113,13 +113,13 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     }
     table.print();
     say(&format!(
-        "\n{}. Medians of {ROUNDS} rounds in turn.",
+        "\n{}. Medians of {ROUNDS} alternating rounds.",
         process::engine()
     ));
     Ok(())
 }
 
-/// Loads the context of each thread's newest task, in this process.
+/// Loads the context of the newest task of each thread, in this process.
 async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> anyhow::Result<()> {
     let db = Db::open(place, Arc::new(|_| {})).await?;
     for round in 0..=ROUNDS {
@@ -130,15 +130,15 @@ async fn contexts(place: &Place, threads: &[String], found: &mut [Found]) -> any
                 .bind(thread.parse::<ThreadId>()?)
                 .value()
                 .await?;
-            let task = queue::find_task(&mut c, id.context("a task")?).await?;
-            let task = task.context("a task")?;
-            let seat = task.seat().context("a task of the thread")?;
+            let task = queue::find_task(&mut c, id.context("the thread has no task")?).await?;
+            let task = task.context("the task does not exist")?;
+            let seat = task.seat().context("the task has no agent")?;
             let agent = profiles::get_resolved(&mut c, seat.agent, seat.agent_version).await?;
             let started = Instant::now();
             for _ in 0..READS {
                 context::load(&mut c, &task, &agent)
                     .await?
-                    .context("a context")?;
+                    .context("the task has no context")?;
             }
             if round > 0 {
                 found.context.push(ms(started.elapsed()) / float(READS));

@@ -1,13 +1,13 @@
-//! Tables, medians and percentiles.
+//! Tables, medians, and percentiles.
 
 use std::time::Duration;
 
-#[expect(clippy::print_stdout, reason = "a benchmark prints what it found")]
+#[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// A table in Markdown, so that it can be pasted into `docs/performance.md`.
+/// Markdown table, for `docs/performance.md`.
 pub(crate) struct Table {
     title: &'static str,
     columns: Vec<&'static str>,
@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// The value below which the share `p` of them lies; 0 when there is none.
+/// Percentile of the values, for `p` from 0 to 1; 0 without values.
 pub(crate) fn percentile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -74,7 +74,7 @@ pub(crate) fn us(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// `median (lowest to highest)`.
+/// Formats values as `median (lowest to highest)`.
 pub(crate) fn spread(values: &[f64], decimals: usize) -> String {
     format!(
         "{:.decimals$} ({:.decimals$}–{:.decimals$})",
@@ -84,7 +84,7 @@ pub(crate) fn spread(values: &[f64], decimals: usize) -> String {
     )
 }
 
-/// The median of `a / b`, round by round.
+/// Median of `a / b` per round.
 pub(crate) fn ratio(a: &[f64], b: &[f64]) -> f64 {
     let each: Vec<f64> = a
         .iter()

@@ -1,4 +1,4 @@
-//! What a client does after a dropped connection: resume by its cursor, or load everything again.
+//! Recovery of a client after a dropped connection: resuming from its cursor, compared with a full reload.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
             let reply = http.send("GET", &path, "").await?;
             bytes[1] += reply.body.len();
             let page: Value = reply.json()?;
-            before_id = format!("&before={}", text(&page, "/first_id").context("a page")?);
+            before_id = format!(
+                "&before={}",
+                text(&page, "/first_id").context("the page is empty")?
+            );
         }
         let loaded = (
             started.elapsed(),

@@ -1,4 +1,4 @@
-//! Messages that are stored and acknowledged, beside what the engine can do at best and one transaction at a time.
+//! Throughput of acknowledged messages, compared with the engine alone: at best, and with one transaction per message.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const SENDERS: &[usize] = &[1, 16, 64];
 const MEMBERS: usize = 16;
 const CONTENT: &str = "The build is green again; I moved the release notes into the shared folder and asked Mia to read them.";
 
-/// What a round found.
+/// Measurements of a round.
 #[derive(Default)]
 struct Found {
     per_second: Vec<f64>,
@@ -77,7 +77,7 @@ where
     Ok(try_join_all(senders).await?.into_iter().sum())
 }
 
-/// A thread in a private channel of the nth member, so that a sender's socket gets its own messages only.
+/// Creates a thread in a private channel of the nth member, so that the socket of a sender only gets its own messages.
 async fn private_thread(team: &Team, n: usize) -> anyhow::Result<String> {
     let mut http = team.http(n).await?;
     let form = json!({"private": true, "name": format!("private-{n}")});
@@ -92,7 +92,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     let team = Team::make(&server.process.address, MEMBERS).await?;
     let threads = try_join_all((0..MEMBERS).map(|_| team.thread())).await?;
 
-    // The engine alone, on a database that the server made.
+    // The engine alone, on a database that the server created.
     let other = Server::start(&[]).await?;
     let other_team = Team::make(&other.process.address, 1).await?;
     let form = json!({"content": CONTENT, "client_id": "a"});
@@ -133,7 +133,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
                 .map(|(ws, thread)| send(ws, thread));
             found.time(&server, sum(all)).await?;
         }
-        // Sixteen people online who see everything that is sent.
+        // Sixteen people online who receive every message.
         let sockets = try_join_all((0..16).map(|n| team.socket(n))).await?;
         let crowd = Crowd::read(sockets, "{");
         let mut https = try_join_all((0..16).map(|n| team.http(n))).await?;
@@ -153,7 +153,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
             .map(|(ws, thread)| send(ws, thread));
         online[2].time(&server, sum(all)).await?;
         if round == 0 {
-            // It only warmed up.
+            // The first round is a warm-up.
             limit.clear();
             single.clear();
             for found in over_http.iter_mut().chain(&mut over_ws).chain(&mut online) {
@@ -163,13 +163,13 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     }
 
     let mut table = Table::new(
-        "Stored sends a second",
+        "Stored messages per second",
         &[
             "",
-            "a second",
-            "of the engine's limit",
+            "per second",
+            "of engine limit",
             "of one transaction each",
-            "server CPU-ms a send",
+            "server CPU-ms per message",
         ],
     );
     let mut row = |name: String, found: &Found| {
@@ -199,14 +199,14 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         row(name.to_owned(), found);
     }
     table.row([
-        "engine's limit: 1,000 messages a transaction".to_owned(),
+        "engine limit: 1,000 messages per transaction".to_owned(),
         spread(&limit, 0),
         "1".to_owned(),
         String::new(),
         String::new(),
     ]);
     table.row([
-        "engine: one transaction a message".to_owned(),
+        "engine: one transaction per message".to_owned(),
         spread(&single, 0),
         format!("{:.2}", ratio(&single, &limit)),
         "1".to_owned(),
@@ -215,7 +215,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     table.print();
     say(&format!(
         "\n{}. Medians of {ROUNDS} rounds (lowest to highest). The engine writes the same five rows (frame of {} bytes), prepared, on one connection. \
-         The clients of the server's rows run on the same processors.",
+         The clients run on the same CPUs as the server.",
         process::engine(),
         engine.frame_bytes()
     ));

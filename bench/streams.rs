@@ -1,4 +1,4 @@
-//! Replies that stream: how long a token takes to those who watch, and how many bytes it costs.
+//! Streamed replies: latency of tokens to watchers, and bytes per reply.
 
 use std::{
     sync::Arc,
@@ -19,18 +19,18 @@ use crate::{
 const STREAMS: usize = 100;
 const ROUNDS: usize = 4;
 const TOKENS: usize = 100;
-/// 25 tokens a second in each stream.
+/// Interval of tokens: 25 per second in each stream.
 const TOKEN_EVERY: Duration = Duration::from_millis(40);
 
-/// What a watcher saw, in ms.
+/// Latencies of one watcher in ms.
 #[derive(Default)]
 struct Seen {
     first: Vec<f64>,
-    /// The oldest token in each later delta.
+    /// Latency of the oldest token in each later delta.
     later: Vec<f64>,
 }
 
-/// Reads the deltas of one stream up to the end of its task.
+/// Reads the deltas of one stream until its task ends.
 async fn watch(mut ws: Ws, thread: Arc<str>) -> anyhow::Result<(Ws, Seen)> {
     let mut seen = Seen::default();
     loop {
@@ -84,12 +84,12 @@ async fn latency() -> anyhow::Result<()> {
             "p99",
             "later tokens p50",
             "p99",
-            "server CPU-µs a delta",
+            "server CPU-µs per delta",
         ],
     );
     for (name, stagger) in [
-        ("streams begin 10 ms apart", Duration::from_millis(10)),
-        ("all begin in the same moment", Duration::ZERO),
+        ("streams start 10 ms apart", Duration::from_millis(10)),
+        ("all start at the same time", Duration::ZERO),
     ] {
         let mut all = Seen::default();
         let (mut cpu, mut deltas) = (Duration::ZERO, 0);
@@ -111,7 +111,7 @@ async fn latency() -> anyhow::Result<()> {
                 let path = format!("/v1/threads/{thread}/messages");
                 http.post(&path, &json!({"content": "@vibe go on"})).await?;
             }
-            // In the order in which they end; a thread needs its own watcher again.
+            // Watchers finish in any order, so the next round assigns new ones.
             while let Some(watched) = watching.join_next().await {
                 let (ws, seen) = watched??;
                 deltas += seen.first.len() + seen.later.len();
@@ -133,14 +133,14 @@ async fn latency() -> anyhow::Result<()> {
     }
     table.print();
     say(&format!(
-        "\n{STREAMS} streams of {TOKENS} tokens, one each {} ms, each with a watcher of its own; {ROUNDS} rounds. \
-         A later delta waits for the 50 ms window.",
+        "\n{STREAMS} streams of {TOKENS} tokens, one every {} ms, each with its own watcher; {ROUNDS} rounds. \
+         Later deltas wait for the 50 ms window.",
         TOKEN_EVERY.as_millis()
     ));
     Ok(())
 }
 
-/// Fresh sockets for the next round, one a thread.
+/// Opens new sockets for the next round, one per thread.
 async fn reseat(team: &Team, old: Vec<Ws>, threads: &[String]) -> anyhow::Result<Vec<Ws>> {
     drop(old);
     let mut sockets = Vec::new();
@@ -156,7 +156,7 @@ async fn reseat(team: &Team, old: Vec<Ws>, threads: &[String]) -> anyhow::Result
     Ok(sockets)
 }
 
-/// Bytes that one reply of 5,000 characters costs a watcher.
+/// Measures the bytes that a watcher receives for a reply of 5,000 characters.
 async fn bytes() -> anyhow::Result<()> {
     const PIECE: &str = "word";
     const PIECES: usize = 1000;
@@ -208,7 +208,7 @@ async fn bytes() -> anyhow::Result<()> {
         let said = float(PIECES * (PIECE.len() + 1));
         table.row([
             format!(
-                "{:.0} tokens a second",
+                "{:.0} tokens per second",
                 float(PIECES) / started.elapsed().as_secs_f64()
             ),
             deltas.to_string(),
