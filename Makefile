@@ -1,39 +1,39 @@
-# `make run` and `make test` are all a person has to know; the rest is for those who change the code.
-# Everything is built once, in the dev profile; `make build` makes the optimised program.
+# `make run` and `make test` are all you need; the other targets are for development.
+# Everything is built once, in the dev profile; only `make build` creates an optimized binary.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-# Checks and suites see none of the settings and keys that the terminal has for a server.
+# Checks and tests ignore OpenVibe settings and API keys from the environment.
 SETTINGS := $(filter-out OPENVIBE_TEST_% OPENVIBE_CHROMIUM,$(filter OPENVIBE_%,$(.VARIABLES)))
 CLEAN := env $(addprefix -u ,$(SETTINGS) ANTHROPIC_API_KEY OPENAI_API_KEY)
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: run
-run: node ## Build client and server, start, print the address
+run: node ## Build and start the server, and print its address
 	cargo run
 
 .PHONY: demo
-demo: node ## The same with a workspace filled to look at, in a directory of its own
+demo: node ## Start a server with an example workspace, in a separate directory
 	cargo run -- demo
 
 .PHONY: dev
-dev: node packages ## The same while you edit: a saved file is seen after seconds
+dev: node packages ## Start a server that reloads when you save a file
 	scripts/dev.sh
 
 .PHONY: build
-build: node ## Leave target/release/openvibe with the client inside
+build: node ## Build target/release/openvibe, including the web client
 	cargo build --release
 
 .PHONY: test
-test: check test-rust test-web test-clients test-fuzz ## Every check and every suite; installs what they need
+test: check test-rust test-web test-clients test-fuzz ## Run all checks and tests; installs the tools that they need
 
 .PHONY: check
-check: node packages ## Formats, lints, types, docs; no suite
+check: node packages ## Check formatting, lints, types, docs, and dependencies
 	cargo fmt --check
 	$(CLEAN) cargo clippy --all-targets -- -D warnings
 	$(CLEAN) RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --quiet
@@ -41,48 +41,48 @@ check: node packages ## Formats, lints, types, docs; no suite
 	scripts/audit.sh
 
 .PHONY: audit
-audit: node ## Licences, sources and known weaknesses of what is built in
+audit: node ## Check licenses, sources, and known vulnerabilities of dependencies
 	scripts/audit.sh
 
 .PHONY: test-rust
-test-rust: node test-tools ## The Rust suites, on SQLite and on PostgreSQL
+test-rust: node test-tools ## Run the Rust tests, on SQLite and on PostgreSQL
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) OPENVIBE_TEST_DATABASE=sqlite cargo test --quiet
 	$(CLEAN) OPENVIBE_TEST_DATABASE=postgres scripts/with-postgres.sh cargo test --quiet --test api
 
-# `cargo test` builds the program too, with the same features as the suites above, so that nothing
+# `cargo test` also builds the server, with the same features as in the tests above, so that nothing
 # is compiled twice.
 .PHONY: test-web
-test-web: node packages test-tools ## The client's units and the browser suite
+test-web: node packages test-tools ## Run the unit tests and browser tests of the web client
 	$(CLEAN) cargo test --no-run
 	cd web && npm run --silent test
 	cd web && $(CLEAN) npm run --silent e2e
 
 .PHONY: test-clients
-test-clients: node test-tools ## The official OpenAI libraries for Python and Node against the server
+test-clients: node test-tools ## Test the server with the official OpenAI libraries for Python and Node
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) scripts/test-clients.sh
 
-# The same seed each time, so that a failure is one of the change; other seeds and more cases are for runs by hand.
+# The seed is fixed, so that a new failure is caused by the change; use other seeds and more cases in manual runs.
 .PHONY: test-fuzz
-test-fuzz: node test-tools ## The API document against the server, with made-up requests; `make test-fuzz SEED=7 CASES=50`
+test-fuzz: node test-tools ## Test the server with generated requests from its API document; `make test-fuzz SEED=7 CASES=50`
 	$(CLEAN) cargo test --no-run
 	$(CLEAN) SEED=$(or $(SEED),1) CASES=$(or $(CASES),3) $(if $(ONLY),ONLY=$(ONLY)) scripts/test-fuzz.sh
 
-# A short round of the same is part of `make test`. Without SEED every run is another one.
+# `make test` includes a short run of this. Without SEED, every run is different.
 .PHONY: chaos
-chaos: node test-tools ## Clients at work while the server is killed, stopped, out of disk; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`
+chaos: node test-tools ## Run clients while the server is killed, stopped, or out of disk space; `make chaos SECONDS=600 CLIENTS=8 SEED=7`, `ENGINE=postgres`
 	$(CLEAN) cargo test --no-run --test api
 	$(CLEAN) OPENVIBE_TEST_CHAOS_SECONDS=$(or $(SECONDS),60) OPENVIBE_TEST_CHAOS_CLIENTS=$(or $(CLIENTS),4) OPENVIBE_TEST_CHAOS_SEED=$(or $(SEED),$$RANDOM) \
 		OPENVIBE_TEST_DATABASE=$(or $(ENGINE),sqlite) $(if $(filter postgres,$(ENGINE)),scripts/with-postgres.sh) cargo test --quiet --test api -- chaos:: --nocapture
 
-# Thousands of sockets are as many open files, so the limit is raised as far as it may be.
+# Thousands of sockets need as many open files, so this raises the limit to its maximum.
 .PHONY: bench
-bench: node ## How fast it is, beside something else in the same run; `ONLY=sends` for a part, `ENGINE=postgres` for the other engine
+bench: node ## Run the benchmarks; `ONLY=sends` for some of them, `ENGINE=postgres` for PostgreSQL
 	ulimit -n "$$(ulimit -Hn)"; $(if $(filter postgres,$(ENGINE)),OPENVIBE_POSTGRES_DURABLE=1 scripts/with-postgres.sh) cargo bench --bench speed -- $(ONLY)
 
 .PHONY: api
-api: node packages ## Write openapi.json from the code, and the client's types from it
+api: node packages ## Generate openapi.json from the code, and the types of the web client from it
 	cargo run --quiet -- openapi > target/openapi.json
 	mv target/openapi.json openapi.json
 	cd web && npm run --silent api
@@ -95,7 +95,7 @@ node:
 test-tools:
 	@scripts/ensure-test-tools.sh
 
-# build.rs keeps the same stamp.
+# build.rs uses the same stamp.
 .PHONY: packages
 packages: web/node_modules/.openvibe-lockfile
 web/node_modules/.openvibe-lockfile: web/package-lock.json

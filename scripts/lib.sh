@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the scripts beside it; to be sourced.
+# Functions of the scripts in this directory; source this file.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -8,7 +8,7 @@ die() {
   exit 1
 }
 
-# Runs a command as root: directly, or through sudo.
+# Runs a command as root: directly, or with sudo.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -20,7 +20,7 @@ as_root() {
   fi
 }
 
-# Installs packages by name with the system's package manager. 1 when that cannot be done here.
+# Installs packages by name with the package manager of the system; status 1 if that is not possible.
 install_packages() {
   if ! command -v apt-get >/dev/null; then
     say "This system has no apt-get to install: $*"
@@ -28,13 +28,12 @@ install_packages() {
   fi
   say "Installing $* ..."
   local quietly=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
-  # A fresh machine has no package lists, an old one may have lists whose files are gone.
+  # A new machine has no package lists, and old lists may contain packages that no longer exist.
   as_root "${quietly[@]}" install -y --no-install-recommends "$@" >/dev/null 2>&1 ||
     { as_root "${quietly[@]}" update && as_root "${quietly[@]}" install -y --no-install-recommends "$@" >/dev/null; }
 }
 
-# The directory with PostgreSQL's server programs, the newest first; nothing when there are none.
-# Debian keeps them out of the PATH.
+# Prints the directory of the newest PostgreSQL server programs, if any. Debian does not add it to PATH.
 postgres_bin() {
   local initdb
   initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -n 1)

@@ -1,11 +1,11 @@
-// Writes FILE.gz and FILE.br beside every file of a built web client that is worth compressing,
-// once, at the highest level. build.rs embeds all of them. Usage: node scripts/precompress.mjs DIR
+// Writes FILE.gz and FILE.br next to each file of a built web client that benefits from compression,
+// at the highest level. build.rs embeds them. Usage: node scripts/precompress.mjs DIR
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
 const TEXT = new Set(['.html', '.js', '.mjs', '.css', '.svg', '.json', '.txt', '.webmanifest', '.map']);
-const SIZE_MIN_BYTES = 512; // below this, the header costs what compression saves
+const SIZE_MIN_BYTES = 512; // below this size, the header outweighs the savings
 
 const dir = process.argv[2];
 for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the official OpenAI libraries for Python and Node against target/debug/openvibe (or OPENVIBE_BIN), beside a scripted
-# model server. Installs both, in the versions of tests/clients, when those have changed: Python's into target/clients.
+# Runs the official OpenAI libraries for Python and Node against target/debug/openvibe (or OPENVIBE_BIN), with a scripted
+# model server. Installs both in the versions from tests/clients if those have changed; for Python, into target/clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

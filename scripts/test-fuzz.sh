@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes target/debug/openvibe (or OPENVIBE_BIN) along its own API document with schemathesis, as a key, as a session and as
-# nobody; SEED, CASES and ONLY change a run (tests/fuzz/run.py). Installs schemathesis, in the version of tests/fuzz, when that has
-# changed: into target/fuzz.
+# Fuzzes target/debug/openvibe (or OPENVIBE_BIN) from its own API document with schemathesis: with a key, with a session, and
+# anonymously. SEED, CASES, and ONLY control a run (tests/fuzz/run.py). Installs schemathesis in the version from tests/fuzz, if
+# that has changed, into target/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs a command beside a PostgreSQL server of its own and ends with the command's status:
+# Runs a command with a temporary PostgreSQL server, and exits with the status of the command:
 #
 #   scripts/with-postgres.sh cargo test
 #
-# The command finds the server's URL, with the right to create databases, in
-# OPENVIBE_TEST_POSTGRES_URL. When that is already set, it is used and no server is started.
-# The server is empty, listens on a socket in a private directory only, and is gone with the command.
+# OPENVIBE_TEST_POSTGRES_URL has the URL of the server, for a role that can create databases. If it is
+# already set, no server is started. The server is empty, only listens on a socket in a private
+# directory, and is deleted after the command.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -19,7 +19,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/openvibe-postgres.XXXXXX")
 server=
 cleanup() {
   trap '' INT TERM HUP
-  # QUIT ends the server at once: nobody needs its data.
+  # QUIT stops the server immediately: its data is not needed.
   [ -z "$server" ] || { kill -QUIT "$server" 2>/dev/null && wait "$server" || true; }
   rm -rf "$dir"
 }
@@ -27,7 +27,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# PostgreSQL refuses to run as root.
+# PostgreSQL does not run as root.
 unprivileged=()
 if [ "$(id -u)" = 0 ]; then
   user=$(id -un postgres 2>/dev/null || echo nobody)
@@ -35,10 +35,11 @@ if [ "$(id -u)" = 0 ]; then
   unprivileged=(setpriv --reuid "$user" --regid "$(id -gn "$user")" --clear-groups)
 fi
 
-cd "$dir" # the server's user may have no right to be where we are
+cd "$dir" # the user of the server may not have access to the current directory
 "${unprivileged[@]}" "$bin/initdb" -D "$dir/data" -U openvibe -A trust -E UTF8 --locale C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 ||
   die "initdb failed: $(cat "$dir/initdb.log")"
-# No test pulls the plug, so nothing has to reach the disk; benchmarks want what a real server does. The server ends when this script is killed.
+# Tests do not simulate power failures, so fsync is off; benchmarks use the settings of a real server. The server stops when
+# this script is killed.
 durability=(-c fsync=off -c synchronous_commit=off -c full_page_writes=off)
 [ -z "${OPENVIBE_POSTGRES_DURABLE:-}" ] || durability=()
 "${unprivileged[@]}" setpriv --pdeathsig QUIT "$bin/postgres" -D "$dir/data" \
