@@ -32,4 +32,4 @@ while kill -0 "$vite" 2>/dev/null; do
   fi
   sleep 1
 done
-die "Vite ended"
+die "Vite exited"

@@ -24,17 +24,17 @@ case "$(uname -s)-$(uname -m)" in
   Linux-x86_64) platform=linux-x64 ;;
   Linux-aarch64) platform=linux-arm64 ;;
   Darwin-arm64) platform=darwin-arm64 ;;
-  *) die "no Node package is known for $(uname -sm). Install Node 20.19 or newer with npm, then run this again." ;;
+  *) die "there is no Node package for $(uname -sm). Install Node 20.19, or 22.12 or newer, with npm, and try again." ;;
 esac
 
-say "Node 20.19 or newer is not installed: fetching Node $NODE_VERSION into .tools"
+say "no suitable Node (20.19, or 22.12 or newer) is installed: downloading Node $NODE_VERSION into .tools"
 command -v npm >/dev/null ||
   install_packages npm ||
-  die "npm is missing and could not be installed. Install Node 20.19 or newer with npm, then run this again."
+  die "npm is missing and could not be installed. Install Node 20.19, or 22.12 or newer, with npm, and try again."
 mkdir -p .tools
 npm install --prefix .tools --no-save --no-audit --no-fund --loglevel=error \
   "node-$platform@$NODE_VERSION" "npm@$NPM_VERSION"
 ln -sfn node_modules/.bin .tools/bin
 hash -r
-fits || die "Node was installed into .tools, but does not run: $(.tools/bin/node --version 2>&1 || true)"
+fits || die "the Node installed in .tools does not run: $(.tools/bin/node --version 2>&1 || true)"
 say "Node $(node --version), npm $(npm --version)"

@@ -18,9 +18,9 @@ has_fonts || missing+=(fontconfig fonts-dejavu-core fonts-noto-color-emoji)
 has_python || missing+=(python3 python3-venv)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-install_packages "${missing[@]}" || say "Could not install: ${missing[*]}"
+install_packages "${missing[@]}" || say "could not install: ${missing[*]}"
 hash -r
-has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or put them into the PATH."
-has_chromium || die "no Chromium. Install the package chromium, or name the program of a Chromium or Chrome in OPENVIBE_CHROMIUM."
-has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core and fonts-noto-color-emoji."
+has_postgres || die "no PostgreSQL server programs (initdb, postgres). Install the package postgresql, or add them to PATH."
+has_chromium || die "no Chromium. Install the package chromium, or set OPENVIBE_CHROMIUM to the path of Chromium or Chrome."
+has_fonts || die "no fonts for the browser tests. Install fontconfig, fonts-dejavu-core, and fonts-noto-color-emoji."
 has_python || die "no Python 3.10 or newer with venv. Install the packages python3 and python3-venv."

@@ -15,7 +15,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo "$@"
   else
-    say "Not root, and there is no sudo to run: $*"
+    say "not root, and sudo is not available, so this cannot run: $*"
     return 1
   fi
 }
@@ -23,7 +23,7 @@ as_root() {
 # Installs packages by name with the package manager of the system; status 1 if that is not possible.
 install_packages() {
   if ! command -v apt-get >/dev/null; then
-    say "This system has no apt-get to install: $*"
+    say "apt-get is not available, so these cannot be installed: $*"
     return 1
   fi
   say "Installing $* ..."

@@ -12,14 +12,14 @@ stamp() { cmp -s "$1" "$2"; }
 if ! stamp $clients/requirements.txt $venv/requirements.txt; then
   rm -rf $venv
   python3 -m venv $venv ||
-    die "Python makes no virtual environment. Install the packages python3 and python3-venv."
+    die "Python could not create a virtual environment. Install the packages python3 and python3-venv."
   $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $clients/requirements.txt ||
-    die "the Python packages of $clients/requirements.txt could not be installed."
+    die "could not install the Python packages in $clients/requirements.txt."
   cp $clients/requirements.txt $venv/requirements.txt
 fi
 if ! stamp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile; then
   (cd $clients && npm ci --no-audit --no-fund --prefer-offline --loglevel=error) ||
-    die "the Node packages of $clients/package-lock.json could not be installed."
+    die "could not install the Node packages in $clients/package-lock.json."
   cp $clients/package-lock.json $clients/node_modules/.openvibe-lockfile
 fi
 node $clients/run.mjs "$PWD/$venv/bin/python"

@@ -10,9 +10,9 @@ venv=target/fuzz/python
 if ! cmp -s tests/fuzz/requirements.txt $venv/requirements.txt; then
   rm -rf $venv
   python3 -m venv $venv ||
-    die "Python makes no virtual environment. Install the packages python3 and python3-venv."
+    die "Python could not create a virtual environment. Install the packages python3 and python3-venv."
   $venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r tests/fuzz/requirements.txt ||
-    die "the Python packages of tests/fuzz/requirements.txt could not be installed."
+    die "could not install the Python packages in tests/fuzz/requirements.txt."
   cp tests/fuzz/requirements.txt $venv/requirements.txt
 fi
 exec $venv/bin/python tests/fuzz/run.py "$@"

@@ -217,7 +217,7 @@ impl Caller {
         }
     }
 
-    /// The ID of the session or key, for `credential_is_valid!`.
+    /// ID of the session or key, for `credential_is_valid!`.
     pub fn credential_id(&self) -> uuid::Uuid {
         match &self.credential {
             Credential::Session(id) => id.0,

@@ -14,7 +14,7 @@ use crate::{
 pub struct AuditEntry {
     pub id: AuditEntryId,
     pub actor_id: UserId,
-    /// Such as `member.role_changed`.
+    /// Action name, such as `member.role_changed`.
     pub action: String,
     /// ID of the affected object.
     pub target: Option<String>,

@@ -51,7 +51,7 @@ pub struct AuthEvent {
 #[derive(Debug, Clone)]
 pub(super) struct Device {
     pub user_agent: Option<String>,
-    /// `None` for the operator's command line.
+    /// Client address; `None` for the operator's command line.
     pub address: Option<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::{
 pub const SESSION_COOKIE: &str = "openvibe_session";
 /// Idle time after which a session ends.
 pub(super) const SESSION_LIFETIME: Duration = Duration::from_hours(30 * 24);
-/// Age at which a session ends, however often it is used.
+/// Maximum age of a session, regardless of use.
 const SESSION_AGE_MAX: Duration = Duration::from_hours(180 * 24);
 /// Maximum staleness of `last_seen_at`, so that not every request writes.
 const SEEN_STALE_AFTER: Duration = Duration::from_mins(10);

@@ -135,7 +135,7 @@ pub async fn sign_up(
         &email,
     )
     .await?;
-    // Sign-ups without an invite go through one writer, so that only one can be the first.
+    // All sign-ups without an invite use the same writer, so that only one can be the first.
     let key = invite
         .map(|invite| invite.workspace_id.0)
         .unwrap_or_default();

@@ -127,7 +127,7 @@ impl std::fmt::Debug for Place {
 }
 
 impl Place {
-    /// `sqlite://PATH` or `postgres://…`.
+    /// Parses `sqlite://PATH` or `postgres://…`.
     ///
     /// # Errors
     /// A message with the supported forms.

@@ -2,7 +2,7 @@
 //! answers all of them.
 //!
 //! ```text
-//! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► answers
+//! write() ─► queue ─► [begin · command · command · … · commit] ─► notices to the listener ─► replies
 //! ```
 //!
 //! A batch runs without savepoints. If a command fails before it changed anything, only that command fails. If it fails

@@ -111,7 +111,7 @@ impl ApiError {
         self
     }
 
-    /// The cause is logged as far as necessary.
+    /// True if the cause is already logged, or needs no log line.
     pub fn is_logged(&self) -> bool {
         self.is_logged
     }
@@ -283,7 +283,7 @@ impl ApiError {
         self.status == StatusCode::BAD_REQUEST
     }
 
-    /// The value under `error`.
+    /// Value of `error` in the body.
     pub fn body(&self) -> Value {
         let mut error = json!({"type": self.kind, "code": self.code, "message": self.message});
         if let Some(param) = &self.param {

@@ -117,7 +117,7 @@ async fn metrics(
     peer: ConnectInfo<SocketAddr>,
 ) -> Result<Response, ApiError> {
     admit_to_metrics(&state, &headers, peer.0.ip())?;
-    #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more")]
+    #[expect(clippy::cast_precision_loss, reason = "precise enough for a gauge")]
     ::metrics::gauge!("openvibe_db_write_queue").set(state.db.queued_writes() as f64);
     // The remaining metrics matter most while the database does not respond.
     let looked = tokio::time::timeout(DATABASE_WITHIN, look_at_database(&state)).await;
@@ -153,7 +153,7 @@ fn forget_database() {
     ::metrics::gauge!(SIZE).set(f64::NAN);
 }
 
-#[expect(clippy::cast_precision_loss, reason = "gauges need no more")]
+#[expect(clippy::cast_precision_loss, reason = "precise enough for gauges")]
 async fn look_at_database(state: &State) -> Result<(), DbError> {
     let now = crate::db::now();
     let waiting = queue::count_active(&mut state.db.read().await?).await?;

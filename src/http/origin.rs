@@ -73,7 +73,7 @@ fn is_known_host(headers: &HeaderMap, public_url: &str) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|v| v.to_str().ok()) else {
         return false;
     };
-    // The port does not matter: a proxy may leave it out.
+    // The port is ignored, because a proxy may omit it.
     let Some((host, _)) = authority(host, 0) else {
         return false;
     };

@@ -32,7 +32,7 @@ const INTRODUCTION: &str = "I am OpenVibe's built-in responder: no language mode
 can only quote this conversation. (An admin can connect one with `OPENVIBE_MODEL_BASE_URL`, \
 `ANTHROPIC_API_KEY`, or `OPENAI_API_KEY`.)";
 
-/// The deterministic offline responder.
+/// Deterministic offline responder.
 #[derive(Debug, Clone)]
 pub struct Builtin {
     piece_delay: Duration,

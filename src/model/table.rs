@@ -69,10 +69,10 @@ pub struct Model {
     pub provider: Option<String>,
     /// Maximum number of tokens in prompt and response together.
     pub context_window: u64,
-    /// US dollars per million tokens.
+    /// Price in US dollars per million tokens.
     #[serde(default)]
     pub input_usd: Option<f64>,
-    /// US dollars per million tokens.
+    /// Price in US dollars per million tokens.
     #[serde(default)]
     pub output_usd: Option<f64>,
     /// Supports a JSON schema for responses; otherwise none is sent.

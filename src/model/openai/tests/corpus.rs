@@ -94,12 +94,12 @@ fn holds(outcome: &Outcome) -> Result<(), TestCaseError> {
             }
             Ok(Delta::Alive) => {}
             Ok(Delta::Stop(_)) => stopped = true,
-            Err(_) => prop_assert_eq!(n, outcome.len() - 1, "something follows an error"),
+            Err(_) => prop_assert_eq!(n, outcome.len() - 1, "a delta follows an error"),
         }
     }
     prop_assert!(bytes <= ANSWER_BYTES_MAX && calls <= CALLS_MAX);
     let failed = matches!(outcome.last(), Some(Err(_)));
-    prop_assert!(stopped || failed, "it neither ended nor broke");
+    prop_assert!(stopped || failed, "the stream neither stopped nor failed");
     Ok(())
 }
 
