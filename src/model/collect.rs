@@ -80,7 +80,7 @@ async fn read(
     }
     drop(stream);
     match stopped {
-        None => Err(ModelError::Broken("it ended early".to_owned()).into()),
+        None => Err(ModelError::Broken("the stream ended early".to_owned()).into()),
         Some(_) if text.trim().is_empty() => Err(ModelError::Empty.into()),
         Some(reason) => Ok(Collected {
             text,

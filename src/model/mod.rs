@@ -205,7 +205,7 @@ pub enum ModelError {
     #[error("the response stream failed: {0}")]
     Broken(String),
     /// A complete response without text or tool calls.
-    #[error("the model returned an empty response")]
+    #[error("the model returned an empty reply")]
     Empty,
 }
 

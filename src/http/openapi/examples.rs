@@ -60,7 +60,7 @@ fn by_name(name: &str) -> Option<Value> {
     })
 }
 
-/// First quoted word of a description, such as `` `text` or `notice` ``.
+/// Quoted word at the start of a description, such as `` `text` or `notice` ``.
 fn first_word(schema: &Value) -> Option<Value> {
     let text = schema["description"].as_str()?;
     let rest = text
@@ -247,7 +247,7 @@ pub(super) fn error(status: &str, openai: bool) -> Option<Value> {
         "500" => (
             "internal",
             "internal",
-            "internal server error: it was logged; try again",
+            "something went wrong on the server and was logged: try again",
         ),
         "503" => (
             "unavailable",
