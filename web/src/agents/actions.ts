@@ -4,7 +4,7 @@ import { filesOf } from '../state/agents-import';
 import type { AgentsHome } from './home.svelte';
 import { download } from '../lib/download';
 
-/** What one may do with an agent as a whole. */
+/** Actions that the person can take on a whole agent. */
 export interface Rights {
   duplicate: boolean;
   switchOn: boolean;
@@ -14,7 +14,7 @@ export interface Rights {
   bringBack: boolean;
   remove: boolean;
 }
-/** Status, default and deletion are for admins; the default agent stays as it is until another one is. */
+/** Only admins change the status or the default, or delete an agent; the default agent cannot be archived or deleted. */
 export function rightsFor(a: AgentProfile, home: AgentsHome): Rights {
   const admin = home.isAdmin;
   return {
@@ -40,7 +40,7 @@ export async function archive(a: AgentProfile, home: AgentsHome): Promise<AgentP
 }
 export async function makeDefault(a: AgentProfile, home: AgentsHome): Promise<AgentProfile> {
   const made = await home.api.makeDefault(a.id);
-  void home.list.load(); // the former one is a default no longer
+  void home.list.load(); // the previous default has changed
   return made;
 }
 

@@ -4,7 +4,7 @@ import { device } from '../lib/storage';
 import { AgentList } from '../state/agents-list.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 
-/** What the agent pages of one workspace share: their calls, the list, and what this person may do. */
+/** Context of a workspace's agent pages: their API client, the agent list, and the person's rights. */
 export class AgentsHome {
   readonly api: AgentsApi;
   readonly list: AgentList;
@@ -21,7 +21,7 @@ export class AgentsHome {
   get isAdmin(): boolean {
     return this.ws.people.isAdmin;
   }
-  /** Create, change, archive. Members may where the workspace lets them. */
+  /** Can create, change, and archive agents. Members can if the workspace's policy allows it. */
   get mayWrite(): boolean {
     const { me } = this.ws.people;
     return me.role === 'admin' || (me.role === 'member' && this.policy?.members_write_agents !== false);
@@ -30,20 +30,20 @@ export class AgentsHome {
     try {
       this.policy = await this.api.policy(this.ws.id);
     } catch {
-      // Without it the server decides at each change, and says so.
+      // Without the policy, the server decides on each change.
     }
   }
   draftKey(id: string): string {
     return `openvibe.agent.${this.ws.myId}.${this.ws.id}.${id}`;
   }
-  /** Is something written and not saved? */
+  /** Whether a field has unsaved text. */
   hasDraft(id: string): boolean {
     return device.get(this.draftKey(id)) !== null;
   }
 }
 
 const homes = new WeakMap<WorkspaceState, AgentsHome>();
-/** Lives as long as its workspace does, so that going from page to page reads nothing twice. */
+/** Lives as long as its workspace, so that navigation between pages does not reload anything. */
 export function homeOf(ws: WorkspaceState): AgentsHome {
   let home = homes.get(ws);
   if (!home) homes.set(ws, (home = new AgentsHome(ws)));

@@ -2,11 +2,11 @@ import { agentName } from '../lib/text';
 import type { Names } from '../state/agents-diff';
 import type { AgentsHome } from './home.svelte';
 
-/** Names of who stands in a field, as they are now. */
+/** Current names of the people and agents that a field refers to. */
 export const namesIn = (home: AgentsHome): Names => ({
   person: (id) => home.ws.people.members.get(id)?.name ?? 'someone who left',
   agent: (id) => {
     const agent = home.list.get(id);
-    return agent ? agentName(agent) : 'an agent that is gone';
+    return agent ? agentName(agent) : 'a deleted agent';
   },
 });

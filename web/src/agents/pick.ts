@@ -1,10 +1,10 @@
 import { isWanted, type PickedFile } from '../state/agents-import';
 
-/** More than this is no agent's folder: the rest is not read. */
+/** Size limit of an agent's folder; files beyond it are not read. */
 const FILES_MAX = 2000;
 const SIZE_MAX = 1024 * 1024;
 
-/** Texts of what an agent's folder may hold; other files keep their names only. */
+/** Reads the text files that an agent's folder can contain; of other files only the names are kept. */
 async function read(list: { path: string; file: File }[]): Promise<PickedFile[]> {
   const own = (path: string) => path.split('/').some((_, i, all) => isWanted(all.slice(i).join('/')));
   return Promise.all(
@@ -17,7 +17,7 @@ async function read(list: { path: string; file: File }[]): Promise<PickedFile[]>
 export const picked = (files: FileList | null): Promise<PickedFile[]> =>
   read([...(files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
 
-/** What was dropped, with all that is in dropped folders. */
+/** Dropped files, including those in dropped folders. */
 export async function dropped(data: DataTransfer): Promise<PickedFile[]> {
   const entries = [...data.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   return read((await Promise.all(entries.map((e) => walk(e)))).flat());

@@ -1,4 +1,4 @@
-/** What the contract says of keys, usage, the audit log and the rest of a workspace's administration; as in types.ts. */
+/** API types of keys, usage, the audit log, and other administration; derived as in types.ts. */
 import type { components } from './schema';
 
 type S = components['schemas'];
@@ -7,7 +7,7 @@ type Sent<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
 export type Scope = S['Scope'];
 export type ApiKey = Sent<S['ApiKey']>;
 export type AuthEvent = Sent<S['AuthEvent']>;
-/** The secret is in the answer to its making only. */
+/** The secret is only in the response that creates the key. */
 export type NewKey = ApiKey & { key: string };
 export interface KeyForm {
   name: string;
@@ -28,7 +28,7 @@ export type UsageRow = UsageCount & Pick<S['Used'], 'key' | 'name'>;
 export interface Usage extends Pick<S['UsageAnswer'], 'from' | 'to'> {
   data: UsageRow[];
   total: UsageCount;
-  /** For admins. */
+  /** Only for admins. */
   storage: S['Storage'] | null;
 }
 export type Model = Sent<S['Model']>;
@@ -39,5 +39,5 @@ export interface DefaultModel {
   overridesAgents: boolean;
 }
 export type ModelTest = Sent<S['ModelTest']>;
-/** What was removed. */
+/** Deleted objects. */
 export type Erased = S['Erased'];

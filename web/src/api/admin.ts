@@ -19,7 +19,7 @@ import type { Invite, List, Member, Role, SignInSession, Workspace } from './typ
 type Query = Record<string, string | number | undefined>;
 const PAGE = 100;
 
-/** The calls of the settings: `api.part(AdminApi)`. Loaded with those pages, so that the start does not carry them. */
+/** Client of the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the startup bundle. */
 export class AdminApi {
   #wire: Wire;
   constructor(wire: Wire) {
@@ -31,7 +31,7 @@ export class AdminApi {
   #get<T>(path: string, query: Query = {}): Promise<T> {
     return this.#wire.call<T>('GET', `/v1/${path}`, { query });
   }
-  /** Every page of a list, oldest first. */
+  /** All pages of a list, oldest first. */
   async #all<T extends { id: string }>(path: string, query: Query = {}): Promise<T[]> {
     const list: T[] = [];
     for (let after: string | undefined, more = true; more;) {
@@ -43,11 +43,11 @@ export class AdminApi {
     return list;
   }
 
-  // oneself
+  // the user's own account
   changePassword(current_password: string, new_password: string, revoke_keys: boolean): Promise<void> {
     return this.#send('POST', 'auth/password', { current_password, new_password, revoke_keys });
   }
-  /** The newest hundred. */
+  /** The newest 100 entries. */
   async authEvents(): Promise<AuthEvent[]> {
     return (await this.#get<List<AuthEvent>>('auth/events', { limit: PAGE })).data;
   }
@@ -60,7 +60,7 @@ export class AdminApi {
   keys(): Promise<ApiKey[]> {
     return this.#all('api-keys');
   }
-  /** Everyone's in the workspace, for admins. */
+  /** Keys of all members of the workspace, for admins. */
   allKeys(): Promise<ApiKey[]> {
     return this.#all('api-keys', { all: 'true' });
   }
@@ -75,11 +75,11 @@ export class AdminApi {
   updateMember(user: string, body: { role?: Role; handle?: string }): Promise<Member> {
     return this.#send('PATCH', `members/${user}`, body);
   }
-  /** Takes them out; with one's own id one leaves. */
+  /** Removes a member; with the user's own ID, leaves the workspace. */
   removeMember(user: string): Promise<void> {
     return this.#send('DELETE', `members/${user}`);
   }
-  /** All that is kept of one person, as the file that the server makes. */
+  /** Export of one person's data, as the file that the server streams. */
   async exportMember(user: string): Promise<Blob> {
     const path = `/v1/members/${user}/export`;
     const init = { parseAs: 'stream', slow: true } as const;
@@ -89,7 +89,7 @@ export class AdminApi {
       const end = await file.slice(-8).text();
       if (end.trimEnd().endsWith('}')) return file; // else it broke off
     } catch {
-      // The connection went in the middle.
+      // The connection was lost halfway.
     }
     throw new Unreachable(false);
   }
@@ -110,14 +110,14 @@ export class AdminApi {
   updateWorkspace(id: string, body: { name?: string; slug?: string }): Promise<Workspace> {
     return this.#send('PATCH', `workspaces/${id}`, body);
   }
-  /** Newest first; `after` is the last one of the page above. */
+  /** Newest first; `after` is the last entry of the previous page. */
   audit(of: { actor_id?: string; action?: string; after?: string }): Promise<List<AuditEntry>> {
     return this.#get('audit-log', { limit: 50, order: 'newest', ...of });
   }
   usage(of: { from: string; to: string; group_by: UsageBy; user_id?: 'me' }): Promise<Usage> {
     return this.#get('usage', of);
   }
-  /** The model that answers where no agent names another. */
+  /** The model of agents that do not name one. */
   async defaultModel(): Promise<DefaultModel | null> {
     const { data } = await this.#get<{ data: Model[] }>('models');
     const model = data.find((m) => !m.id.startsWith('agent:'));

@@ -1,6 +1,6 @@
 /**
- * What the contract says of agents: profiles, versions, files, templates, previews and the workspace's policy.
- * From the server's own document, with what it leaves open said as in types.ts.
+ * API types of agents: profiles, versions, files, templates, previews, and the workspace's policy.
+ * Generated from the OpenAPI document and narrowed as in types.ts.
  */
 import type { components } from './schema';
 
@@ -15,45 +15,45 @@ export interface AgentAvatar {
   emoji?: string | null;
   /** `#rrggbb` */
   color?: string | null;
-  /** A picture; it wins. */
+  /** Picture; takes precedence over the emoji. */
   file_id?: string | null;
 }
-/** User ids and `role:NAME`. Denied wins; nobody allowed by name means everyone. */
+/** User IDs and `role:NAME`. Denials take precedence; an empty list of allowed subjects means everyone. */
 export type AccessControl = S['AccessControl'];
 export type Agency = S['Agency'];
-/** A tool object of the OpenAI Responses format, told apart by `type`. */
+/** Tool object of the OpenAI Responses format, discriminated by `type`. */
 export interface AgentTool {
   type: string;
-  /** Said by the server: can anything here run it? */
+  /** Set by the server: whether the tool can run here. */
   available?: boolean;
   [field: string]: unknown;
 }
 export type AgentMemory = Partial<S['Memory']>;
 
-/** An agent as lists, the snapshot and chat show it; no access lists: everyone. */
+/** An agent in lists, the snapshot, and chat; null access lists mean everyone. */
 export type Agent = Narrow<
   Sent<S['AgentSummary']>,
   {
     avatar: AgentAvatar | null;
     status: AgentStatus;
     access_control: AccessControl | null;
-    /** The model that replies; null without one, absent while unknown (events leave it out). */
+    /** Model that replies: null without one, undefined while unknown (events omit it). */
     effective_model?: string | null;
   }
 >;
-/** A whole agent. */
+/** A complete agent. */
 export type AgentProfile = Agent &
   Narrow<
     Sent<Omit<S['Agent'], keyof S['AgentSummary']>>,
     { tools: AgentTool[]; memory: AgentMemory | null; agency: Agency | null }
   >;
 export type BaseRef = S['Base'];
-/** With its bases merged; the list has the base first and the agent itself last. */
+/** The profile with its bases merged; the list starts with the base and ends with the agent itself. */
 export interface ResolvedAgent extends AgentProfile {
   resolved_from: BaseRef[];
 }
 
-/** What may be written of an agent: the fields of `POST /v1/agents`. */
+/** Writable fields of an agent: the body of `POST /v1/agents`. */
 export type AgentFields = Pick<
   AgentProfile,
   | 'name'
@@ -78,7 +78,7 @@ export type AgentFields = Pick<
   | 'metadata'
 >;
 export type NewAgent = Partial<AgentFields>;
-/** What is left out stays, null empties; in `metadata`, null removes one key. */
+/** Omitted fields are unchanged, null clears a field; in `metadata`, null removes one key. */
 export type AgentPatch = Partial<
   Omit<AgentFields, 'metadata'> & { metadata: Record<string, string | null>; status: 'active' | 'inactive' }
 >;
@@ -104,16 +104,16 @@ export interface AgentImport {
   files?: Record<string, string>;
 }
 
-/** The fields of a new agent, ready to be changed. */
+/** Fields of a new agent, ready to be edited. */
 export type AgentTemplate = Partial<AgentFields> & { object: string; name: string; instructions: string };
 
 export type PreviewSegment = S['SystemPart'];
-/** What a model would be told by this agent. */
+/** The prompt that a model would get for this agent. */
 export type AgentPreview = Sent<S['Preview']>;
 
 export type WorkspacePolicy = Sent<S['Policy']>;
 
-/** The part of `POST /v1/responses` that "Try it" uses. */
+/** The request fields of `POST /v1/responses` that "Try it" uses. */
 export interface ResponseRequest {
   input: { role: 'user' | 'assistant'; content: string }[];
   instructions: string;
@@ -131,7 +131,7 @@ export interface ResponseObject {
   error?: { code?: string; message?: string } | null;
   incomplete_details?: { reason?: string } | null;
 }
-/** The events of a streamed response that matter here; others are skipped. */
+/** Stream events that the client handles; others are ignored. */
 export type ResponseEvent =
   | { type: 'response.output_text.delta'; delta: string }
   | {

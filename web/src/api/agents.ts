@@ -24,13 +24,13 @@ type Query = Record<string, string | number | boolean | undefined>;
 interface Call {
   query?: Query;
   body?: object;
-  /** Of what is being changed: a stale one is refused with what is there now. */
+  /** Version that is being changed; if it is stale, the request fails with the current object. */
   version?: number | null;
 }
 const PAGE = 100;
 const part = (text: string) => encodeURIComponent(text);
 
-/** The calls of the agent pages: `api.part(AgentsApi)`. Loaded with those pages, so that the start does not carry them. */
+/** Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle. */
 export class AgentsApi {
   #wire: Wire;
   constructor(wire: Wire) {
@@ -50,7 +50,7 @@ export class AgentsApi {
     }
   }
 
-  /** Every agent that one may see, archived ones included, in the server's order. */
+  /** All visible agents, including archived ones, in the server's order. */
   async all(): Promise<Agent[]> {
     const list: Agent[] = [];
     for (let after: string | undefined, more = true; more;) {
@@ -70,14 +70,14 @@ export class AgentsApi {
   create(body: NewAgent): Promise<AgentProfile> {
     return this.#send('POST', 'agents', { body });
   }
-  /** Fails with `Conflict<AgentProfile>` when it is no longer that version. */
+  /** Fails with `Conflict<AgentProfile>` if the version has changed. */
   patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile> {
     return this.#send('PATCH', `agents/${id}`, { body, version });
   }
   archive(id: string, version: number): Promise<void> {
     return this.#send('DELETE', `agents/${id}`, { version });
   }
-  /** For good, with its history. */
+  /** Deletes the agent permanently, including its history. */
   remove(id: string): Promise<void> {
     return this.#send('DELETE', `agents/${id}`, { query: { permanent: true } });
   }
@@ -135,7 +135,7 @@ export class AgentsApi {
   patchPolicy(workspace: string, body: Partial<WorkspacePolicy>): Promise<WorkspacePolicy> {
     return this.#send('PATCH', `workspaces/${workspace}/policy`, { body });
   }
-  /** A file for all agents that have none of their own; null when there is none. */
+  /** Shared file for agents that have no such file of their own; null if there is none. */
   async sharedFile(workspace: string, path: string): Promise<WholeFile | null> {
     const { data } = await this.#send<List<AgentFile>>('GET', `workspaces/${workspace}/files`);
     return data.some((file) => file.path === path)
@@ -157,7 +157,7 @@ export class AgentsApi {
     return this.#send('DELETE', `workspaces/${workspace}/files/${place(path)}`);
   }
 
-  /** What a model says to this, as it comes. Breaking off tells the server to stop. */
+  /** Streams a model's response. Aborting the request stops it on the server. */
   async *respond(request: ResponseRequest, signal: AbortSignal): AsyncGenerator<ResponseEvent> {
     const body = await this.#wire.stream('/v1/responses', { ...request, stream: true }, signal);
     try {

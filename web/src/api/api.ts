@@ -32,18 +32,18 @@ export type Posted = { message: Message; tasks: Task[] };
 export type Started = Posted & { thread: Thread };
 export type Published = { fork: Fork; message: Message; resolution: Resolution };
 export type MessagePage = { before?: string; after?: string; around?: string };
-/** `attachments`: ids of files. */
+/** `attachments`: file IDs. */
 interface NewMessage {
   content: string;
   client_id: string;
   attachments?: string[];
 }
-/** A result, and the number to send with a change of it. */
+/** A resolution, and the version to send when it is changed. */
 export interface Tagged {
   resolution: Resolution;
   etag: number;
 }
-/** What a part of the client that brings its own calls sends them with. */
+/** Transport of parts of the client that are loaded later. */
 export interface Wire {
   call<T>(
     method: string,
@@ -52,13 +52,13 @@ export interface Wire {
       query?: object;
       body?: object;
       headers?: Record<string, string>;
-      /** The body as it comes. */
+      /** Returns the body as a stream. */
       parseAs?: 'stream';
-      /** It may take longer than other answers. */
+      /** Exempt from the default timeout. */
       slow?: boolean;
     },
   ): Promise<T>;
-  /** The body of an answer that comes bit by bit, for as long as it takes. */
+  /** The streamed body of a response, without a time limit. */
   stream(path: string, body: object, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
 }
 interface Answer {
@@ -68,15 +68,15 @@ interface Answer {
 }
 export interface ApiWorld {
   fetch?: (request: Request) => Promise<Response>;
-  /** Where the server is; empty in a browser, which knows. */
+  /** Base URL of the server; empty in a browser. */
   base?: string;
 }
 
-/** An answer later than this counts as none (UI.md §4: "no answer in 30 s"). */
+/** Request timeout: a later response counts as none. */
 const TIMEOUT_MS = 30_000;
 const at = <P extends object>(path: P) => ({ params: { path } });
 
-/** Every request to the server goes through here; nothing else in the client calls `fetch`. */
+/** Every request goes through here; no other code in the client calls `fetch`. */
 export class Api {
   #world: ApiWorld;
   #http: Client<paths>;
@@ -91,12 +91,12 @@ export class Api {
     );
   }
 
-  /** The same client, acting in one workspace. */
+  /** The same client bound to a workspace. */
   in(workspace: string): Api {
     return new Api(this.#world, workspace);
   }
 
-  /** The calls of a part that is loaded when it opens (api/agents.ts): the start does not carry them. */
+  /** Part of the client that is loaded on demand (such as api/agents.ts), to keep it out of the startup bundle. */
   part<P>(Part: new (wire: Wire) => P): P {
     const request = (method: string, path: string, init: object): Promise<Answer> =>
       this.#http.request(method as 'get', path as '/v1/agents', init as Record<string, unknown>);
@@ -110,7 +110,7 @@ export class Api {
     });
   }
 
-  /** The one place where what the document says of an answer becomes what types.ts says of it. */
+  /** The only place that casts a response from its generated type to the narrowed type of types.ts. */
   async #take<T>(call: Promise<Answer>): Promise<T> {
     let answer: Answer;
     try {
@@ -122,7 +122,12 @@ export class Api {
     const { data, error, response } = answer;
     if (!response.ok) {
       const wait = Number(response.headers.get('retry-after'));
-      throw new ApiError(response.status, error, `The server answered ${response.status}.`, wait || null);
+      throw new ApiError(
+        response.status,
+        error,
+        `The server responded with status ${response.status}.`,
+        wait || null,
+      );
     }
     return data as T;
   }
@@ -226,7 +231,7 @@ export class Api {
   patchThread(id: string, body: ThreadPatch): Promise<Thread> {
     return this.#take(this.#http.PATCH('/v1/threads/{id}', { ...at({ id }), body }));
   }
-  /** `all` follows, `none` mutes, null goes back to mentions only. */
+  /** `all` follows the thread, `none` mutes it, null restores the default (mentions only). */
   follow(id: string, level: 'all' | 'none' | null): Promise<Follow> {
     const path = at({ id });
     if (!level) return this.#take(this.#http.DELETE('/v1/threads/{id}/follow', path));
@@ -285,7 +290,7 @@ export class Api {
     return this.#take(this.#http.POST('/v1/forks/{id}/reopen', at({ id })));
   }
 
-  // what comes of them
+  // resolutions and action items
   resolve(
     id: string,
     body: { publish?: boolean; guidance?: string; replace_draft?: boolean } = {},
@@ -295,18 +300,18 @@ export class Api {
   resolution(id: string): Promise<Tagged> {
     return this.#tagged(this.#http.GET('/v1/forks/{id}/resolution', at({ id })));
   }
-  /** Fails with `Conflict<Resolution>` when the draft is no longer that of `etag`; 0 starts one by hand. */
+  /** Fails with `Conflict<Resolution>` if the draft no longer matches `etag`; 0 creates one by hand. */
   patchResolution(id: string, etag: number, body: ResolutionEdit): Promise<Tagged> {
     const params = { path: { id }, header: { 'If-Match': `"${etag}"` } };
     return this.#tagged(this.#http.PATCH('/v1/forks/{id}/resolution', { params, body }));
   }
-  /** `edit` is applied over the draft of `etag`; fails with `Conflict<Resolution>` as above. */
+  /** Applies `edit` to the draft with `etag`; fails with `Conflict<Resolution>` as above. */
   publish(id: string, edit: ResolutionEdit | null = null, etag: number | null = null): Promise<Published> {
     const params = { path: { id }, header: etag === null ? {} : { 'If-Match': `"${etag}"` } };
     const body = edit ? { resolution: edit } : {};
     return this.#clash(this.#take<Published>(this.#http.POST('/v1/forks/{id}/publish', { params, body })));
   }
-  /** Every published version, oldest first. */
+  /** All published versions, oldest first. */
   resolutions(id: string, page: { after?: string; before?: string } = {}): Promise<List<Resolution>> {
     const params = { path: { id }, query: { limit: 50, ...page } };
     return this.#take(this.#http.GET('/v1/forks/{id}/resolutions', { params }));
@@ -330,7 +335,7 @@ export class Api {
     const etag = Number(/\d+/.exec(response.headers.get('etag') ?? '')?.[0]);
     return { resolution, etag: Number.isNaN(etag) ? resolution.revision : etag };
   }
-  /** A 409 that carries what is there now becomes a `Conflict`. */
+  /** Converts a 409 that carries the current object into a `Conflict`. */
   async #clash<T>(taken: Promise<T>): Promise<T> {
     try {
       return await taken;

@@ -3,7 +3,7 @@ import type { Channel, List } from './types';
 
 export type ListedChannel = Channel & { member_count: number };
 
-/** The calls of "Browse channels": `api.part(ChannelsApi)`. */
+/** Client of "Browse channels": `api.part(ChannelsApi)`. */
 export class ChannelsApi {
   #wire: Wire;
   constructor(wire: Wire) {

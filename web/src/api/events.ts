@@ -1,4 +1,4 @@
-/** Socket frames (PROTOCOL.md §4) as one union. Unknown types are skipped by the reducer, so the server may add some. */
+/** Socket frames (docs/protocol.md) as one union. Unknown types are ignored, so the server can add types. */
 import type {
   ActionItem,
   Agent,
@@ -32,7 +32,7 @@ export interface ReactionChange {
 }
 
 export type MessageCreated = Durable<'message.created', { message: Message }>;
-/** News of results and of the action items in them. */
+/** Events of results and their action items. */
 export type OutcomeEvent =
   | Durable<'resolution.drafted' | 'resolution.updated' | 'resolution.published', { resolution: Resolution }>
   | Durable<'action_item.updated', { action_item: ActionItem }>;

@@ -2,20 +2,20 @@ import type { Wire } from './api';
 import { ApiError, Unreachable } from './problem';
 import type { Attachment } from './types';
 
-/** A server that says nothing for so long, while nothing moves either, is not there. */
+/** Time without any progress or response after which an upload fails. */
 const SILENT_MS = 60_000;
 
 export interface Sent {
   file: Blob;
   name: string;
-  /** The same again is the same file. */
+  /** An upload with the same ID creates the file only once. */
   clientId: string;
-  /** From 0 to 1. */
+  /** Progress, from 0 to 1. */
   onpart: (part: number) => void;
   signal: AbortSignal;
 }
 
-/** The calls of files: `api.part(FilesApi)`. Loaded with the first file. */
+/** Client of file uploads, `api.part(FilesApi)`. Loaded with the first file. */
 export class FilesApi {
   #wire: Wire;
   constructor(wire: Wire) {
@@ -52,7 +52,7 @@ async function firstBytes(body: ReadableStream<Uint8Array>, max: number): Promis
   return bytes.subarray(0, length);
 }
 
-/** `fetch` does not tell how far it is. Fails as the other calls do; with an `AbortError` when it is called off. */
+/** Uploads with XMLHttpRequest, because `fetch` does not report progress. Fails like other calls; `AbortError` when canceled. */
 export function upload(
   workspace: string,
   { file, name, clientId, onpart, signal }: Sent,
@@ -69,7 +69,7 @@ export function upload(
     };
     const off = () => {
       xhr.abort();
-      fail(new DOMException('Called off', 'AbortError'));
+      fail(new DOMException('Canceled', 'AbortError'));
     };
     signal.addEventListener('abort', off);
     xhr.onloadend = () => {
@@ -86,11 +86,11 @@ export function upload(
       try {
         body = JSON.parse(xhr.responseText);
       } catch {
-        // What stands between us and the server answered.
+        // The response came from a proxy.
       }
       if (xhr.status >= 200 && xhr.status < 300 && body) return done(body as Attachment);
       const wait = Number(xhr.getResponseHeader('retry-after'));
-      fail(new ApiError(xhr.status, body, `The server answered ${xhr.status}.`, wait || null));
+      fail(new ApiError(xhr.status, body, `The server responded with status ${xhr.status}.`, wait || null));
     };
     const form = new FormData();
     form.append('client_id', clientId);

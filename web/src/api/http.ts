@@ -11,8 +11,8 @@ interface Init {
 }
 
 /**
- * The client whose types openapi-fetch makes of the document. Only the types are taken from the package: of its code this is all that
- * we use, a sixth of the size, and the start has a budget.
+ * Client with the generated types of openapi-fetch. Only the types of that package are used: this code does all that the client needs
+ * in a sixth of the size, and the startup bundle has a size limit.
  */
 export function httpClient(
   base: string,
@@ -40,7 +40,7 @@ export function httpClient(
     try {
       return { error: JSON.parse(text) as unknown, response };
     } catch {
-      return { error: text, response }; // what stands between us and the server answered
+      return { error: text, response }; // the response came from a proxy
     }
   };
   const verb = (method: string) => (path: string, init?: Init) => call(method, path, init);

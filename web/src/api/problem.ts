@@ -1,10 +1,10 @@
-/** The server refused, with its own words (`{"error":{…}}`). */
+/** The server rejected the request; the message is the server's own (`{"error":{…}}`). */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly param: string | null;
   readonly retryAfterS: number | null;
-  /** On a stale `If-Match`: the whole answer, which carries the current object. */
+  /** On a stale `If-Match`: the whole response, which carries the current object. */
   readonly body: unknown;
 
   constructor(status: number, body: unknown, fallback: string, retryAfterS: number | null = null) {
@@ -19,7 +19,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Somebody was faster (a stale `If-Match`): this is what it is now. */
+/** The object changed in the meantime (stale `If-Match`); carries the current one. */
 export class Conflict<T> extends ApiError {
   readonly current: T;
   constructor(of: ApiError, current: T) {
@@ -29,11 +29,11 @@ export class Conflict<T> extends ApiError {
   }
 }
 
-/** No answer: the network is gone, the server is down, or it took longer than the limit. */
+/** No response: the network is down, the server is down, or the request timed out. */
 export class Unreachable extends Error {
   readonly timedOut: boolean;
   constructor(timedOut: boolean) {
-    super(timedOut ? 'The server did not answer in time.' : 'The server cannot be reached.');
+    super(timedOut ? 'The server did not respond in time.' : 'The server cannot be reached.');
     this.name = 'Unreachable';
     this.timedOut = timedOut;
   }
@@ -45,16 +45,16 @@ function errorOf(body: unknown): { code?: string; message?: string; param?: stri
   return typeof error === 'object' && error !== null ? error : {};
 }
 
-/** Where the client knows better than the server what to do next. */
+/** Messages that replace the server's, because the client knows the next step. */
 const WORDS: Record<string, string> = {
-  too_many_forks: '7 dives are open here. Resolve or abandon one first.',
-  fork_closed: 'This dive is closed. Reopen it to go on.',
+  too_many_forks: 'This thread has 7 open dives. Resolve or abandon one first.',
+  fork_closed: 'This dive is closed. Reopen it to continue.',
 };
 
-/** One sentence for a person. */
+/** Error message for the user, in one sentence. */
 export const say = (e: unknown): string => {
   if (e instanceof ApiError) return WORDS[e.code] ?? e.message.charAt(0).toUpperCase() + e.message.slice(1);
-  return e instanceof Unreachable ? e.message : 'Something went wrong here. Reload the page.';
+  return e instanceof Unreachable ? e.message : 'Something went wrong. Reload the page.';
 };
 
 export const isMissing = (e: unknown): boolean =>

@@ -3,13 +3,13 @@ import type { components } from './schema';
 import type { List, Message } from './types';
 
 type S = components['schemas'];
-/** A message that was found, with what a list shows of its place; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
+/** A search hit with its context; `highlight` is escaped HTML with `<mark>` (search/marks.ts). */
 export type SearchHit = Message &
   Pick<S['SearchHit'], 'highlight' | 'reply_count'> & {
     [K in 'thread_title' | 'thread_title_highlight' | 'channel_name']: string | null;
   };
 
-/** The calls of the search page: `api.part(SearchApi)`. */
+/** Client of the search page: `api.part(SearchApi)`. */
 export class SearchApi {
   #wire: Wire;
   constructor(wire: Wire) {

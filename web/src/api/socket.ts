@@ -11,12 +11,12 @@ export interface SocketHandlers {
   onEvent(event: ServerEvent): void;
   onFrame(frame: DroppableFrame): void;
   onState(state: SocketState): void;
-  /** What this client knows is too old to be continued: load a snapshot, then call `start`. */
+  /** The cursor is too old to resume: load a snapshot, then call `start`. */
   onResync(): void;
-  /** The server says this session or membership has ended (4001, 4003). No reconnecting until `start`. */
+  /** The session or membership has ended (4001, 4003). No reconnection until `start`. */
   onRefused(code: number): void;
 }
-/** The part of WebSocket that is used, so that tests can bring their own. */
+/** The part of WebSocket that is used, so that tests can replace it. */
 export interface Wire {
   onopen: (() => void) | null;
   onmessage: ((e: { data: unknown }) => void) | null;
@@ -35,7 +35,7 @@ export interface Position {
   seq: number;
 }
 
-/** How a place is named in a frame; ids say what they are the id of. */
+/** A conversation as it is named in a frame; the ID's prefix gives its type. */
 const named = (place: string) => (place.startsWith('fork_') ? { fork_id: place } : { thread_id: place });
 
 const BACK_OFF_MS = [500, 1000, 2000, 5000, 10_000];
@@ -50,8 +50,8 @@ const browser: SocketWorld = {
 };
 
 /**
- * One workspace's socket: hello, replay from the cursor, live events, heartbeat watchdog, back-off.
- * The cursor is the highest `seq` of an event, `live` or heartbeat; that of `ready` is not yet reached and never counts.
+ * Socket of one workspace: hello, replay from the cursor, live events, heartbeat timeout, back-off.
+ * The cursor is the highest `seq` of an event, `live`, or heartbeat; that of `ready` is not reached yet and never counts.
  */
 export class Socket {
   #url: string;
@@ -83,7 +83,7 @@ export class Socket {
     return this.#state;
   }
 
-  /** Begins from a snapshot, the first or a fresh one. Places may be subscribed before. */
+  /** Starts from a snapshot, the first one or a new one. Conversations can be subscribed to before. */
   start(at: Position): void {
     this.#drop();
     this.#at = at;
@@ -96,7 +96,7 @@ export class Socket {
     this.#drop();
     this.#set('down');
   }
-  /** The network may be back: do not wait for the back-off to end. */
+  /** Reconnects immediately, because the network may be available again. */
   retryNow(): void {
     if (this.#stopped) return;
     if (this.#wire) return this.#probe();
@@ -104,7 +104,7 @@ export class Socket {
     this.#open();
   }
 
-  /** A thread or a dive. Counted, so that two views of one place need not know of each other. */
+  /** Subscribes to a thread or a dive. Counted, so that two views of a conversation are independent. */
   subscribe(place: string): void {
     const n = this.#places.get(place) ?? 0;
     this.#places.set(place, n + 1);
@@ -116,7 +116,7 @@ export class Socket {
     this.#places.delete(place);
     this.#request({ type: 'unsubscribe', ...named(place) });
   }
-  /** A delta did not fit: the server answers a new subscription with the whole text so far. */
+  /** A delta did not fit: subscribes again, and the server sends the whole text so far. */
   resubscribe(place: string): void {
     if (this.#places.has(place)) this.#request({ type: 'subscribe', ...named(place) });
   }
@@ -153,7 +153,7 @@ export class Socket {
         this.#set('down');
         this.#handlers.onRefused(e.code);
       } else if (e.code === 4008) {
-        this.#open(); // too slow, not refused: the rest is read from the log
+        this.#open(); // closed because it was too slow: the rest is replayed from the log
       } else this.#lost();
     };
   }
@@ -167,7 +167,7 @@ export class Socket {
     }
     this.#watch(this.#silenceMs);
     if (isDurable(frame)) {
-      if (frame.seq <= this.#at.seq) return; // seen before: events are applied once
+      if (frame.seq <= this.#at.seq) return; // already applied: each event is applied once
       this.#at = { ...this.#at, seq: frame.seq };
       return this.#handlers.onEvent(frame);
     }
@@ -182,7 +182,7 @@ export class Socket {
         return;
       case 'heartbeat':
         this.#reach(frame.seq);
-        this.#request({ type: 'ping' }); // a browser cannot ping by itself, and silence would close us
+        this.#request({ type: 'ping' }); // browsers cannot send WebSocket pings, and the server closes silent sockets
         return;
       case 'task.delta':
       case 'typing':
@@ -193,7 +193,7 @@ export class Socket {
     }
   }
 
-  /** A connection may have died with the network, unheard: what does not answer soon is dropped. */
+  /** Checks a connection that may have died unnoticed: without a quick response it is closed. */
   #probe(): void {
     if (this.#state !== 'live') return;
     this.#request({ type: 'ping' });

@@ -4,7 +4,7 @@ export interface ServerSent {
   data: string;
 }
 
-/** Takes the stream as it comes, cut anywhere, and gives whole events. Comments, ids and retry times are skipped. */
+/** Parses a stream that arrives in arbitrary pieces into events. Comments, IDs, and retry times are ignored. */
 export class SseParser {
   #rest = '';
   #event = '';
@@ -12,7 +12,7 @@ export class SseParser {
 
   push(text: string): ServerSent[] {
     const found: ServerSent[] = [];
-    // A CR at the end may be half of a CRLF: it waits.
+    // A CR at the end may be the first half of a CRLF.
     const whole = this.#rest + text;
     const lines = whole.split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop()!;
@@ -37,7 +37,7 @@ export class SseParser {
   }
 }
 
-/** The events of a body, until it ends. */
+/** Events of a body, until it ends. */
 export async function* serverSent(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSent> {
   const parser = new SseParser();
   const reader = body.getReader();
@@ -48,8 +48,8 @@ export async function* serverSent(body: ReadableStream<Uint8Array>): AsyncGenera
       if (done) break;
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
-    yield* parser.push('\n\n'); // one that was not closed by an empty line
+    yield* parser.push('\n\n'); // completes a last event without an empty line
   } finally {
-    reader.cancel().catch(() => undefined); // whoever stops early lets the server know
+    reader.cancel().catch(() => undefined); // when the consumer stops early, the request is canceled
   }
 }

@@ -1,13 +1,13 @@
 /**
- * The objects of the contract, from the server's own document (schema.ts, `npm run api`).
- * Two things are said here that the document leaves open: fields that may be null are always sent,
- * and strings with a fixed set of values are that set.
+ * Types of the API's objects, from the OpenAPI document (schema.ts, `npm run api`).
+ * They are narrowed in two ways that the document leaves open: nullable fields are always present,
+ * and strings with fixed values become unions.
  */
 import type { Agent } from './agent-types';
 import type { components } from './schema';
 
 type S = components['schemas'];
-/** In an answer a field that may be null is there, as null. */
+/** Nullable fields are always present in responses. */
 type Sent<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
 type Narrow<T, N> = Omit<T, keyof N> & N;
 
@@ -28,15 +28,15 @@ export type Account = Narrow<S['Account'], { user: User }>;
 export type Setup = Narrow<S['Setup'], { signup: 'first' | 'open' | 'invite' }>;
 export type SignInSession = Sent<S['MySession']>;
 
-/** The role is that of the person who asks; events do not carry it. */
+/** The role of the current user; events omit it. */
 export type Workspace = Sent<S['Workspace']> & { role?: Role };
 export type Member = Sent<S['Member']>;
 export type Me = Sent<S['Me']>;
-/** Token and link are in the answer to its making only. */
+/** Token and link are only in the response that creates the invite. */
 export type Invite = Narrow<Sent<S['Invite']>, { role: Role }> & { token?: string; url?: string };
 export type InvitePreview = Narrow<Sent<S['InvitePreview']>, { role: Role }>;
 
-/** What only the asking person sees of a channel; events do not carry it. */
+/** Fields of a channel that depend on the current user; events omit them. */
 export type ChannelOwn = Pick<S['MyChannel'], 'is_member' | 'unread_count' | 'mention_count' | 'read_seq'>;
 export type Channel = Narrow<Sent<S['Channel']>, { kind: ChannelKind; member_ids?: string[] | null }> &
   Partial<ChannelOwn>;
@@ -63,10 +63,10 @@ export type Thread = Narrow<
 > &
   Partial<ThreadOwn>;
 
-/** `first_unread_id`: where to begin to read; null if nothing is unread. */
+/** `first_unread_id`: where to start reading; null if nothing is unread. */
 export type OpenedThread = Thread & { first_unread_id: string | null };
 
-/** What is left out stays; null empties what may be empty. */
+/** Omitted fields are unchanged; null clears a nullable field. */
 export type ThreadPatch = Pick<S['ThreadChange'], 'title' | 'agent_id'> & {
   auto_reply?: boolean;
   status?: S['ThreadStatus'];
@@ -74,7 +74,7 @@ export type ThreadPatch = Pick<S['ThreadChange'], 'title' | 'agent_id'> & {
 
 export type Mention = Narrow<Sent<S['Mention']>, { type: 'agent' | 'user' | 'group' }>;
 export type Reaction = S['Reaction'];
-/** A file, before and after it is in a message. One that is still on its way to the server has no id. */
+/** A file, before and after it is attached to a message. It has no ID until it is uploaded. */
 export type Attachment = Pick<
   Sent<S['UploadedFile']>,
   'id' | 'name' | 'content_type' | 'size_bytes' | 'width' | 'height' | 'message_id' | 'url'
@@ -96,16 +96,16 @@ export type ForkStatus = 'active' | 'resolved' | 'abandoned';
 export type ForkContext = S['ForkContext'];
 /** Shown to people as a "deep dive". */
 export type Fork = Narrow<Sent<S['Fork']>, { status: ForkStatus; context: ForkContext }>;
-/** What is left out stays; null empties what may be empty. */
+/** Omitted fields are unchanged; null clears a nullable field. */
 export type ForkPatch = Pick<S['ForkChange'], 'description' | 'agent_id'> & {
   title?: string;
   auto_reply?: boolean;
   context?: ForkContext;
 };
-/** A start that is sent again is the same start. */
+/** A start that is sent again with the same ID creates one fork. */
 export type NewFork = S['ForkForm'] & { client_id: string };
 
-/** One line of a result, with the messages of the dive that it rests on. */
+/** One line of a result, with the source messages in the dive. */
 export type ResolutionPoint = S['SourcedText'];
 export type ResolutionAction = Sent<S['ResolutionItem']>;
 export type Publisher = Narrow<S['Publisher'], { type: 'human' | 'agent' }>;
@@ -118,7 +118,7 @@ export type Resolution = Narrow<
     published_by: Publisher | null;
   }
 >;
-/** Each field replaces the whole of what is there. An action item without an id is a new one. */
+/** Each field replaces the whole value. An action item without an ID is new. */
 export interface ResolutionEdit {
   headline?: string;
   conclusion?: string;
@@ -127,11 +127,11 @@ export interface ResolutionEdit {
   open_questions?: ResolutionPoint[];
   deferred_items?: ResolutionPoint[];
 }
-/** What somebody took on, with the result that it belongs to; that result is posted, so there is a card. */
+/** An action item with its published result, which always has a message in the thread. */
 export type ActionItem = Narrow<Sent<S['ActionItem']>, { message_id: string }>;
 export type ActionItemPatch = Omit<S['ItemChange'], 'done'> & { done?: boolean };
 
-/** Of a place; calls over `/v1/responses` have none and are not shown. */
+/** A task of a conversation; tasks of `/v1/responses` have none and are not shown. */
 export type Task = Narrow<
   Sent<S['Task']>,
   {

@@ -1,6 +1,6 @@
 import type { Component } from 'svelte';
 
-/** A component of rows, fetched when the first one is on screen; null until then. */
+/** A row component, loaded when the first row that needs it is on screen; null until then. */
 export function partOf<P extends Record<string, unknown>>(
   load: () => Promise<{ default: Component<P> }>,
 ): () => Component<P> | null {
@@ -11,14 +11,14 @@ export function partOf<P extends Record<string, unknown>>(
       asked = true;
       load().then(
         (module) => (part = module.default),
-        () => (asked = false), // the next row asks again; until then its text is shown
+        () => (asked = false), // the next row tries again; until then, its text is shown
       );
     }
     return part;
   };
 }
 
-/** The card of a result. */
+/** Card of a result. */
 export const resultCard = partOf(() => import('./ResultCard.svelte'));
-/** What is attached to a message. */
+/** Attachments of a message. */
 export const messageFiles = partOf(() => import('../files/MessageFiles.svelte'));
