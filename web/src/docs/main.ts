@@ -1,5 +1,5 @@
-// The API reference at /docs: this server's own /openapi.json, in the client's looks, with nothing
-// loaded from anywhere else (docs/adr/0008-offline-api-reference.md).
+// API reference at /docs: renders this server's own /openapi.json in the client's style, and loads nothing
+// from other hosts (docs/adr/0008-offline-api-reference.md).
 import '@fontsource-variable/inter/wght.css';
 import '@fontsource-variable/jetbrains-mono/wght.css';
 import '../app.css';

@@ -1,4 +1,4 @@
-/** As much of OpenAPI 3.1 as our document uses, and what the page needs to know of it. No DOM here. */
+/** The subset of OpenAPI 3.1 that our document uses, and helpers of the page. No DOM here. */
 
 export interface Schema {
   $ref?: string;
@@ -74,7 +74,7 @@ export interface Payload {
   description: string;
 }
 export interface Operation {
-  /** Unique in the page; its address is `#id`. */
+  /** Unique on the page; its link is `#id`. */
   id: string;
   method: string;
   path: string;
@@ -92,10 +92,10 @@ export interface Group {
 }
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'];
-/** Samples stop here; schemas may contain themselves. */
+/** Depth limit of samples, because schemas can be recursive. */
 const DEPTH_MAX = 4;
 
-/** What a `$ref` points at, followed to its end; anything else is itself. */
+/** Target of a `$ref`, followed to the end; other values are returned as they are. */
 export function follow<T>(doc: OpenApi, value: T | { $ref: string }): T {
   let found: unknown = value;
   for (let steps = 0; steps < 8 && isRef(found); steps++) {
@@ -112,7 +112,7 @@ const isRef = (v: unknown): v is { $ref: string } =>
   typeof (v as { $ref?: unknown } | null)?.$ref === 'string';
 const refName = (s: Schema): string | undefined => s.$ref?.split('/').at(-1);
 
-/** Operations by tag, in the document's order of tags; what has none comes last. */
+/** Operations by tag, in the document's order of tags; untagged ones come last. */
 export function groups(doc: OpenApi): Group[] {
   const found = new Map<string, Group>();
   for (const tag of doc.tags ?? [])
@@ -157,7 +157,7 @@ function operation(
   };
 }
 
-/** Groups with only those operations in which every word of `text` occurs. */
+/** Groups reduced to the operations that contain every word of `text`. */
 export function matching(all: Group[], text: string): Group[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const hit = (g: Group, o: Operation) => {
@@ -170,17 +170,17 @@ export function matching(all: Group[], text: string): Group[] {
 }
 
 const isNull = (s: Schema) => s.type === 'null';
-/** The schemas of which a value has one, without null. */
+/** Alternatives of a schema, without null. */
 const choices = (s: Schema): Schema[] => (s.oneOf ?? s.anyOf ?? []).filter((c) => !isNull(c));
 
-/** A schema behind its references, and behind "this or null". */
+/** A schema with its references and "or null" resolved. */
 export function resolve(doc: OpenApi, schema: Schema): Schema {
   const found = follow<Schema>(doc, schema);
   const one = choices(found);
   return one.length === 1 && !found.properties ? resolve(doc, one[0]!) : found;
 }
 
-/** In words: `string`, `message[]`, `"open" | "archived"`, `date-time or null`. */
+/** Type name for people: `string`, `message[]`, `"open" | "archived"`, `date-time or null`. */
 export function typeName(doc: OpenApi, schema: Schema): string {
   const name = refName(schema);
   const s = follow<Schema>(doc, schema);
@@ -209,7 +209,7 @@ export function typeName(doc: OpenApi, schema: Schema): string {
   return nullable ? `${bare()} or null` : bare();
 }
 
-/** Limits and the default, in words. */
+/** Limits and the default, as text. */
 export function limits(schema: Schema): string {
   const range = (min: number | undefined, max: number | undefined, what: string) => {
     if (min !== undefined && max !== undefined) return `${min} to ${max}${what}`;
@@ -234,7 +234,7 @@ export interface Field {
   required: boolean;
   schema: Schema;
 }
-/** The fields of an object, those of `allOf` included; none for anything else. */
+/** Fields of an object, including those of `allOf`; empty for other types. */
 export function fields(doc: OpenApi, schema: Schema): Field[] {
   const s = resolve(doc, schema);
   const own = Object.entries(s.properties ?? {}).map(([name, value]) => ({
@@ -245,7 +245,7 @@ export function fields(doc: OpenApi, schema: Schema): Field[] {
   return [...(s.allOf ?? []).flatMap((part) => fields(doc, part)), ...own];
 }
 
-/** What can be opened below a value: the object itself, an array's items, a map's values, or each choice. */
+/** Expandable parts of a value: the object itself, an array's items, a map's values, or each alternative. */
 export function inner(doc: OpenApi, schema: Schema): { label: string; schema: Schema }[] {
   const s = resolve(doc, schema);
   if (fields(doc, s).length) return [{ label: '', schema: s }];
@@ -255,7 +255,7 @@ export function inner(doc: OpenApi, schema: Schema): { label: string; schema: Sc
     .filter((c) => inner(doc, c).length > 0)
     .map((c, i) => ({ label: refName(c) ?? c.title ?? tagOf(doc, c) ?? `Choice ${i + 1}`, schema: c }));
 }
-/** The constant that tells one choice from the others, such as a `type`. */
+/** Constant that distinguishes an alternative, such as a `type`. */
 function tagOf(doc: OpenApi, schema: Schema): string | undefined {
   for (const f of fields(doc, schema)) {
     const value = resolve(doc, f.schema);
@@ -265,7 +265,7 @@ function tagOf(doc: OpenApi, schema: Schema): string | undefined {
   return undefined;
 }
 
-/** A value of this shape: the document's own example, else one put together. */
+/** Sample value: the document's own example, or a generated one. */
 export function sample(doc: OpenApi, schema: Schema, depth = 0): unknown {
   const s = follow<Schema>(doc, schema);
   const given =
@@ -297,7 +297,7 @@ export function sample(doc: OpenApi, schema: Schema, depth = 0): unknown {
   }
 }
 
-/** The shell command for an operation, with the required query parameters and the fields of a body that must be there. */
+/** curl command for an operation, with the required query parameters and body fields. */
 export function curl(doc: OpenApi, op: Operation, origin: string): string {
   const query = op.parameters.filter((p) => p.in === 'query' && p.required).map((p) => `${p.name}=…`);
   const address = `${origin}${op.path}${query.length ? `?${query.join('&')}` : ''}`;

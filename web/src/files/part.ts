@@ -3,7 +3,7 @@ import type { Ui } from '../state/ui.svelte';
 import type { WorkspaceState } from '../state/workspace.svelte';
 import { Uploads } from './uploads.svelte';
 
-/** The files of a workspace, from the first one on. */
+/** Uploads of a workspace, created with the first file. */
 export function uploadsOf(ws: WorkspaceState, ui: Pick<Ui, 'show'>): Uploads {
   return (ws.uploads ??= new Uploads({
     drafts: ws.drafts,

@@ -13,9 +13,9 @@ export const FILES_MAX = 10;
 const AT_ONCE = 3;
 const RETRY_MS = 3000;
 
-/** A file that is to go along with a message. */
+/** A file to be attached to a message. */
 export interface Held {
-  /** As it is shown; without an id until the server has it. */
+  /** The attachment as shown; without an ID until it is uploaded. */
   readonly shown: Attachment;
 }
 export interface UploadsHome {
@@ -23,20 +23,20 @@ export interface UploadsHome {
   outbox: Pick<Outbox, 'items' | 'settle' | 'remove'>;
   channels: { map: ReadonlyMap<string, { id: string; kind: string }> };
   files: Pick<FilesApi, 'metadata' | 'remove'>;
-  /** Of one file, as the server takes them. */
+  /** Size limit of one file, set by the server. */
   readonly fileBytesMax: number;
   upload(sent: Sent): Promise<Attachment>;
-  /** A line for something that has no place of its own. */
+  /** Shows a toast. */
   tell(text: string): void;
 }
 
-/** One file on its way, or there. */
+/** One file, uploading or uploaded. */
 export class Upload implements Held {
   readonly key = newId();
   readonly name: string;
   readonly type: string;
   readonly size: number;
-  /** Null: it was uploaded before this page was opened. */
+  /** Null if the file was uploaded before the page was opened. */
   readonly blob: File | null;
   /** `waiting`: for its turn, or for the network. */
   status = $state<'waiting' | 'sending' | 'done' | 'failed'>('waiting');
@@ -75,8 +75,8 @@ const isFiles = (x: unknown): x is Attachment[] =>
   x.every((f: unknown) => typeof f === 'object' && f !== null && 'id' in f && 'name' in f);
 
 /**
- * The files of every composer of a workspace: on their way, there, or failed. They go on while one reads elsewhere.
- * What is there is kept with the draft; what went along with a message is told to the outbox until all of it is there.
+ * The files of all composers of a workspace: uploading, uploaded, or failed. Uploads continue after navigation.
+ * Uploaded files are stored with the draft; files of sent messages are reported to the outbox until all are uploaded.
  */
 export class Uploads {
   readonly #places = new SvelteMap<string, Upload[]>();
@@ -92,7 +92,7 @@ export class Uploads {
   in(place: string): Upload[] {
     return this.#places.get(place) ?? [];
   }
-  /** What a draft kept over a reload, and what another window attached or removed. What the server has thrown away meanwhile goes, and one is told. */
+  /** Restores a draft's files after a reload or a change in another window. Removes files that the server has deleted, with a toast. */
   restore(place: string): void {
     const kept = this.#kept(place);
     const here = this.in(place);
@@ -115,31 +115,33 @@ export class Uploads {
       const now = await this.#home.files.metadata(u.file!.id);
       if (!now.message_id) return;
     } catch (e) {
-      if (!(e instanceof ApiError) || e.status !== 404) return; // not known: sending will tell
+      if (!(e instanceof ApiError) || e.status !== 404) return; // unknown; sending reports it
     }
     if (!this.in(place).includes(u)) return;
     this.#put(
       place,
       this.in(place).filter((x) => x !== u),
     );
-    this.#home.tell(`${u.name} is no longer kept for this draft. Attach it again.`);
+    this.#home.tell(`${u.name} is no longer available for this draft. Attach it again.`);
   }
 
-  /** Refused are files that are too large, empty, or too many; one is told of each. */
+  /** Rejects files that are too large, empty, or too many, with a toast that names each. */
   add(key: string, files: readonly File[]): void {
     const place = this.#home.drafts.current(key); // the server may have created the dive meanwhile
     this.restore(place);
     const refused: string[] = [];
     const max = this.#home.fileBytesMax;
     const fits = files.filter((f) => {
-      if (f.size > max) refused.push(`${f.name} has ${sizeText(f.size)}; a file may have ${sizeText(max)}.`);
+      if (f.size > max) refused.push(`${f.name} is ${sizeText(f.size)}; the limit is ${sizeText(max)}.`);
       else if (!f.size) refused.push(`${f.name} is empty.`);
       return f.size > 0 && f.size <= max;
     });
     const room = FILES_MAX - this.in(place).length;
     const over = fits.slice(Math.max(room, 0));
     if (over.length)
-      refused.push(`A message takes ${FILES_MAX} files: ${listed(over.map((f) => f.name))} left out.`);
+      refused.push(
+        `The limit is ${FILES_MAX} files per message: ${listed(over.map((f) => f.name))} left out.`,
+      );
     if (refused.length) this.#home.tell(`Not attached. ${refused.join(' ')}`);
     const taken = fits.slice(0, Math.max(room, 0)).map((f) => new Upload(f));
     if (!taken.length) return;
@@ -159,7 +161,7 @@ export class Uploads {
     u.status = 'waiting';
     this.#pump();
   }
-  /** The composer has another key now. */
+  /** Moves the files to the composer's new key. */
   move(from: string, to: string): void {
     const all = this.in(from);
     if (!all.length) return;
@@ -167,14 +169,14 @@ export class Uploads {
     this.#put(to, all);
   }
 
-  /** They go along with a message. */
+  /** Hands the files over to a sent message. */
   take(place: string): Upload[] {
     this.restore(place);
     const all = this.in(place);
     this.#put(place, []);
     return all;
   }
-  /** The message that they go along with. */
+  /** The message that the files belong to. */
   sent(client_id: string, held: readonly Held[]): void {
     const all = held.filter((h): h is Upload => h instanceof Upload);
     if (all.every((u) => u.file)) return this.#guard();
@@ -182,18 +184,18 @@ export class Uploads {
     for (const u of all) if (u.status === 'failed') this.retry(u);
     this.#settle();
   }
-  /** Of a message that failed with one of its files. */
+  /** Retries the failed files of a message. */
   again(client_id: string): void {
     for (const u of this.#sent.get(client_id) ?? []) if (u.status === 'failed') this.retry(u);
   }
-  /** The message is gone: sent, or thrown away. */
+  /** The message was sent or deleted. */
   forget(client_id: string): void {
     const all = this.#sent.get(client_id);
     this.#sent.delete(client_id);
     for (const u of all ?? []) if (!u.file) this.#drop(u);
     this.#pump();
   }
-  /** Back into the box that it was written in. */
+  /** Returns the files to the composer in which they were attached. */
   takeBack(item: OutItem): void {
     const { drafts, outbox, channels } = this.#home;
     const all =
@@ -215,7 +217,7 @@ export class Uploads {
     this.restore(place);
     this.#put(place, [...all, ...this.in(place)]);
   }
-  /** How far the files of a message are, from 0 to 1. */
+  /** Upload progress of a message's files, from 0 to 1. */
   part(client_id: string): number {
     const all = this.#sent.get(client_id) ?? [];
     const total = all.reduce((n, u) => n + u.size, 0);
@@ -230,7 +232,7 @@ export class Uploads {
     else this.#places.delete(place);
     this.#keep(place);
   }
-  /** What is there already survives a reload with its draft. */
+  /** Uploaded files survive a reload with their draft. */
   #keep(place: string): void {
     const there = this.in(place).flatMap((u) => u.file ?? []);
     if (there.length) this.#home.drafts.set(`f:${place}`, JSON.stringify(there));
@@ -275,18 +277,18 @@ export class Uploads {
     this.#settle();
     this.#pump();
   }
-  /** The network is back: no waiting for the next try. */
+  /** The network is back: retries immediately. */
   online(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
     this.#pump();
   }
-  /** Tells the outbox how the files of its messages come on. */
+  /** Reports the upload progress of messages to the outbox. */
   #settle(): void {
     for (const [id, all] of [...this.#sent]) {
       const failed = all.filter((u) => u.status === 'failed');
       const error = failed.length
-        ? `${listed(failed.map((u) => u.name))} could not be uploaded. ${failed[0]!.problem}`
+        ? `Couldn't upload ${listed(failed.map((u) => u.name))}. ${failed[0]!.problem}`
         : null;
       if (all.every((u) => u.file)) this.#sent.delete(id);
       this.#home.outbox.settle(
@@ -298,10 +300,10 @@ export class Uploads {
   }
   #drop(u: Upload): void {
     u.off?.abort();
-    if (u.file) this.#home.files.remove(u.file.id).catch(() => undefined); // in no message: gone within a day anyway
+    if (u.file) this.#home.files.remove(u.file.id).catch(() => undefined); // unattached files are deleted by the server within a day
   }
 
-  /** A page that is closed takes with it what is not there yet: one is asked only then. */
+  /** Closing the page loses unfinished uploads, so the browser asks first; otherwise it does not. */
   #guard(): void {
     const needed = this.#all().some((u) => u.status === 'waiting' || u.status === 'sending');
     if (needed === this.#guarding) return;

@@ -1,4 +1,4 @@
-/** "12 KB", "3.4 MB": in the units that file managers show, a MB being 1024 KB. */
+/** "12 KB", "3.4 MB": in binary units, as in file managers (1 MB is 1024 KB). */
 export function sizeText(bytes: number): string {
   if (bytes < 1024) return `${bytes} ${bytes === 1 ? 'byte' : 'bytes'}`;
   const kib = bytes / 1024;
@@ -8,7 +8,7 @@ export function sizeText(bytes: number): string {
 }
 
 export type FileKind = 'image' | 'video' | 'audio' | 'pdf' | 'text' | 'archive' | 'other';
-/** By the type that the server found in the bytes. */
+/** Kind of a file, by the type that the server detected. */
 export function kindOf(type: string): FileKind {
   const t = type.split(';')[0]!.trim().toLowerCase();
   if (/^image\/(png|jpe?g|gif|webp|avif)$/.test(t)) return 'image';
@@ -20,7 +20,7 @@ export function kindOf(type: string): FileKind {
   return 'other';
 }
 
-/** The box that an attachment takes in a message, before anything of it is loaded. `flat`: its height does not follow its width. */
+/** Size of an attachment in a message before it is loaded. `flat`: the height does not depend on the width. */
 export interface Box {
   w: number;
   h: number;

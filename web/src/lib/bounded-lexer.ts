@@ -1,18 +1,18 @@
 import { Lexer, Tokenizer, type MarkedOptions, type Token, type Tokens, type TokensList } from 'marked';
 
 /*
- * Markdown is lexed in time that grows linearly with its length, whatever it holds. marked alone does not guarantee
- * that: nested blocks overflow its stack or are lexed 2^depth times, and unclosed marks are searched for again from
- * each of them.
+ * Lexes Markdown in time linear in its length, whatever the text. marked alone does not guarantee
+ * that: nested blocks overflow its stack or are lexed 2^depth times, and unclosed marks are searched for repeatedly,
+ * from each of them.
  */
 
-/** Quotes and lists inside of each other; a block that nests deeper is shown as plain text. */
+/** Maximum nesting of quotes and lists; a deeper block is shown as plain text. */
 export const NESTING_MAX = 20;
-/** Runs of emphasis marks, brackets, and backticks in one paragraph, cell, or item. */
+/** Maximum number of emphasis marks, brackets, and backticks in a paragraph, cell, or item. */
 export const RUNS_MAX = 200;
-/** Inline text is lexed in pieces of at most this length, so that its cost per character is bounded. */
+/** Inline text is lexed in pieces of at most this length, so that the cost per character is bounded. */
 const PIECE_MAX = 4096;
-/** A text that nests to the limit is lexed once per level; anything beyond is an attempt to make that grow. */
+/** Work limit: a text nested to the limit is lexed once per level; more work means that the text is hostile. */
 const WORK_PER_UNIT = NESTING_MAX + 4;
 const WORK_MIN = 16 * 1024;
 
@@ -25,13 +25,13 @@ const LOCAL_MAX = 64;
 const EMAIL = /^[A-Za-z0-9._+-]{1,64}@[a-zA-Z0-9_-]{1,63}(?:\.[a-zA-Z0-9_-]{0,62}[a-zA-Z0-9]){1,8}(?![\w-])/;
 const SCHEME = /^(?:https?:\/\/|ftp:\/\/|www\.)/i;
 const MAIL_SCHEME = /^(?:mailto|xmpp):/i;
-/** A longer address is text: a link to a part of it would lead elsewhere. */
+/** Longer addresses stay text: a link to a part of one would lead elsewhere. */
 const URL_MAX = 2048;
-/** Where something other than text may begin. The tokenizers then decide. */
+/** Characters at which a token other than text can start. The tokenizers then decide. */
 const SPECIAL =
   /[\\<[`*~@#\n]|!\[|\b_|:(?=[a-z0-9_+-]{1,40}:)|(?:https?|ftp):\/\/|(?<![^\s*_~(])www\.|(?:mailto|xmpp):/gi;
 
-/** A block that is shown as it was typed. */
+/** A block that is shown as typed. */
 export interface PlainToken extends Tokens.Generic {
   type: 'plain';
   raw: string;
@@ -40,7 +40,7 @@ const plainToken = (raw: string): PlainToken => ({ type: 'plain', raw });
 
 class TooMuchWork extends Error {}
 
-/** The start of the email address that ends before `at`, or -1. */
+/** Start of the email address that ends before `at`, or -1. */
 function localPart(src: string, at: number): number {
   let start = at;
   while (start > 0 && at - start <= LOCAL_MAX && /[A-Za-z0-9._+-]/.test(src[start - 1]!)) start--;
@@ -63,7 +63,7 @@ function textLength(src: string): number {
 }
 
 const NUMERIC = /&#(?:(\d{1,7})|[Xx]([A-Fa-f0-9]{1,6}));/g;
-/** As marked does it: other references are left to the browser. */
+/** Like marked, leaves other references to the browser. */
 function decoded(text: string): string {
   NUMERIC.lastIndex = 0;
   if (!NUMERIC.test(text)) return text;
@@ -77,7 +77,7 @@ function decoded(text: string): string {
     });
 }
 
-/** At most `lines` lines and `units` code units from the start, with whole lines only. */
+/** At most `lines` lines and `units` code units from the start, in whole lines. */
 function head(src: string, lines: number, units: number): string {
   let end = 0;
   for (let n = 0; n < lines; n++) {
@@ -92,8 +92,8 @@ const HEAD_LINES = 16;
 const HEAD_UNITS = 2048;
 
 /**
- * The tokenizers of marked that look through the rest of the text each time they are tried, with bounds: what they would
- * have found further down is text.
+ * Bounded versions of marked's tokenizers that scan the rest of the text on each attempt: matches
+ * beyond the bound are text.
  */
 export const boundedTokenizer = {
   inlineText(this: Tokenizer, src: string) {
@@ -105,7 +105,7 @@ export const boundedTokenizer = {
     if (first < 0) return undefined;
     const second = src.indexOf('\n', first + 1);
     const rows = second < 0 ? src : src.slice(0, second + 1);
-    // Only what begins as a table is read to its end.
+    // only a text that starts like a table is read to the end
     return Tokenizer.prototype.table.call(this, rows) && Tokenizer.prototype.table.call(this, src);
   },
   lheading(this: Tokenizer, src: string) {
@@ -139,7 +139,7 @@ function hasTooManyRuns(src: string): boolean {
   return false;
 }
 
-/** Ends of pieces of at most `PIECE_MAX`, behind white space where there is some. */
+/** Ends of pieces of at most `PIECE_MAX`, after white space if possible. */
 function pieces(src: string): string[] {
   const out: string[] = [];
   let from = 0;
@@ -148,7 +148,7 @@ function pieces(src: string): string[] {
     const space = Math.max(window.lastIndexOf('\n'), window.lastIndexOf(' '));
     let end = space > 0 ? from + space + 1 : from + PIECE_MAX;
     const unit = src.charCodeAt(end - 1);
-    if (unit >= 0xd800 && unit < 0xdc00) end--; // not between the halves of a character
+    if (unit >= 0xd800 && unit < 0xdc00) end--; // not between the halves of a surrogate pair
     out.push(src.slice(from, end));
     from = end;
   }
@@ -160,7 +160,7 @@ class BoundedLexer extends Lexer {
   #depth = 0;
   #work = 0;
   #workMax = 0;
-  /** Lists of tokens that stand for text which must be shown as it was typed. */
+  /** Token lists whose text must be shown as typed. */
   #plain = new Set<Token[]>();
 
   lexBounded(text: string): TokensList {
@@ -197,7 +197,7 @@ class BoundedLexer extends Lexer {
     }
   }
 
-  /** The end of a few whole blocks from `from` on: lexing lists and quotes takes time that grows faster than their text. */
+  /** End of a few whole blocks after `from`: the cost of lists and quotes grows faster than their length. */
   #sliceEnd(src: string, from: number): number {
     for (let size = SLICE; src.length - from > size; size *= 2) {
       const before = src.lastIndexOf('\n', from + size - 1);
@@ -206,7 +206,7 @@ class BoundedLexer extends Lexer {
       if (end >= src.length) return src.length;
       const tokens = new BoundedLexer(this.options).#lexSlice(src.slice(from, end));
       const last = tokens.findLastIndex((token) => token.type !== 'space');
-      // The last block may go on behind the slice.
+      // The last block may continue after the slice.
       if (last > 0) return from + tokens.slice(0, last).reduce((n, token) => n + token.raw.length, 0);
       const type = tokens[last]?.type;
       if (size >= SLICE_MAX && type !== 'code' && type !== 'table') return end;
@@ -218,7 +218,7 @@ class BoundedLexer extends Lexer {
     this.#work += units;
     if (this.#work > this.#workMax) throw new TooMuchWork();
   }
-  /** A line may be joined to the text before it, which is copied for that. */
+  /** Joining a line to the text before it copies that text. */
   chargeJoin(): void {
     this.#charge(this.inlineQueue.at(-1)?.src.length ?? 0);
   }

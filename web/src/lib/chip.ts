@@ -18,13 +18,13 @@ export function chipState(t: Task): ChipState {
 
 export interface ChipView {
   now: number;
-  /** Some of the answer is there already. */
+  /** Part of the reply has arrived. */
   writing: boolean;
   me: string;
   stopped: (user: string | null) => string;
 }
 
-/** The words of UI.md §5. */
+/** Text of the task chip. */
 export function chipText(t: Task, view: ChipView): string {
   const since = (iso: string | null) => (iso ? Math.max(0, view.now - Date.parse(iso)) : 0);
   switch (chipState(t)) {
@@ -47,18 +47,15 @@ export function chipText(t: Task, view: ChipView): string {
     case 'done':
       return t.started_at && t.completed_at
         ? seconds(Math.max(0, Date.parse(t.completed_at) - Date.parse(t.started_at)))
-        : 'Answered';
+        : 'Replied';
   }
 }
 
-/** Why a waiting answer waits, in one sentence. */
+/** Why a reply is waiting, in one sentence. */
 export function waitWords(t: Task, name: string): string {
   if (t.retry_at) {
-    const why =
-      t.wait_reason === 'rate_limited'
-        ? 'The model takes no more questions for a moment'
-        : 'The model did not answer';
-    return `${why}. Nothing is lost: the same question is sent again.`;
+    const why = t.wait_reason === 'rate_limited' ? 'The model is rate-limited' : 'The model did not respond';
+    return `${why}. The same request will be sent again.`;
   }
   return t.status === 'queued' ? `${name} starts as soon as it is free.` : '';
 }

@@ -1,4 +1,4 @@
-/** What the composer offers while one types `@`, `#` or `:`, or a command (`/`). No state, no framework. */
+/** Completions of the composer for `@`, `#`, `:`, and commands (`/`). No state, no framework. */
 export type Sigil = '@' | '#' | ':' | '/';
 export interface Trigger {
   sigil: Sigil;
@@ -9,10 +9,10 @@ export interface Trigger {
 export interface Candidate {
   key: string;
   kind: 'agent' | 'person' | 'group' | 'channel' | 'emoji' | 'command' | 'nobody';
-  /** What is written in place of the trigger. */
+  /** Replacement of the trigger. */
   insert: string;
   title: string;
-  /** Also searched: handle, description. */
+  /** Additional search text: handle, description. */
   handle: string;
   note: string;
   id?: string;
@@ -20,7 +20,7 @@ export interface Candidate {
 
 export const MAX = 6;
 
-/** Is the caret behind a sigil at a word start, outside code? An emoji needs two letters, or `12:30` would open it. */
+/** Finds a sigil at the start of a word before the caret, outside of code. Emoji need two letters, so that `12:30` does not open the menu. */
 export function findTrigger(text: string, caret: number): Trigger | null {
   const head = text.slice(0, caret);
   const m = /(^|[^A-Za-z0-9_\\@#:`/.])([@#:])([\p{L}\p{N}_+-]*)$/u.exec(head);
@@ -32,7 +32,7 @@ export function findTrigger(text: string, caret: number): Trigger | null {
   return inCode(head.slice(0, start)) ? null : { sigil, query, start };
 }
 
-/** Inside an open fence, or behind an odd backtick on the line. */
+/** Whether the position is inside an open fence, or after an unpaired backtick on the line. */
 function inCode(head: string): boolean {
   const fences = head.match(/^ {0,3}(```|~~~)/gm)?.length ?? 0;
   if (fences % 2) return true;
@@ -40,7 +40,7 @@ function inCode(head: string): boolean {
   return (line.match(/`/g)?.length ?? 0) % 2 === 1;
 }
 
-/** Prefix of handle or name first, then prefix of a later word, then anywhere; agents before people on a tie. */
+/** Order: prefix of handle or name, prefix of a later word, then anywhere; agents before people on a tie. */
 export function rank(c: Candidate, query: string): number {
   const title = c.title.toLowerCase();
   const tie = c.kind === 'agent' || c.kind === 'nobody' ? 0 : c.kind === 'group' ? 2 : 1;
@@ -60,7 +60,7 @@ export function complete(candidates: Candidate[], query: string): Candidate[] {
     .map((x) => x.c);
 }
 
-/** The text with the trigger replaced, one space behind it, and where the caret goes. */
+/** The text with the trigger replaced, followed by one space, and the caret position. */
 export function apply(
   text: string,
   caret: number,
@@ -72,7 +72,7 @@ export function apply(
   return { text: head + tail, caret: head.length + (tail.startsWith(' ') ? 1 : 0) };
 }
 
-/** Handles named in a draft outside code and quotes: for the hint "Vibe will answer here". The server decides. */
+/** Handles mentioned in a draft, outside of code and quotes: for the hint "Vibe will reply here". The server decides. */
 export function handlesIn(text: string): Set<string> {
   const bare = text
     .replace(/^ {0,3}(```|~~~)[\s\S]*?(^ {0,3}\1|$(?![\s\S]))/gm, ' ')

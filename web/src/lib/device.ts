@@ -1,11 +1,11 @@
 export type DeviceKind = 'computer' | 'phone' | 'tablet' | 'program';
 export interface Device {
   kind: DeviceKind;
-  /** "Firefox on Linux", as well as one can tell. */
+  /** Name of a device from its user agent, such as "Firefox on Linux", as far as it can be detected. */
   name: string;
 }
 
-/** The first mark that is in it counts: browsers name those that they descend from as well. */
+/** The first match counts: browsers also name the ones that they derive from. */
 const BROWSERS: [RegExp, string][] = [
   [/\bEdg(A|iOS|e)?\//, 'Edge'],
   [/\b(OPR|OPiOS|Opera)\b/, 'Opera'],
@@ -13,7 +13,7 @@ const BROWSERS: [RegExp, string][] = [
   [/\bVivaldi\//, 'Vivaldi'],
   [/\bYaBrowser\//, 'Yandex Browser'],
   [/\bDuckDuckGo\//, 'DuckDuckGo'],
-  [/\bElectron\//, 'A desktop app'],
+  [/\bElectron\//, 'Desktop app'],
   [/\b(Firefox|FxiOS)\//, 'Firefox'],
   [/\b(HeadlessChrome|Chrome|CriOS|Chromium)\//, 'Chrome'],
   [/\bVersion\/[\d.]+ .*Safari\//, 'Safari'],
@@ -28,7 +28,7 @@ const SYSTEMS: [RegExp, string, DeviceKind][] = [
   [/\b(Mac OS X|Macintosh)\b/, 'macOS', 'computer'],
   [/\b(Linux|X11)\b/, 'Linux', 'computer'],
 ];
-/** "curl/8.5.0": one product and no more, as programs say it. */
+/** "curl/8.5.0": a single product, as programs send it. */
 const PROGRAM = /^([A-Za-z][\w.-]{0,30})\/\d[\w.+-]*/;
 
 export function deviceOf(agent: string | null): Device {
@@ -37,7 +37,7 @@ export function deviceOf(agent: string | null): Device {
   const [, system, kind] = SYSTEMS.find(([mark]) => mark.test(text)) ?? [];
   if (!browser && !text.startsWith('Mozilla/')) {
     const program = PROGRAM.exec(text)?.[1];
-    if (program) return { kind: 'program', name: `A program (${program})` };
+    if (program) return { kind: 'program', name: `Program (${program})` };
   }
   const name = browser ?? 'Unknown browser';
   return { kind: kind ?? 'computer', name: system ? `${name} on ${system}` : name };

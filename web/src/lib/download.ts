@@ -1,4 +1,4 @@
-/** Saves a file to the person's device. */
+/** Saves a file to the user's device. */
 export function download(name: string, content: Blob): void {
   const a = document.createElement('a');
   a.href = URL.createObjectURL(content);

@@ -2,12 +2,12 @@ import table from './emoji.txt?raw';
 
 /*
  * Emoji with the names that people and models write between colons. The server reads the same table
- * (`src/chat/emoji.rs`): CHARACTER NAME… [| SEARCH WORD…] on each line.
+ * (`src/chat/emoji.rs`). Each line: CHARACTER NAME… [| SEARCH WORD…].
  */
 
 export interface Emoji {
   char: string;
-  /** Names and search words separated by blanks; the first is the one shown. */
+  /** Names and search words separated by spaces; the first is the one shown. */
   names: string;
 }
 const byName = new Map<string, string>();

@@ -1,7 +1,7 @@
 import { LESS } from './markdown';
 import { copyText } from './secure';
 
-/** Code colouring arrives after first paint; until then code is plain, and the size of the block does not change. */
+/** Syntax highlighting loads after the first paint; until then code is plain, and the block keeps its size. */
 let hl: Promise<typeof import('./highlight')> | null = null;
 
 export function highlightIn(root: ParentNode): void {
@@ -14,20 +14,20 @@ export function highlightIn(root: ParentNode): void {
   );
 }
 
-/** Colours the code inside a node whenever its body changed. */
+/** Highlights the code blocks of a node whenever its body has changed. */
 export const highlighted = (node: HTMLElement, _body: string) => {
   highlightIn(node);
   return { update: () => highlightIn(node) };
 };
 
-/** Shows collapsed code whole, or collapses it again. */
+/** Expands or collapses long code. */
 function toggle(button: HTMLButtonElement): void {
   const open = button.closest('figure')!.classList.toggle('open');
   button.setAttribute('aria-expanded', String(open));
   button.textContent = open ? LESS : button.dataset.more!;
 }
 
-/** One listener for all buttons of code blocks, since they come as sanitised HTML. */
+/** One listener for all buttons of code blocks, because they are sanitized HTML. */
 export function installCopy(): () => void {
   const onclick = (e: MouseEvent) => {
     const more = (e.target as Element).closest<HTMLButtonElement>('[data-more]');

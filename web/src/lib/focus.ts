@@ -1,4 +1,4 @@
-/** A conversation with its box to write in: a thread, or a dive beside it. On a phone the dive covers the thread. */
+/** A conversation with its composer: a thread, or a dive beside it. On a phone the dive covers the thread. */
 export function zoneOf(el: Element | null): HTMLElement | null {
   const own = el?.closest<HTMLElement>('[data-zone]');
   if (own) return own;
@@ -6,7 +6,7 @@ export function zoneOf(el: Element | null): HTMLElement | null {
   return (innerWidth <= 720 ? all.at(-1) : all[0]) ?? null;
 }
 
-/** The box to write in, where the reader is. */
+/** The composer of the conversation in which the user is. */
 export const focusComposer = (from: Element | null = document.activeElement): void => {
   const box = 'textarea[data-composer]';
   const own = zoneOf(from)?.querySelector<HTMLElement>(box);
@@ -14,7 +14,7 @@ export const focusComposer = (from: Element | null = document.activeElement): vo
 };
 
 const LOOK_MS = 3000;
-/** A card that is about to be shown gets the focus as soon as it is there; its row, if only that comes. */
+/** Focuses a result card that is about to appear, or its row if the card does not load. */
 export function focusCard(message: string, until = performance.now() + LOOK_MS): void {
   const row = document.getElementById(`m-${message}`);
   const card = row?.querySelector<HTMLElement>('[data-result]');
@@ -25,7 +25,7 @@ export function focusCard(message: string, until = performance.now() + LOOK_MS):
 
 const FIELD =
   ':is(input, select, textarea):not(:disabled, [readonly], [hidden], [type="hidden"], [tabindex="-1"])';
-/** Where typing begins in a dialog: the element that asks for it, else the first field, else the main button. */
+/** Initial focus of a dialog: the element that requests it, else the first field, else the main button. */
 export function firstFocus(dialog: Element): HTMLElement | null {
   for (const sought of ['[autofocus]', FIELD, '.btn:is(.primary, .danger):enabled']) {
     const found = dialog.querySelector<HTMLElement>(sought);
@@ -34,7 +34,7 @@ export function firstFocus(dialog: Element): HTMLElement | null {
   return null;
 }
 
-/** The messages of a thread that was just opened, unless the person is at something else by now. */
+/** Focuses the messages of a thread that was just opened, unless the user is doing something else. */
 export function focusMessages(zone: Element): void {
   const now = document.activeElement;
   const busy = now?.closest('input, textarea, select, dialog, aside, [popover]') || zone.contains(now);

@@ -1,6 +1,6 @@
 import { say } from '../api/problem';
 
-/** One form being sent: busy meanwhile, what went wrong after, and never twice at once. */
+/** State of a form: busy while it is sent, error afterwards, and no concurrent submissions. */
 export class Form {
   busy = $state(false);
   problem = $state('');
@@ -19,7 +19,7 @@ export class Form {
       this.busy = false;
     }
   }
-  /** As an event handler of `<form onsubmit>`. */
+  /** Event handler for `<form onsubmit>`. */
   submit(work: () => Promise<void>): (e: SubmitEvent) => void {
     return (e) => {
       e.preventDefault();

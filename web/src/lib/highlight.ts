@@ -34,7 +34,7 @@ hljs.registerAliases(['toml'], { languageName: 'ini' });
 export function paint(el: HTMLElement): void {
   const lang = el.dataset.lang!,
     code = el.textContent ?? '';
-  // A long line is no program, and the time that some grammars take grows with its square.
+  // A long line is unlikely to be code, and some grammars take quadratic time.
   if (!hljs.getLanguage(lang) || code.length > 40_000 || /[^\n]{1001}/.test(code)) return;
   el.innerHTML = hljs.highlight(code, { language: lang, ignoreIllegals: true }).value; // hljs escapes its input
   el.classList.add('hljs');

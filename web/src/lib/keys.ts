@@ -49,7 +49,7 @@ const PLAIN: Record<string, Command> = {
   ']': 'next-unread-thread',
 };
 
-/** UI.md §4: none fire while typing, save those with a modifier. */
+/** Shortcuts do nothing while the user is typing, except those with a modifier. */
 export function commandFor(s: Stroke, typing: boolean, apple = APPLE): Command | null {
   if (s.isComposing) return null;
   const mod = isCommandKey(s, apple);

@@ -1,6 +1,6 @@
 const HOLD_MS = 450;
 
-/** A finger that stays: opens what the mouse gets by hovering. */
+/** Long press on touch screens; replaces hovering with a mouse. */
 export class LongPress {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #fire: () => void;

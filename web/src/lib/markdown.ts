@@ -3,12 +3,12 @@ import DOMPurify from 'dompurify';
 import { boundedTokenizer, lexBounded } from './bounded-lexer';
 import { emojiNamed } from './emoji';
 
-/** What may be highlighted in a text: handles that were really mentioned, channels that really exist. */
+/** Names that may be highlighted in a text: handles that were mentioned, channels that exist. */
 export interface Names {
   handles: ReadonlySet<string>;
-  /** My own handle, shown stronger. */
+  /** The user's own handle, shown with emphasis. */
   me: string | null;
-  /** Channel name to address; only what the reader may see. */
+  /** Channel name to path; only channels that the user can read. */
   channels: ReadonlyMap<string, string>;
 }
 export const NO_NAMES: Names = { handles: new Set(), me: null, channels: new Map() };
@@ -37,14 +37,14 @@ export function codeBlock(lang: string, code: string, expanded = false): string 
   );
 }
 
-/** Text as it was typed, for what must not or cannot be rendered. */
+/** Text as typed, if it must not or cannot be rendered. */
 export const plainBlock = (text: string): string =>
   `<div class="as-typed"><p class="meta">Shown as plain text</p><div dir="auto">${esc(text)}</div></div>`;
 
-/** Rendering is synchronous, so the names of the text at hand can stand here for its duration. */
+/** Rendering is synchronous, so the names for the current text can be a module variable. */
 let names: Names = NO_NAMES;
 let expanded = false;
-/** Blocks around the one that is rendered: the outermost decides the direction of its text. */
+/** Nesting depth of the block that is rendered: the outermost one decides the text direction. */
 let nested = 0;
 const dir = () => (nested ? '' : ' dir="auto"');
 function inside<T>(render: () => T): T {
@@ -64,7 +64,7 @@ md.use({
   tokenizer: boundedTokenizer,
   renderer: {
     code: ({ text, lang }) => codeBlock((lang ?? '').split(/\s/)[0]!, text, expanded),
-    // Raw HTML is shown, not run. Remote images are links: an agent's reply must not be able to call out.
+    // Raw HTML is shown as text. Remote images become links: an agent's reply must not cause requests to other servers.
     html: ({ text }) => esc(text),
     image: ({ href, text }) =>
       isLink(href) ? `<a href="${esc(href)}">${esc(text || href)}</a>` : esc(text || href),
@@ -102,7 +102,7 @@ md.use({
     },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
-  // Without `start`: the tokenizer of text stops where these may begin, in linear time.
+  // Without `start`: the text tokenizer stops where these can start, in linear time.
   extensions: [
     {
       name: 'plain',
@@ -115,7 +115,7 @@ md.use({
         if (src[0] !== '@') return undefined;
         let name = /^@([a-z0-9][a-z0-9_-]{0,63})(?![\w-])/i.exec(src)?.[1];
         const known = () => names.handles.has(name!.toLowerCase());
-        // A hyphen at the end may be punctuation.
+        // A trailing hyphen may be punctuation.
         while (name?.endsWith('-') && !known()) name = name.slice(0, -1);
         if (!name || insideWord(before) || !known()) return undefined;
         return { type: 'mention', raw: '@' + name, name };
@@ -163,7 +163,7 @@ const RULES = {
     'href class start type tabindex role aria-label aria-expanded dir data-lang data-copy data-more target rel'.split(
       ' ',
     ),
-  // The pattern below is held against every other attribute's value too.
+  // Every other attribute's value is also matched against the pattern below.
   ADD_URI_SAFE_ATTR: ['tabindex', 'type', 'start', 'dir', 'aria-expanded'],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|\/(?!\/))/i,
 };
@@ -175,17 +175,17 @@ if (DOMPurify.isSupported) {
   });
 }
 
-/** The second wall. Without a DOM there is nothing to sanitise with, so nothing is shown. */
+/** Second layer of defense. Without a DOM, nothing can be sanitized, so nothing is shown. */
 export const clean = (html: string): string => (DOMPurify.isSupported ? DOMPurify.sanitize(html, RULES) : '');
 
 export interface RenderOptions {
-  /** A line break in the source is one on screen, as people expect in a chat; not so in instructions. */
+  /** Renders line breaks as `<br>`, as people expect in a chat; off for instructions. */
   breaks?: boolean;
-  /** Long code is shown whole at first. */
+  /** Shows long code expanded. */
   expanded?: boolean;
 }
 
-/** The first wall alone: Markdown to HTML with raw HTML escaped. For tests; what is shown goes through `clean`. */
+/** First layer only: Markdown to HTML with raw HTML escaped. For tests; shown text goes through `clean`. */
 export function toHtml(tokens: Token[], as: Names, options: RenderOptions = {}): string {
   names = as;
   expanded = options.expanded ?? false;
@@ -196,7 +196,7 @@ export function toHtml(tokens: Token[], as: Names, options: RenderOptions = {}):
     names = NO_NAMES;
   }
 }
-/** In linear time; a block that would take longer is a `plain` token (`bounded-lexer.ts`). */
+/** Linear time; a block that would take longer is a `plain` token (`bounded-lexer.ts`). */
 export function lex(text: string, as: Names, { breaks = true }: RenderOptions = {}): TokensList {
   names = as;
   try {
@@ -208,7 +208,7 @@ export function lex(text: string, as: Names, { breaks = true }: RenderOptions = 
 export const renderTokens = (tokens: Token[], as: Names, options: RenderOptions = {}): string =>
   clean(toHtml(tokens, as, options));
 
-/** Finished messages: parsed once, kept by text. A virtual list mounts the same row many times. */
+/** Cache of rendered messages by text. A virtual list mounts the same row many times. */
 const CACHE_MAX = 800;
 const cache = new Map<string, string>();
 /** Versions of the channel links: renaming a channel makes a new one, an equal map does not. */

@@ -1,4 +1,4 @@
-/** Replaces `from`..`to` by `insert`; then `start`..`end` is selected. No state, no framework. */
+/** Replaces `from`..`to` with `insert`, then selects `start`..`end`. No state, no framework. */
 export interface TextEdit {
   from: number;
   to: number;
@@ -9,7 +9,7 @@ export interface TextEdit {
 
 const MARKS: Record<string, string> = { b: '**', i: '_', e: '`' };
 
-/** Ctrl-B, Ctrl-I, Ctrl-E: marks the selection, or takes the marks away again. */
+/** Ctrl-B, Ctrl-I, Ctrl-E: adds marks around the selection, or removes them. */
 export function toggleMark(text: string, a: number, b: number, key: string): TextEdit | null {
   const mark = MARKS[key];
   if (!mark) return null;
@@ -24,7 +24,7 @@ export function toggleMark(text: string, a: number, b: number, key: string): Tex
 
 const ITEM = /^(\s*)(?:([-*+])|(\d{1,9})([.)]))( +)(\[[ xX]\] +)?(.*)$/;
 
-/** A new line inside a list begins the next item; in an empty item it ends the list. */
+/** A new line in a list starts the next item; in an empty item, it ends the list. */
 export function continueList(text: string, a: number, b: number): TextEdit | null {
   const start = text.lastIndexOf('\n', a - 1) + 1;
   const item = ITEM.exec(text.slice(start, a));
@@ -41,7 +41,7 @@ export function continueList(text: string, a: number, b: number): TextEdit | nul
 
 const URL_ALONE = /^https?:\/\/[^\s<>]+$/;
 
-/** A URL that is pasted over selected words becomes a link with these words. */
+/** A URL pasted over selected words becomes a link with these words. */
 export function linkSelection(text: string, a: number, b: number, pasted: string): TextEdit | null {
   const url = pasted.trim();
   const words = text.slice(a, b);
@@ -51,10 +51,10 @@ export function linkSelection(text: string, a: number, b: number, pasted: string
   return { from: a, to: b, insert, start: a + insert.length, end: a + insert.length };
 }
 
-/** Applies it as typing would, so that the browser can undo it and the box hears of it. */
+/** Applies the edit as typing does, so that the browser can undo it and `input` events fire. */
 export function applyEdit(box: HTMLTextAreaElement, edit: TextEdit): void {
   box.setSelectionRange(edit.from, edit.to);
-  // Deprecated, and the only way that keeps the undo history.
+  // Deprecated, but the only way that preserves the undo history.
   const done = edit.insert
     ? document.execCommand('insertText', false, edit.insert)
     : document.execCommand('delete');

@@ -1,4 +1,4 @@
-/** Order of the quick switcher: title prefix, word prefix, anywhere, letters in order; 9 = no match. */
+/** Rank in the quick switcher: 0 title prefix, then word prefix, anywhere, letters in order; 9: no match. */
 export function matchRank(title: string, query: string): number {
   const t = title.toLowerCase();
   const q = query.trim().toLowerCase();

@@ -1,6 +1,6 @@
-/** Close what is still open, so half a **bold or a [link](htt never flashes as raw marks. */
+/** Closes open Markdown constructs, so that half a **bold or a [link](htt never flashes as raw marks. */
 export function mend(s: string): string {
-  // Only what the last bracket opened: each earlier one would be looked at to the end of the text again.
+  // Only the last open bracket: each earlier one would be matched to the end of the text again.
   const open = s.lastIndexOf('[');
   if (open >= 0) {
     const from = s[open - 1] === '!' ? open - 1 : open;

@@ -1,6 +1,6 @@
 import type { Message, Reaction } from '../api/types';
 
-/** Pure operations on a list of messages sorted by `seq`. Each returns the same array when nothing changed. */
+/** Pure operations on a list of messages sorted by `seq`. Each returns the same array if nothing changed. */
 export function insert(list: Message[], message: Message): Message[] {
   const at = list.findIndex((m) => m.id === message.id);
   if (at >= 0) return list[at] === message ? list : list.with(at, message);
@@ -19,7 +19,7 @@ export function setReactions(list: Message[], id: string, reactions: Reaction[])
   return at < 0 ? list : list.with(at, { ...list[at]!, reactions });
 }
 
-/** A page from the server joined to what is here. What is here wins: it came later, as events. */
+/** Merges a page from the server into the list. Messages in the list win: events have updated them. */
 export function merge(list: Message[], page: readonly Message[]): Message[] {
   const known = new Set(list.map((m) => m.id));
   const fresh = page.filter((m) => !known.has(m.id));
@@ -39,7 +39,7 @@ export function toggled(reactions: Reaction[], emoji: string, user: string, on: 
 export const isFrom = (m: Message, user: string): boolean =>
   m.author.type === 'human' && m.author.id === user;
 
-/** Counts as unread for `me` (PROTOCOL.md §2): others' main-line messages; notices do not count. */
+/** Whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not count. */
 export const counts = (m: Message, me: string): boolean =>
   !isFrom(m, me) && m.kind !== 'notice' && m.fork_id === null && m.deleted_at === null;
 
@@ -47,5 +47,5 @@ export const mentionsMe = (m: Message, me: string): boolean =>
   !isFrom(m, me) &&
   (m.mentions.some((x) => (x.type === 'user' && x.id === me) || x.type === 'group') || tellsMe(m, me));
 
-/** A result in which I had a part, or that gives me something to do. */
+/** A result in which the user took part, or that assigns the user an action item. */
 export const tellsMe = (m: Message, me: string): boolean => m.metadata.notify_user_ids?.includes(me) ?? false;

@@ -2,7 +2,7 @@ const whole = new Intl.NumberFormat('en-GB');
 /** "12,345". */
 export const count = (n: number): string => whole.format(n);
 
-/** Where the server stops counting what is unread. */
+/** Limit at which the server stops counting unread messages. */
 export const UNREAD_MAX = 1000;
 /** "12", "999+". */
 export const unreadCount = (n: number): string => (n < UNREAD_MAX ? `${n}` : `${UNREAD_MAX - 1}+`);

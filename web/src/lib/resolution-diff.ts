@@ -5,14 +5,14 @@ export interface Change {
   kind: 'added' | 'removed' | 'changed';
   before: string | null;
   after: string | null;
-  /** What else is different, in words: "Owner: Bo, was nobody". */
+  /** Other differences, as text: "Owner: Bo, was Ada". */
   notes: string[];
 }
 export interface FieldDiff {
   name: FieldName;
   title: string;
   changes: Change[];
-  /** Lines that are the same in both. */
+  /** Number of unchanged lines. */
   kept: number;
 }
 export type Names = (user: string | null, name: string | null) => string;
@@ -20,13 +20,13 @@ export type Names = (user: string | null, name: string | null) => string;
 type Line = ResolutionPoint & Partial<ResolutionAction>;
 const words = (s: string) => new Set(s.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
 
-/** How much two lines have in common, 0 to 1: shared words over all words. */
+/** Similarity of two lines from 0 to 1: shared words divided by all words. */
 function likeness(a: string, b: string): number {
   const [x, y] = [words(a), words(b)];
   const shared = [...x].filter((w) => y.has(w)).length;
   return shared / (x.size + y.size - shared || 1);
 }
-/** Below this two lines are two different ones. */
+/** Minimum similarity of two versions of the same line. */
 const ALIKE_MIN = 0.4;
 
 function notes(a: Line, b: Line, name: Names): string[] {
@@ -40,7 +40,7 @@ function notes(a: Line, b: Line, name: Names): string[] {
   return list;
 }
 
-/** Pairs the lines of two versions: by id, then by equal text, then by likeness. Order alone is no change. */
+/** Pairs the lines of two versions by ID, then by equal text, then by similarity. A changed order is not a change. */
 function lines(a: readonly Line[], b: readonly Line[], name: Names): { changes: Change[]; kept: number } {
   const left = [...a];
   const partner = new Map<Line, Line>();
@@ -84,7 +84,7 @@ function text(before: string, after: string): { changes: Change[]; kept: number 
   return { changes: [{ kind, before: before || null, after: after || null, notes: [] }], kept: 0 };
 }
 
-/** What version `b` changed since version `a`, field by field; fields without a change are left out. */
+/** Changes from version `a` to version `b`, field by field; unchanged fields are left out. */
 export function diff(a: Resolution, b: Resolution, name: Names): FieldDiff[] {
   const of = (field: FieldName, d: { changes: Change[]; kept: number }): FieldDiff => ({
     name: field,

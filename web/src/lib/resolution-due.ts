@@ -16,19 +16,19 @@ export const DUE_GROUPS: readonly [DueGroup, string][] = [
   ['none', 'No date'],
 ];
 
-/** Whole days from today, in the person's own time zone, to a day (`2026-01-31`). Negative: it has passed. */
+/** Whole days from today, in the user's time zone, to a date (`2026-01-31`). Negative for past dates. */
 export function daysUntil(due: string, now = new Date()): number {
   const today = Date.UTC(now.getFullYear(), now.getMonth(), now.getDate());
   return Math.round((Date.parse(`${due}T00:00:00Z`) - today) / DAY_MS);
 }
-/** A week goes on until its Sunday. */
+/** Group of a due date; a week ends on Sunday. */
 export function dueGroup(due: string | null, now = new Date()): DueGroup {
   if (!due) return 'none';
   const days = daysUntil(due, now);
   const toSunday = (7 - now.getDay()) % 7;
   return days < 0 ? 'overdue' : days <= toSunday ? 'week' : 'later';
 }
-/** "Overdue since 3 Mar", "Due today", "Due tomorrow", "Due Friday", "Due 12 Mar". A thing that is done is not overdue. */
+/** "Overdue since 3 Mar", "Due today", "Due tomorrow", "Due Friday", "Due 12 Mar". Completed items are never overdue. */
 export function dueWords(due: string, done: boolean, now = new Date()): string {
   const days = daysUntil(due, now);
   const date = new Date(`${due}T00:00:00Z`);

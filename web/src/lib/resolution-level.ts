@@ -1,18 +1,18 @@
 import { readJson, type Shelf } from './storage';
 
-/** How much of a card is open: 0 headline, 1 conclusion and points, 2 everything. */
+/** Expansion level of a card: 0 headline, 1 conclusion and points, 2 everything. */
 export type Level = 0 | 1 | 2;
 const MAX = 300;
 const isLevels = (x: unknown): x is Record<string, Level> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => v === 0 || v === 1 || v === 2);
 const keyOf = (user: string) => `openvibe.cards.${user}`;
 
-/** Each person's choice for each card, on the device; null: none was made. */
+/** The user's choice for each card, stored on the device; null if there is none. */
 export const levelOf = (shelf: Shelf, user: string, card: string): Level | null =>
   readJson(shelf, keyOf(user), isLevels)?.[card] ?? null;
 
 export function keepLevel(shelf: Shelf, user: string, card: string, level: Level): void {
   const others = Object.entries(readJson(shelf, keyOf(user), isLevels) ?? {}).filter(([id]) => id !== card);
-  const all = [...others, [card, level] as const].slice(-MAX); // the newest choice goes last
+  const all = [...others, [card, level] as const].slice(-MAX); // the latest choice goes last
   shelf.set(keyOf(user), JSON.stringify(Object.fromEntries(all)));
 }

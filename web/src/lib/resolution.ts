@@ -1,7 +1,7 @@
 import type { ResolutionEdit, ResolutionPoint } from '../api/types';
 import { oneLine } from './text';
 
-/** What the server takes, in UTF-16 units and entries (plan/shapes3.md). */
+/** The server's limits, in UTF-16 units and entries. */
 export const HEADLINE_MAX = 120;
 export const CONCLUSION_MAX = 600;
 export const TEXT_MAX = 500;
@@ -14,7 +14,7 @@ export type FieldName = 'headline' | 'conclusion' | ListName;
 export interface ListWords {
   name: ListName;
   title: string;
-  /** One of them, as in "Key point 2". */
+  /** Singular, as in "Key point 2". */
   one: string;
   add: string;
   max: number;
@@ -24,7 +24,7 @@ export const LISTS: readonly ListWords[] = [
   { name: 'key_points', title: 'Key points', one: 'Key point', add: 'Add a point', max: 4, hint: '2 to 4' },
   { name: 'action_items', title: 'Action items', one: 'Action item', add: 'Add an action', max: 20 },
   { name: 'open_questions', title: 'Open questions', one: 'Open question', add: 'Add a question', max: 10 },
-  { name: 'deferred_items', title: 'Left for later', one: 'Left for later', add: 'Add something', max: 10 },
+  { name: 'deferred_items', title: 'Left for later', one: 'Left for later', add: 'Add an item', max: 10 },
 ];
 export const FIELD_WORDS: Record<FieldName, string> = {
   headline: 'Headline',
@@ -43,13 +43,13 @@ export const FIELDS: readonly FieldName[] = [
   'deferred_items',
 ];
 
-/** One line of a result while it is edited. Only those of `action_items` use owner, due and done. */
+/** A line of a result that is being edited. Only lines of `action_items` use owner, due, and done. */
 export interface Entry {
-  /** Steady while the editor is open, so that moving a line moves its field with caret and focus. */
+  /** Stable while the editor is open, so that moving a line moves its field with caret and focus. */
   key: string;
   text: string;
   sources: string[];
-  /** Given by the server to action items; null: it does not know this one yet. */
+  /** ID that the server gives to action items; null until then. */
   id: string | null;
   owner_id: string | null;
   owner_name: string | null;
@@ -82,10 +82,10 @@ export const noFields = (): Fields => ({
   deferred_items: [],
 });
 
-/** All of it as the server takes it. Empty lines are not part of a result. */
+/** The edited result in the form that the server accepts, without empty lines. */
 export type FullEdit = Required<ResolutionEdit>;
 
-/** `before`: the fields on screen; a line that is still there keeps its key, and so its focus. */
+/** `before`: the fields on screen; lines that remain keep their key, and so their focus. */
 export function fieldsOf(r: FullEdit, before: Fields | null = null): Fields {
   const taken = new Set<string>();
   const list = (name: ListName) =>
@@ -141,7 +141,7 @@ export function editOf(f: Fields): FullEdit {
 }
 export const NOTHING: FullEdit = editOf(noFields());
 
-/** An action item that the server just learned compares equal to itself without its id. */
+/** An action item that just got its ID compares equal to itself without it. */
 const bare = (value: unknown): string =>
   JSON.stringify(value, (k, v: unknown) => (k === 'id' || k === 'key' ? undefined : v));
 const same = (a: FullEdit, b: FullEdit, name: FieldName) => bare(a[name]) === bare(b[name]);
@@ -152,7 +152,7 @@ export const changedFields = (base: FullEdit, now: FullEdit): FieldName[] =>
 export const pick = (edit: FullEdit, names: readonly FieldName[]): ResolutionEdit =>
   Object.fromEntries(names.map((name) => [name, edit[name]]));
 
-/** Two people's changes of the same text: what both can have, and the fields in which they differ. */
+/** Merges two people's edits of the same text; returns the merged fields and the conflicting ones. */
 export function merge(
   base: FullEdit,
   mine: FullEdit,
@@ -167,7 +167,7 @@ export function merge(
   return { merged, clashes };
 }
 
-/** Fields that the server would refuse as they are; they wait on the device until they fit. */
+/** Fields that exceed a limit; they stay on the device until they fit. */
 export function tooLong(edit: FullEdit): FieldName[] {
   const lists = LISTS.filter(
     (l) => edit[l.name].length > l.max || edit[l.name].some((e) => e.text.length > TEXT_MAX),
@@ -178,20 +178,20 @@ export function tooLong(edit: FullEdit): FieldName[] {
     ...lists,
   ];
 }
-/** Why it cannot be posted, one sentence each, the first to mend first. */
+/** Reasons why the result cannot be posted, one sentence each, the most important first. */
 export function problems(edit: FullEdit): string[] {
   const found: string[] = [];
   if (!edit.headline) found.push('Write a headline');
   for (const name of tooLong(edit)) {
-    if (name === 'headline') found.push(`Headline is ${edit.headline.length - HEADLINE_MAX} over`);
+    if (name === 'headline') found.push(`Headline is ${edit.headline.length - HEADLINE_MAX} over the limit`);
     else if (name === 'conclusion')
-      found.push(`Conclusion is ${edit.conclusion.length - CONCLUSION_MAX} over`);
+      found.push(`Conclusion is ${edit.conclusion.length - CONCLUSION_MAX} over the limit`);
     else found.push(`${FIELD_WORDS[name]}: a line is longer than ${TEXT_MAX} characters`);
   }
   return found;
 }
 
-/** Sources are numbered through the whole result, in the order of reading: message id to number from 1. */
+/** Source numbers across the whole result, in reading order: message ID to number, starting at 1. */
 export function sourceNumbers(
   r: Record<ListName, readonly { sources: readonly string[] }[]>,
 ): Map<string, number> {

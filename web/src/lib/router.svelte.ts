@@ -1,10 +1,10 @@
-/** A router small enough to own: real paths, one reactive `route`, no dependency. */
+/** Minimal router: real paths, one reactive `route`, no dependency. */
 const SETTINGS = [
   ...(['profile', 'password', 'sessions', 'keys', 'data'] as const),
   ...(['workspace', 'members', 'invites', 'channels', 'agents', 'usage', 'audit', 'model'] as const),
 ];
 export type SettingsPage = (typeof SETTINGS)[number];
-/** What of one agent is shown; `about` is its address without more. */
+/** Tabs of an agent's page; `about` has the path without a suffix. */
 export type AgentTab = 'about' | 'edit' | 'access' | 'files' | 'history' | 'try';
 export type Route =
   | { name: 'home' }
@@ -19,12 +19,12 @@ export type Route =
   | { name: 'decisions'; slug: string }
   | { name: 'search'; slug: string }
   | { name: 'settings'; slug: string; page: SettingsPage }
-  /** `agent` is an id, or `new`. */
+  /** `agent` is an ID, or `new`. */
   | { name: 'agent'; slug: string; agent: string; tab: AgentTab }
   | { name: 'missing' };
 export type Panel =
   | { kind: 'task' | 'agent'; id: string }
-  /** `resolve`: its result is being written. */
+  /** `resolve`: the result editor is open. */
   | { kind: 'dive'; id: string; resolve: boolean }
   | null;
 export type Focus = { beside: string | null } | null;
@@ -32,11 +32,11 @@ export interface Place {
   path: string;
   route: Route;
   panel: Panel;
-  /** The dive in the panel stands in the main column's place (`&focus=1`), beside another one (`&focus=FORK`). */
+  /** The dive in the panel replaces the main column (`&focus=1`), or is beside another dive (`&focus=FORK`). */
   focus: Focus;
-  /** The message of `#m-ID`. */
+  /** Message ID from the hash `#m-ID`. */
   message: string | null;
-  /** The message of `#d-ID`, which is one of the dive in the panel. */
+  /** Message ID from the hash `#d-ID`; the message is in the dive in the panel. */
   diveMessage: string | null;
   query: URLSearchParams;
 }
@@ -93,7 +93,7 @@ function parseRoute(path: string): Route {
   return { name: 'missing' };
 }
 
-/** Addresses of the workspace's places. */
+/** Paths of the workspace's pages. */
 export const to = {
   channel: (slug: string, channel: string) => `/${slug}/c/${encodeURIComponent(channel)}`,
   thread: (slug: string, channel: string, thread: string) =>
@@ -112,12 +112,12 @@ export const to = {
 };
 
 export class Router {
-  /** The dive that a look at a task or an agent covers. */
+  /** The dive that is covered by a task or agent panel. */
   #beneath: { panel: string; focus: string | null } | null = null;
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
-  /** The person has gone somewhere since the page was loaded. */
+  /** Whether the user has navigated since the page was loaded. */
   moved = false;
-  /** Asked before the path changes, and told where to: what is not saved may hold it. False stays. */
+  /** Called with the new path before a navigation; returning false blocks it, for example if there are unsaved changes. */
   guard: ((path: string) => boolean) | null = null;
 
   get place(): Place {
@@ -129,12 +129,12 @@ export class Router {
   get panel(): Panel {
     return this.#at.panel;
   }
-  /** `focus` as it stands in the address, to keep it. */
+  /** `focus` as in the address, to preserve it. */
   get focusText(): string | null {
     return this.#at.query.get('focus');
   }
 
-  /** Follows Back and plain clicks on our own links. Returns how to stop. */
+  /** Handles Back and plain clicks on internal links. Returns a function that stops it. */
   listen(): () => void {
     const sync = () => this.#sync();
     const click = (e: MouseEvent) => {
@@ -165,7 +165,7 @@ export class Router {
     const url = new URL(location.href);
     const path = url.pathname + url.search + url.hash;
     if (url.pathname !== this.#at.path && this.guard?.(path) === false) {
-      // The browser went already: back to where we stay.
+      // The browser has already navigated: restore the current address.
       const { path: here, query } = this.#at;
       return history.pushState(null, '', here + (query.size ? `?${query}` : ''));
     }
@@ -190,7 +190,7 @@ export class Router {
     set('focus', focus);
     this.go(url.pathname + url.search.replaceAll('%3A', ':'), replace);
   }
-  /** Closes what lies on top: a look at a task gives way to the dive that it covered, the focus view to the panel. */
+  /** Closes the top layer: a task panel reveals the dive that it covered, the focus view becomes a panel. */
   close(): void {
     const { panel, focus } = this.#at;
     if (panel?.kind !== 'dive' && this.#beneath) this.open(this.#beneath.panel, this.#beneath.focus);

@@ -1,9 +1,9 @@
 import type { Attachment, Message, Task } from '../api/types';
 import { dayOf } from './time';
 
-/** `uploading`: its files are still on their way. */
+/** `uploading`: its files are still uploading. */
 export type Sending = 'uploading' | 'sending' | 'waiting' | 'failed';
-/** What the outbox holds of a message that is not confirmed yet. */
+/** A message in the outbox that is not confirmed yet. */
 export interface Unsent {
   client_id: string;
   content: string;
@@ -20,12 +20,12 @@ export interface MessageRow {
   day: string | null;
   isNew: boolean;
   unsent: Unsent | null;
-  /** The question that it belongs to, unless that is directly above. */
+  /** Trigger message of a reply, unless it is directly above. */
   replyTo: Message | null;
-  /** A notice of a failure whose question was answered later. */
+  /** Failure notice of a trigger message that got a reply later. */
   settled: boolean;
 }
-/** An answer that has no text yet: its place is held until the message comes. */
+/** A reply that has no text yet: its row is reserved until the message arrives. */
 export interface TaskRow {
   kind: 'task';
   key: string;
@@ -38,11 +38,11 @@ export type Row = MessageRow | TaskRow;
 
 export interface RowsInput {
   messages: readonly Message[];
-  /** Those of this place. */
+  /** Tasks of this conversation. */
   tasks: readonly Task[];
   unsent: readonly Unsent[];
   unreadFrom: string | null;
-  /** The newest message is loaded, so unsent ones and waiting answers may follow. */
+  /** The newest message is loaded, so unsent messages and pending replies may follow. */
   atEnd: boolean;
   me: { id: string; name: string; avatar_url: string | null };
 }
@@ -50,13 +50,13 @@ export interface RowsInput {
 const GROUP_MS = 5 * 60_000;
 const isActive = (t: Task) => t.status === 'queued' || t.status === 'running';
 
-/** An own message keeps the key of its optimistic row, so that the echo takes its place without a new row. */
+/** A sent message keeps the key of its optimistic row, so that the echo does not create a new row. */
 const keyOf = (m: Message) => {
   if (m.author.type === 'agent' && m.metadata.task_id) return m.metadata.task_id;
   return m.author.type === 'human' && m.client_id ? `own:${m.client_id}` : m.id;
 };
 
-/** A tombstone is shown for a person's message; parts of an answer that was asked again simply go. */
+/** Deleted messages of people are shown as tombstones; deleted parts of a retried reply are not shown. */
 const isShown = (m: Message) => m.deleted_at === null || m.author.type === 'human';
 
 export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: RowsInput): Row[] {
@@ -65,7 +65,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
   const retried = new Set(tasks.map((t) => t.retry_of));
   for (const m of messages) if (m.metadata.task_id) answered.add(m.metadata.task_id);
 
-  // A result that is drafted has a place of its own.
+  // Drafts of results are not rows.
   const waiting = tasks.filter((t) => !answered.has(t.id) && !t.reply_message_id && t.kind !== 'resolve');
   const stoppedAfter = (m: Message) =>
     waiting.filter((t) => t.trigger_message_id === m.id && t.status === 'cancelled' && !retried.has(t.id));
@@ -74,7 +74,7 @@ export function buildRows({ messages, tasks, unsent, unreadFrom, atEnd, me }: Ro
   const taskOf = new Map(tasks.map((t) => [t.id, t]));
   const triggerId = (m: Message) =>
     m.parent_id ?? taskOf.get(m.metadata.task_id ?? '')?.trigger_message_id ?? null;
-  /** For each question, the last message that answers it. */
+  /** Last reply to each trigger message. */
   const answeredAt = new Map<string, number>();
   for (const m of messages) {
     const question =
@@ -140,7 +140,7 @@ function groups(a: Message, b: Message): boolean {
   );
 }
 
-/** An unsent message in the shape of a message, so that one row component shows both. */
+/** An unsent message as a `Message`, so that one row component shows both. */
 export function draftMessage(u: Unsent, me: RowsInput['me']): Message {
   return {
     id: u.client_id,
@@ -166,7 +166,7 @@ export function draftMessage(u: Unsent, me: RowsInput['me']): Message {
   };
 }
 
-/** Rows were added or taken at the start: the list must keep its place from the end. */
+/** Rows were added or removed at the start: the list must keep its position from the end. */
 export function movedAtStart(before: readonly Row[], after: readonly Row[]): boolean {
   const a = before[0]?.key;
   const b = after[0]?.key;

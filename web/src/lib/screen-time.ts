@@ -1,6 +1,6 @@
 const SEEN_AFTER_MS = 1000;
 
-/** Which messages are on screen in a visible tab, and which of them have been for a second without a break (UI.md §4). */
+/** Tracks which messages are on screen in a visible tab, and which have been for one second without a break. */
 export class ScreenTime {
   #since = new Map<number, number>();
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -12,7 +12,7 @@ export class ScreenTime {
     this.#onseen = onseen;
   }
 
-  /** Call when rows, the offset, or the visibility of the tab changed. */
+  /** Call this when the rows, the offset, or the visibility of the tab has changed. */
   look(box: HTMLElement): void {
     const visible = document.visibilityState === 'visible' ? visibleSeqs(box) : new Set<number>();
     const now = performance.now();
@@ -42,7 +42,7 @@ function visibleSeqs(box: HTMLElement): Set<number> {
   const seqs = new Set<number>();
   for (const row of box.querySelectorAll<HTMLElement>('article[data-seq]')) {
     const r = row.getBoundingClientRect();
-    // A row taller than the window counts once its end, or a screenful of it, is shown.
+    // A row taller than the window counts once its end or a screenful of it is shown.
     if (r.top < bottom && r.bottom > top && (r.bottom <= bottom + 24 || r.height > bottom - top))
       seqs.add(Number(row.dataset.seq));
   }

@@ -1,6 +1,6 @@
-/** Stand-ins for what browsers keep from pages on plain http: many a team runs this on its own network. */
+/** Replacements of browser APIs that are unavailable on plain http, which many self-hosted servers use. */
 
-/** A random id, version 4. `crypto.randomUUID` is for https and localhost only. */
+/** Random UUID, version 4. `crypto.randomUUID` is only available on https and localhost. */
 export function newId(): string {
   const b = crypto.getRandomValues(new Uint8Array(16));
   b[6] = (b[6]! & 0x0f) | 0x40;
@@ -9,7 +9,7 @@ export function newId(): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** False when the browser does not let us. */
+/** Returns false if the browser blocks it. */
 export async function copyText(text: string): Promise<boolean> {
   const clipboard = navigator.clipboard as Clipboard | undefined;
   try {
@@ -18,7 +18,7 @@ export async function copyText(text: string): Promise<boolean> {
       return true;
     }
   } catch {
-    // Refused: the old way may still be allowed.
+    // Rejected: the old API may still be allowed.
   }
   const before = document.activeElement as HTMLElement | null;
   const area = document.createElement('textarea');

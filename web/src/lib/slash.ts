@@ -1,19 +1,19 @@
-/** What a text that begins with a slash asks of its composer. No state, no framework. */
+/** Parses slash commands of the composer. No state, no framework. */
 export type Slash =
-  /** Who answers here. `query`: what is typed of the agent's name. */
+  /** Sets the responder. `query`: the typed part of the agent's name. */
   | { name: 'agent'; query: string }
-  /** A new thread with the same agent, which begins with `text` if there is some. */
+  /** Starts a thread with the same agent; `text` is its first message, if not empty. */
   | { name: 'new'; text: string }
-  /** A slash alone: the list of commands. */
+  /** A slash alone: lists the commands. */
   | { name: 'list' };
 
 export const COMMANDS = [
-  { name: 'agent', title: '/agent', note: 'Choose who answers here' },
+  { name: 'agent', title: '/agent', note: 'Set the agent that replies here' },
   { name: 'new', title: '/new', note: 'Start a thread with the same agent' },
 ] as const;
 export type CommandName = (typeof COMMANDS)[number]['name'];
 
-/** A command stands at the very start; another word behind the slash is no command, and the text a message like any other. */
+/** A command must be at the very start of the text; with an unknown word after the slash, the text is a normal message. */
 export function parseSlash(text: string): Slash | null {
   const m = /^\/(?:(agent|new)(?=\s|$)([\s\S]*)|\s*$)/i.exec(text);
   if (!m) return null;
@@ -28,13 +28,13 @@ export function parseSlash(text: string): Slash | null {
   }
 }
 
-/** A doubled slash, or one behind a backslash, before a word or alone: the text begins with the slash itself. */
+/** Escaped slash: doubled, or preceded by a backslash, before a word or alone. The text then starts with a slash. */
 const ESCAPED = /^[/\\](?=\/(?:[a-z][\w-]*(?:\s|$)|\s*$))/i;
 export const isEscaped = (text: string): boolean => ESCAPED.test(text);
-/** The message that a text becomes. */
+/** Message text without the escape. */
 export const unescaped = (text: string): string => text.replace(ESCAPED, '');
 
-/** What of a command is still being typed: its name, or the agent's behind it. */
+/** The part of a command that is being typed: its name, or the agent's name. */
 export type Typing = { of: 'command' | 'agent'; query: string } | null;
 export function slashTyping(text: string, caret: number): Typing {
   const agent = /^\/agent(?:\s+@?([^\n]*))?$/i.exec(text);

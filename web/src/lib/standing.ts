@@ -1,7 +1,7 @@
 import type { Agent } from '../api/types';
 import { agentName } from './text';
 
-/** What a thread or a dive says of the agent that it is bound to. */
+/** Binding of a thread or dive to an agent. */
 export interface Binding {
   agent_id: string | null;
   agent_version: number | null;
@@ -9,28 +9,28 @@ export interface Binding {
 }
 export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_reply: false };
 
-/** Who answers in a place, as this person may know it. */
+/** Responder of a conversation, as far as the user can know it. */
 export interface Standing {
-  /** `barred`: bound to an agent that does not answer this person, who may not even see it; `off`: to one that is turned off for now; `gone`: to one that is archived. */
+  /** `barred`: the bound agent is not available to the user, who may not even see it; `off`: it is turned off; `gone`: it is archived. */
   state: 'nobody' | 'here' | 'off' | 'gone' | 'barred';
   id: string | null;
   name: string;
-  /** It answers what mentions nobody. */
+  /** It replies to messages without a mention. */
   auto: boolean;
-  /** Who answers the next message that mentions nobody: the bound agent, or who stands in for it. */
+  /** Agent that replies to the next message without a mention: the bound agent, or its fallback. */
   next: Agent | null;
-  /** The version that answers here, while there is a newer one. */
+  /** Version that replies here, if there is a newer one. */
   version: number | null;
   newest: number | null;
 }
 
-/** What is known of agents, and what this person may do with them. */
+/** Known agents, and the user's access to them. */
 export interface Agents {
   agents: ReadonlyMap<string, Agent>;
   permits(agent: Agent): boolean;
 }
 
-/** `fallback`: the workspace's default agent, which replies while a place's own is turned off, and takes over when it is archived. */
+/** `fallback`: the workspace's default agent, which replies while the bound agent is turned off, and replaces an archived one. */
 export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
   const { agents } = people;
   const permits = (a: Agent) => people.permits(a);
@@ -63,11 +63,11 @@ export function standing(place: Binding, people: Agents, fallback: string | null
   };
 }
 
-/** In one line, for who looks and for who listens. */
+/** One-line description, also for screen readers. */
 export function standingWords(s: Standing): string {
   if (s.state === 'nobody') return 'Agents: when mentioned';
   if (s.state === 'off') return `${s.name}, turned off`;
   if (s.state === 'gone') return `${s.name}, no longer available`;
-  if (s.state === 'barred') return `${s.name}, which does not answer you`;
+  if (s.state === 'barred') return `${s.name}, not available to you`;
   return s.auto ? s.name : `${s.name}, only when mentioned`;
 }

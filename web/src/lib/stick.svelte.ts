@@ -8,13 +8,13 @@ interface ScrollBox {
 }
 
 /**
- * Follows the end of a growing list. Only a person lets go of the bottom (wheel, touch, key, scrollbar):
- * rows being measured also move the offset, and must not count.
+ * Follows the end of a growing list. Only user input (wheel, touch, key, scrollbar) releases it from the bottom:
+ * measuring rows also changes the offset and must not count.
  */
 export class StickToEnd {
   stuck = $state(true);
   #hand = -Infinity;
-  /** On the way to a place of its own: passing the end does not stick there. */
+  /** Programmatic scroll in progress: passing the end does not stick there. */
   #leaving = false;
   #now: () => number;
 
@@ -25,7 +25,7 @@ export class StickToEnd {
   get leaving(): boolean {
     return this.#leaving;
   }
-  /** A person touched the list. */
+  /** User input on the list. */
   touch = (): void => {
     this.#hand = this.#now();
     this.#leaving = false;
@@ -34,7 +34,7 @@ export class StickToEnd {
     this.stuck = true;
     this.#leaving = false;
   }
-  /** The list is scrolled to a message, by code. */
+  /** Programmatic scroll to a message. */
   leave(): void {
     this.stuck = false;
     this.#leaving = true;
@@ -43,7 +43,7 @@ export class StickToEnd {
     this.#leaving = false;
     this.scrolled(box, more);
   }
-  /** With `more` below that is not loaded, the end of the box is not the end of the list. */
+  /** With `more` unloaded messages below, the end of the box is not the end of the list. */
   scrolled(box: ScrollBox, more: boolean): void {
     const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
     if (near && !more) this.stuck ||= !this.#leaving;

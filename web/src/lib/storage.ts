@@ -1,12 +1,12 @@
-/** What is kept on the device. Private windows may refuse; then it lives as long as the page. */
+/** Device storage. Private windows may reject writes; then values live as long as the page. */
 export interface Shelf {
   get(key: string): string | null;
-  /** False if the browser refused to store it. */
+  /** Returns false if the browser rejected the write. */
   set(key: string, value: string): boolean;
   remove(key: string): void;
-  /** Stored keys that begin with `prefix`, in no particular order. */
+  /** Stored keys that start with `prefix`, in no particular order. */
   keys(prefix: string): string[];
-  /** Calls `onchange` with the key that another window set or removed. Returns how to stop. */
+  /** Calls `onchange` with the key that another window set or removed. Returns a function that stops it. */
   watch(onchange: (key: string) => void): () => void;
 }
 
@@ -23,7 +23,7 @@ export const device: Shelf = {
       localStorage.setItem(key, value);
       return true;
     } catch {
-      return false; // Full or refused: the page itself still holds it.
+      return false; // Full or rejected: the page itself still has it.
     }
   },
   remove(key) {

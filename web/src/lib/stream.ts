@@ -4,15 +4,15 @@ import { mend } from './mend';
 
 const HALF_MARKER = /^ {0,3}(\d{1,9}[.)]?|[-*+])?$/;
 const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})([^\n`]*)\n?/;
-/** An open block that is longer is plain text until it closes: it would be rendered again with every piece. */
+/** A longer open block is plain text until it closes, because each delta would render it again. */
 const OPEN_BLOCK_MAX = 8 * 1024;
-/** By how much it grows between two looks whether it has closed, so that all looks together stay linear. */
+/** Growth of the block between two checks for its end, so that all checks together take linear time. */
 const GROWTH = 1.5;
 
 /**
  * Append-only rendering of growing Markdown.
- * Closed blocks are written once and never touched again; only the last block is parsed anew.
- * Inside an open code fence not even that: text is appended to one text node, and highlighted once, at the end.
+ * Closed blocks are written once and never touched again; only the last block is parsed again.
+ * Inside an open code fence, text is only appended to one text node, and highlighted once, at the end.
  */
 export class StreamRenderer {
   #root: HTMLElement;
@@ -22,10 +22,10 @@ export class StreamRenderer {
   #seen = '';
   #code: Text | null = null;
   #codeAt = 0;
-  /** Up to here no line of the open fence closes it. */
+  /** Offset up to which no line closes the open fence. */
   #codeChecked = 0;
   #fence = '';
-  /** The open block, while it is too long to be rendered with every piece. */
+  /** The open block, while it is too long to be rendered with every delta. */
   #long: Text | null = null;
   #longAt = 0;
   #nextLook = 0;
@@ -44,10 +44,10 @@ export class StreamRenderer {
     return el;
   }
 
-  /** `text` is the whole text so far; `final` says that no more will come. */
+  /** `text` is the whole text so far; `final` marks the end. */
   update(text: string, final = false): void {
     if (this.#over || (text === this.#seen && !final)) return;
-    // The end may differ from what was streamed (a label taken off the head): then nothing drawn can be kept.
+    // The final text may differ from the streamed one (such as a removed label): then everything is painted again.
     if (!text.startsWith(this.#seen)) this.#reset();
     this.#over = final;
     this.#seen = text;
@@ -58,13 +58,13 @@ export class StreamRenderer {
     try {
       this.#parse(text, final);
     } catch {
-      // Whatever a text holds, it can be read.
+      // Fallback: any text stays readable.
       this.#over = true;
       this.#root.innerHTML = clean(plainBlock(text));
     }
   }
 
-  /** True while the fence stays open. A possible closing fence is held back. */
+  /** Returns true while the fence stays open. Holds a possible closing fence back. */
   #appendCode(text: string): boolean {
     const rest = text.slice(this.#codeChecked);
     if (new RegExp(`(^|\\n) {0,3}${this.#fence}[ \\t]*(\\n|$)`).test(rest)) return false;
@@ -77,7 +77,7 @@ export class StreamRenderer {
     return true;
   }
 
-  /** True while the long block may still be open: a blank line may have closed it. */
+  /** Returns true while the long block may still be open: a blank line may have closed it. */
   #appendLong(text: string): boolean {
     const have = this.#longAt + this.#long!.length;
     this.#blank ||= /\n[ \t]*\n/.test(text.slice(have - 1));
@@ -98,7 +98,7 @@ export class StreamRenderer {
     const tokens = lex(text.slice(this.#done), this.#names);
     let last = tokens.length - 1;
     while (last > 0 && tokens[last]!.type === 'space') last--;
-    // "2" after a list may be about to become "2. ": the list is not closed yet.
+    // "2" after a list may become "2. ": the list is not closed yet.
     if (!final && last > 0 && HALF_MARKER.test(tokens[last]!.raw) && tokens[last - 1]!.type === 'list')
       return;
     for (let i = 0; i < last; i++) {
@@ -133,7 +133,7 @@ export class StreamRenderer {
     this.#live.innerHTML = renderTokens(tokens, this.#names, { expanded: true });
     highlightIn(this.#live);
   }
-  /** The same number of blocks as a whole parse, or paint it whole, once. */
+  /** Compares the number of blocks with a full parse; if they differ, paints everything once. */
   #check(text: string): void {
     const whole = lex(text, this.#names).filter((x) => x.type !== 'space');
     if (whole.length === this.#root.children.length) return;

@@ -3,7 +3,7 @@ import type { Agent, Message, Thread } from '../api/types';
 export const upper = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 export const oneLine = (s: string): string => s.replace(/\s+/g, ' ').trim();
 
-/** Enough Markdown removed for a preview of text that the server has not seen yet. */
+/** Removes enough Markdown for a preview of text that the server has not processed yet. */
 export const plain = (s: string): string =>
   oneLine(
     s
@@ -13,12 +13,12 @@ export const plain = (s: string): string =>
       .replace(/[*_`~]/g, ''),
   );
 
-/** A line of a prompt without the `[Name]: ` that names its author. */
+/** A line of a prompt without the author prefix `[Name]: `. */
 export const withoutLabel = (s: string): string => s.replace(/^\[[^\]\n]{1,120}\]: /, '');
 
 const cut = (s: string, max: number) => (s.length <= max ? s : s.slice(0, max - 1).trimEnd() + '…');
 const firstLine = (s: string) => s.split('\n').find((l) => l.trim()) ?? '';
-/** What stands for a message without words. */
+/** Replacement for a message without text. */
 export const fileNames = (m: Pick<Message, 'attachments'>): string =>
   m.attachments.map((a) => a.name).join(', ');
 
@@ -31,11 +31,11 @@ export function threadTitle(thread: Pick<Thread, 'title' | 'root_message'> | und
   return cut(oneLine(firstLine(root.content_plain)) || fileNames(root) || 'Thread', 120);
 }
 
-/** What a dive from this message is called, until something is written in it. */
+/** Default title of a dive from this message. */
 export const titleFrom = (m: Message): string =>
   cut(oneLine(firstLine(m.content_plain)) || fileNames(m) || 'Deep dive', 60);
 
-/** What a card says first. */
+/** Headline of a card. */
 export const headline = (card: Message): string => oneLine(firstLine(card.content_plain));
 
 export const preview = (m: Message): string =>
@@ -53,10 +53,10 @@ export const initials = (name: string, max = 2): string =>
     .slice(0, max)
     .toUpperCase() || '?';
 
-/** Twelve hues, 30° apart: far enough to tell people and agents apart. */
+/** Twelve hues, 30° apart: far enough to distinguish people and agents. */
 const HUES = Array.from({ length: 12 }, (_, n) => 15 + 30 * n);
 
-/** A steady hue for a person or agent, from the id. */
+/** Stable hue for a person or agent, from the ID. */
 export function hueOf(id: string): number {
   let h = 2166136261;
   for (let i = 0; i < id.length; i++) h = Math.imul(h ^ id.charCodeAt(i), 16777619);

@@ -7,7 +7,7 @@ const formats = (clock: Clock) => ({
   full: new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'short', hour12: clock === '12' }),
 });
 let format = formats('24');
-/** How times of day are written from now on, in this window. */
+/** Format of times of day in this window. */
 export const useClock = (clock: Clock): void => void (format = formats(clock));
 const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'long' });
 const shortWeekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' });
@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 export const clock = (iso: string): string => format.clock.format(new Date(iso));
 export const full = (iso: string): string => format.full.format(new Date(iso));
 
-/** Today / Yesterday / weekday / date, in the person's own time zone. */
+/** Today / Yesterday / weekday / date, in the user's time zone. */
 export function dayOf(iso: string, now = new Date()): string {
   const date = new Date(iso);
   const midnight = (d: Date) => new Date(d.getFullYear(), d.getMonth(), d.getDate()).getTime();
@@ -38,7 +38,7 @@ export function since(iso: string, now = new Date()): string {
   return `${recent ? shortWeekday.format(date) : day} ${clock(iso)}`;
 }
 
-/** "just now", "5 min ago", then the day: for places where the exact minute does not matter. */
+/** "just now", "5 min ago", then the day: where the exact minute does not matter. */
 export function ago(iso: string, now = new Date()): string {
   const minutes = Math.floor((now.getTime() - Date.parse(iso)) / 60_000);
   if (minutes < 1) return 'just now';

@@ -1,6 +1,6 @@
 const rows = () => [...document.querySelectorAll<HTMLElement>('main a[data-thread]')];
 
-/** J and K go from thread to thread in a channel's list; Enter then opens the focused one. */
+/** J and K move between threads in a channel's list; Enter opens the focused one. */
 export function focusAdjacentThread(way: 1 | -1): boolean {
   const all = rows();
   if (!all.length) return false;
@@ -10,7 +10,7 @@ export function focusAdjacentThread(way: 1 | -1): boolean {
   return true;
 }
 
-/** Focuses the row of a thread, if it is on screen. */
+/** Focuses the row of a thread if it is on screen. */
 export function focusThread(id: string): boolean {
   const row = rows().find((a) => a.dataset.thread === id);
   row?.focus();

@@ -1,4 +1,4 @@
-/** J and K go from message to message; Tab then enters the tools of the focused one. */
+/** J and K move between messages; Tab then enters the tools of the focused one. */
 export function walk(box: HTMLElement, way: 1 | -1): void {
   const all = [...box.querySelectorAll<HTMLElement>('article.msg')];
   const at = all.indexOf(document.activeElement?.closest('article.msg') as HTMLElement);

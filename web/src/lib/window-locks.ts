@@ -1,10 +1,10 @@
 /** Locks that the windows of one browser share. */
 export interface WindowLocks {
-  /** False on plain http, where browsers have no Web Locks; then every lock is granted at once. */
+  /** False on plain http, where browsers have no Web Locks; then every lock is granted immediately. */
   readonly shared: boolean;
   /**
-   * Waits for the lock and holds it until released. Calls `onheld` when it is granted and `onlost` when
-   * another window stole it; `steal` takes it from a window that holds it. Returns the release function.
+   * Waits for the lock and holds it until release. Calls `onheld` when it is granted and `onlost` when
+   * another window steals it; `steal` takes it from the window that holds it. Returns the release function.
    */
   hold(name: string, onheld: () => void, options?: { onlost?: () => void; steal?: boolean }): () => void;
 }

@@ -1,4 +1,4 @@
-/** A .zip of a few text files, stored as they are: what an export needs, and no more. */
+/** Minimal writer for a .zip of a few uncompressed text files. */
 
 const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;

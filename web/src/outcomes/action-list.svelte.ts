@@ -21,21 +21,21 @@ export interface ActionListHome {
   readonly outcomes: Outcomes;
 }
 
-/** Read at once; groups by date need them all, and more than these are shown on demand. */
+/** Loaded at once, because groups by date need all items; more are loaded on demand. */
 const PAGES_AT_ONCE = 5;
 const byDue = (a: ActionItem, b: ActionItem) =>
   (a.due ?? '9').localeCompare(b.due ?? '9') ||
   a.created_at.localeCompare(b.created_at) ||
   (a.id < b.id ? -1 : 1);
 
-/** The action items of one filter. The items themselves live in `Outcomes`, where events keep them right. */
+/** Action items of one filter. The items themselves are in `Outcomes`, which events keep up to date. */
 export class ActionList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
   more = $state(false);
   busy = $state(false);
   filter = $state.raw<ActionFilter>({ whose: 'mine', done: false });
-  /** Changed here and no longer fitting: they stay until the filter changes, so that a slip can be undone. */
+  /** Items that were changed here and no longer match: they stay until the filter changes, so that a slip can be undone. */
   readonly held = new SvelteSet<string>();
 
   #home: ActionListHome;

@@ -8,7 +8,7 @@ export interface DecisionFilter {
   channel: string;
 }
 
-/** The ledger of what was decided, newest first, as far as it was read. */
+/** Decisions, newest first, as far as they are loaded. */
 export class DecisionList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
@@ -25,7 +25,7 @@ export class DecisionList {
     this.#api = api;
   }
 
-  /** What is listed stays on screen until the answer is there. */
+  /** The current list stays on screen until the response arrives. */
   async load(filter: DecisionFilter): Promise<void> {
     this.filter = filter;
     await this.#page(undefined);
@@ -58,8 +58,8 @@ export class DecisionList {
     }
   }
   /**
-   * A new one comes on top, in place of the version that it replaces. With words to look for the server decides; so it does while
-   * an answer is on its way that may not know of it yet.
+   * A new decision goes to the top and replaces its older version. With a search query, the server decides; likewise while
+   * a request is in flight whose response may not include it yet.
    */
   hear(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated') return this.#tick(e.data.action_item.id, e.data.action_item.done);

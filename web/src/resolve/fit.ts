@@ -1,10 +1,10 @@
-/** A text field as high as its text. Called again when the text changes from outside. */
+/** Grows a text field to the height of its text. Call it when the text changes by other means than typing. */
 export function fit(node: HTMLTextAreaElement, _text: string): { update(): void; destroy(): void } {
   const resize = () => {
     node.style.height = 'auto';
     node.style.height = `${node.scrollHeight + 2}px`; // the border
   };
-  // Width changes the height too; a field that was hidden has none until it is shown.
+  // The width also affects the height; a hidden field has no height until it is shown.
   let width = 0;
   const watch = new ResizeObserver(() => {
     if (node.clientWidth === width) return;

@@ -1,4 +1,4 @@
-/** A piece of a found text; `hit`: it is what was looked for. */
+/** Part of a hit's text; `hit`: it matches the query. */
 export interface Piece {
   text: string;
   hit: boolean;
@@ -11,7 +11,7 @@ const unescape = (s: string) =>
     return n <= 0x10ffff ? String.fromCodePoint(n) : whole;
   });
 
-/** The server's escaped text with `<mark>` in it, as pieces of plain text: nothing in it is ever read as HTML. */
+/** Splits the server's escaped text with `<mark>` into plain-text parts: nothing in it is interpreted as HTML. */
 export function piecesOf(highlight: string): Piece[] {
   const pieces: Piece[] = [];
   let hit = false;

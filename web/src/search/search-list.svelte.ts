@@ -2,12 +2,12 @@ import type { ServerEvent } from '../api/events';
 import { ApiError, say, Unreachable } from '../api/problem';
 import type { SearchApi, SearchHit } from '../api/search';
 
-/** What was found in one thread. */
+/** Hits in one thread. */
 export interface Group {
   thread: string;
   hits: SearchHit[];
 }
-/** The thread with the newest hit first. Not a field of the list, which outlives the page that a derived value belongs to. */
+/** Groups by thread, the thread with the newest hit first. Not a field of the list, which outlives the page's derived values. */
 export function groupsOf(hits: readonly SearchHit[]): Group[] {
   const groups = new Map<string, Group>();
   for (const hit of hits) {
@@ -19,22 +19,22 @@ export function groupsOf(hits: readonly SearchHit[]): Group[] {
 }
 const PAGE = 20;
 const PAGE_MAX = 100;
-/** Somebody who edits saves more than once. */
+/** Delay before a search is repeated: people who edit often save more than once. */
 const REFRESH_AFTER_MS = 400;
 
-/** What a search found, newest first, as far as it was read; kept right by events. */
+/** Hits of a search, newest first, as far as they are loaded; events keep them up to date. */
 export class SearchList {
   status = $state<'idle' | 'loading' | 'ready' | 'error'>('idle');
-  /** What went wrong, and whether it is worth another try. */
+  /** The error, and whether another attempt makes sense. */
   problem = $state('');
   cause = $state<'query' | 'network' | 'server'>('server');
   hits = $state.raw<SearchHit[]>([]);
   more = $state(false);
   busy = $state(false);
-  /** Reading on failed; what is listed stays. */
+  /** Error of the next page; the loaded hits stay. */
   stuck = $state('');
   q = $state('');
-  /** Where the reader was, for the way back. */
+  /** Scroll position and focused hit, restored on return. */
   top = 0;
   at: string | null = null;
 
@@ -43,7 +43,7 @@ export class SearchList {
   #cursor: string | undefined;
   #run = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Heard to be deleted: an answer that was under way may still have it. */
+  /** IDs of deleted messages: a response in flight may still contain them. */
   #gone = new Set<string>();
 
   constructor(api: Pick<SearchApi, 'find'>, myId: string) {
@@ -51,7 +51,7 @@ export class SearchList {
     this.#myId = myId;
   }
 
-  /** What is listed stays on screen until the answer is there; so it does when the same is asked for again. */
+  /** The current hits stay on screen until the response arrives, also when the same search is repeated. */
   async load(q: string): Promise<void> {
     const again = q === this.q && this.status === 'ready';
     this.q = q;
@@ -113,7 +113,7 @@ export class SearchList {
       if (run === this.#run) this.busy = false;
     }
   }
-  /** The same again, as far down as one answer reaches; what is below stays as it was. */
+  /** Repeats the search as far as one page reaches; hits below stay as they were. */
   async #refresh(): Promise<void> {
     const run = ++this.#run;
     const limit = Math.min(Math.max(this.hits.length, PAGE), PAGE_MAX);
@@ -126,7 +126,7 @@ export class SearchList {
       this.hits = [...this.#left(page.data), ...below];
       if (!below.length) this.#next(page.has_more, page.next_cursor);
     } catch {
-      // What is listed was right a moment ago; the next event or search tries again.
+      // The listed hits were valid a moment ago; the next event or search tries again.
     } finally {
       if (run === this.#run) this.busy = false;
     }
@@ -140,7 +140,7 @@ export class SearchList {
         const now = e.data.message;
         const hit = this.hits.find((h) => h.id === now.id);
         if (now.deleted_at) return this.#lose(now.id);
-        if (hit && hit.content !== now.content) this.#soon(); // the server knows what of it still matches
+        if (hit && hit.content !== now.content) this.#soon(); // the server knows whether it still matches
         return;
       }
       case 'thread.updated': {

@@ -1,6 +1,6 @@
-/** What one types into the search field: words, and filters as words (`from:ada`). No state, no framework. */
+/** Syntax of the search field: words, and filters as words (`from:ada`). No state, no framework. */
 
-/** The word at the caret; a quoted phrase is one word. */
+/** Word at the caret; a quoted phrase is one word. */
 export interface Word {
   start: number;
   end: number;
@@ -15,11 +15,11 @@ export function wordAt(text: string, caret: number): Word {
 }
 
 export const FILTERS = [
-  { name: 'from', title: 'from:', note: 'Who wrote it', example: 'from:me' },
-  { name: 'in', title: 'in:', note: 'The channel', example: 'in:general' },
-  { name: 'has', title: 'has:', note: 'A file, a link, code, a reaction or a result', example: 'has:link' },
-  { name: 'before', title: 'before:', note: 'Until a day', example: 'before:2026-01-31' },
-  { name: 'after', title: 'after:', note: 'From a day on', example: 'after:2026-01-01' },
+  { name: 'from', title: 'from:', note: 'Author', example: 'from:me' },
+  { name: 'in', title: 'in:', note: 'Channel', example: 'in:general' },
+  { name: 'has', title: 'has:', note: 'File, link, code, reaction, or result', example: 'has:link' },
+  { name: 'before', title: 'before:', note: 'Before a date', example: 'before:2026-01-31' },
+  { name: 'after', title: 'after:', note: 'After a date', example: 'after:2026-01-01' },
 ] as const;
 export type FilterName = (typeof FILTERS)[number]['name'];
 
@@ -29,21 +29,21 @@ export function filterOf(word: string): { name: FilterName; value: string } | nu
   return m ? { name: m[1]!.toLowerCase() as FilterName, value: m[2]! } : null;
 }
 const split = (q: string): string[] => q.match(/(?:[^\s"]|"[^"]*(?:"|$))+/g) ?? [];
-/** What is looked for: a filter whose value is still to come does not count. */
+/** The query without a filter whose value is missing. */
 export const asked = (text: string): string =>
   split(text).some((w) => filterOf(w)?.value === '')
     ? split(text)
         .filter((w) => filterOf(w)?.value !== '')
         .join(' ')
     : text.trim();
-/** The filters of a query as they are typed. */
+/** Filters of a query, as typed. */
 export const filtersIn = (q: string): string[] => split(q).filter((w) => filterOf(w)?.value);
 export const without = (q: string, word: string): string =>
   split(q)
     .filter((w) => w !== word)
     .join(' ');
 
-/** Something to write in place of the word at the caret. */
+/** Replacement for the word at the caret. */
 export interface Offer {
   key: string;
   kind: 'filter' | 'agent' | 'person' | 'channel' | 'thing' | 'day';
@@ -75,7 +75,7 @@ const DAYS: [string, number][] = [
   ['A year ago', 365],
 ];
 
-/** What the word may become; none once it is complete. */
+/** Suggestions for the word at the caret; none once it is complete. */
 export function offersFor(word: string, known: Known): Offer[] {
   const filter = filterOf(word);
   if (!filter) {
@@ -135,7 +135,7 @@ function valuesOf(name: FilterName, known: Known): Offer[] {
   }
 }
 
-/** The text with the word replaced; a filter's name is followed by its value, anything else by a space. */
+/** The text with the word replaced; after a filter's name comes its value, after other words a space. */
 export function put(text: string, word: Word, insert: string): { text: string; caret: number } {
   const tail = text.slice(word.end);
   const gap = insert.endsWith(':') || tail.startsWith(' ') ? '' : ' ';

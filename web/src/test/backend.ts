@@ -5,10 +5,10 @@ import type { News } from '../state/news';
 import { WorkspaceState } from '../state/workspace.svelte';
 import { AT, Browser, fork, message, snapshot, thread } from './make';
 
-/** A server in memory: answers the routes that the state uses, from what the test puts into it. */
+/** In-memory server: implements the routes that the state uses, with data from the test. */
 export class Backend {
   threads = new Map<string, Thread>();
-  /** Threads of a channel, as its list has them. */
+  /** Threads of a channel, as in its list. */
   lists = new Map<string, Thread[]>();
   forks = new Map<string, Fork>();
   messages: Message[] = [];
@@ -20,7 +20,7 @@ export class Backend {
   snapshot = snapshot();
   fail: number | null = null;
   failure: object = { code: 'x', message: 'No.' };
-  /** While set, answers wait for it. */
+  /** While set, responses wait for it. */
   gate: Promise<void> | null = null;
 
   fetch = async (request: Request): Promise<Response> => {
@@ -82,12 +82,12 @@ export class Backend {
 export const mine = (x: Partial<Message> = {}): Message =>
   message({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null }, ...x });
 
-/** A workspace as Mia sees it, over such a server, with what it said to the outside. */
+/** Mia's workspace on such a server, and its calls to the outside. */
 export class Scene {
   backend = new Backend();
   news: News[] = [];
   said: string[] = [];
-  /** Frames that went out by the socket. */
+  /** Frames that were sent over the socket. */
   sent: Record<string, unknown>[] = [];
   seq = 100;
   visible = true;
@@ -138,7 +138,7 @@ export class Scene {
       },
     );
   }
-  /** The socket is up. */
+  /** The socket is connected. */
   live(): void {
     const frame = (f: object) => this.#wire?.onmessage?.({ data: JSON.stringify(f) });
     frame({ type: 'ready', protocol: 1, session_id: 's', epoch: 'e1', seq: 0, heartbeat_ms: 20_000 });

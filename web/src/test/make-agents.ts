@@ -1,4 +1,4 @@
-/** Agents of the contract for unit tests. */
+/** API agents for unit tests. */
 import type { AgentPreview, AgentProfile } from '../api/agent-types';
 import { agent } from './make';
 

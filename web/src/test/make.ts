@@ -1,4 +1,4 @@
-/** Objects of the contract for unit tests, with only what a test is about spelled out. */
+/** API objects for unit tests; tests specify only the relevant fields. */
 import type { Shelf } from '../lib/storage';
 import type { WindowLocks } from '../lib/window-locks';
 import type { Agent, Channel, Fork, Member, Message, Snapshot, Task, Thread } from '../api/types';
@@ -178,7 +178,7 @@ export function snapshot(x: Partial<Snapshot> = {}): Snapshot {
   };
 }
 
-/** A shelf in memory, of a browser with one window. */
+/** In-memory storage of a browser with one window. */
 export function shelf(): Shelf & { kept: Map<string, string> } {
   const browser = new Browser();
   return Object.assign(browser.open().shelf, { kept: browser.kept });
@@ -187,7 +187,7 @@ export function shelf(): Shelf & { kept: Map<string, string> } {
 interface FakeWindow {
   shelf: Shelf;
   locks: WindowLocks;
-  /** Its locks go to other windows; what it watches falls silent. */
+  /** Suspends the window: other windows get its locks, and its watchers stop. */
   close(): void;
 }
 interface Claim {
@@ -196,10 +196,10 @@ interface Claim {
   onlost: (() => void) | undefined;
 }
 
-/** Storage and locks of one browser, which its windows share. Another window gets a change in a later task, as in browsers. */
+/** Storage and locks of one browser, shared by its windows. Other windows see a change in a later task, as in browsers. */
 export class Browser {
   readonly kept = new Map<string, string>();
-  /** Refuses to store anything. */
+  /** Rejects all writes. */
   full = false;
   #watchers = new Map<(key: string) => void, object>();
   #claims = new Map<string, Claim[]>();
