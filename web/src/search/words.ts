@@ -19,7 +19,7 @@ export const FILTERS = [
   { name: 'in', title: 'in:', note: 'Channel', example: 'in:general' },
   { name: 'has', title: 'has:', note: 'File, link, code, reaction, or result', example: 'has:link' },
   { name: 'before', title: 'before:', note: 'Before a date', example: 'before:2026-01-31' },
-  { name: 'after', title: 'after:', note: 'After a date', example: 'after:2026-01-01' },
+  { name: 'after', title: 'after:', note: 'On or after a date', example: 'after:2026-01-01' },
 ] as const;
 export type FilterName = (typeof FILTERS)[number]['name'];
 

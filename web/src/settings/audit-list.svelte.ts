@@ -7,7 +7,7 @@ export interface AuditFilter {
   action: string;
 }
 
-/** What was done with the powers of admins, newest first, as far as it was read. */
+/** Admin actions, newest first, as far as they are loaded. */
 export class AuditList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
@@ -21,7 +21,7 @@ export class AuditList {
   constructor(api: Pick<AdminApi, 'audit'>) {
     this.#api = api;
   }
-  /** What is listed stays on screen until the answer is here. */
+  /** The current list stays on screen until the response arrives. */
   async load(filter: AuditFilter): Promise<void> {
     this.filter = filter;
     await this.#page(undefined);

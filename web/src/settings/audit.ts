@@ -3,7 +3,7 @@ import { listed } from '../lib/text';
 import { plural } from '../lib/time';
 import { scopeName } from './roles';
 
-/** Who and what the ids of an entry stand for. */
+/** Names for the IDs in an entry. */
 export interface AuditNames {
   person(id: string): string;
   agent(id: string): string | null;
@@ -21,19 +21,19 @@ const channel = (e: AuditEntry, names: AuditNames): string =>
   (e.target && names.channel(e.target)) || (text(e.data, 'name') ? `#${text(e.data, 'name')}` : 'a channel');
 const other = (e: AuditEntry, key: string, names: AuditNames): string =>
   text(e.data, key) ? names.person(text(e.data, key)) : 'someone';
-/** By name as it is now; of who left, as it was then. */
+/** The current name; of a former member, the name at that time. */
 const person = (e: AuditEntry, names: AuditNames): string =>
   text(e.data, 'name') || (e.target ? names.person(e.target) : 'someone');
 
 interface Action {
-  /** In the filter. */
+  /** Name in the filter. */
   name: string;
-  /** After the person's name. */
+  /** Text after the person's name. */
   says: (e: AuditEntry, names: AuditNames) => string;
 }
 const STATUS: Record<string, string> = {
-  active: 'put into use',
-  inactive: 'put out of use',
+  active: 'turned on',
+  inactive: 'turned off',
   archived: 'archived',
 };
 export const ACTIONS: Record<string, Action> = {
@@ -56,24 +56,24 @@ export const ACTIONS: Record<string, Action> = {
     says: (e, n) =>
       e.target === e.actor_id ? 'exported their data' : `exported the data of ${person(e, n)}`,
   },
-  // Who it was is nowhere any more.
+  // The erased person's name no longer exists.
   'member.erased': {
     name: 'Data erased',
     says: (e) =>
       typeof e.data.messages === 'number' && typeof e.data.files === 'number'
-        ? `erased the data of a member: ${plural(e.data.messages, 'message')} and ${plural(e.data.files, 'file')}`
-        : 'erased the data of a member',
+        ? `erased a member’s data: ${plural(e.data.messages, 'message')} and ${plural(e.data.files, 'file')}`
+        : 'erased a member’s data',
   },
   'invite.created': {
-    name: 'Invite made',
+    name: 'Invite created',
     says: (e) =>
-      `made an invite link for ${text(e.data, 'email') || 'anyone who has it'}, as ${text(e.data, 'role') || 'member'}`,
+      `created an invite link for ${text(e.data, 'email') || 'anyone who has it'}, as ${text(e.data, 'role') || 'member'}`,
   },
-  'invite.withdrawn': { name: 'Invite taken back', says: () => 'took back an invite link' },
+  'invite.withdrawn': { name: 'Invite revoked', says: () => 'revoked an invite link' },
   'key.created': {
-    name: 'Key made',
+    name: 'Key created',
     says: (e) =>
-      `made the key${quoted(e.data, 'name')}${list(e.data, 'scopes').length ? `: ${listed(list(e.data, 'scopes').map(scopeName))}` : ''}`,
+      `created the key${quoted(e.data, 'name')}${list(e.data, 'scopes').length ? `: ${listed(list(e.data, 'scopes').map(scopeName))}` : ''}`,
   },
   'key.deleted': {
     name: 'Key revoked',
@@ -87,47 +87,47 @@ export const ACTIONS: Record<string, Action> = {
     says: (e) => `changed the workspace:${quoted(e.data, 'name')} at /${text(e.data, 'slug')}`,
   },
   'policy.changed': { name: 'Rules for agents changed', says: () => 'changed the rules for agents' },
-  'agent.created': { name: 'Agent made', says: (e, n) => `made ${agent(e, n)}` },
+  'agent.created': { name: 'Agent created', says: (e, n) => `created ${agent(e, n)}` },
   'agent.updated': {
     name: 'Agent changed',
     says: (e, n) =>
       `changed ${agent(e, n)}${typeof e.data.version === 'number' ? ` (version ${e.data.version})` : ''}`,
   },
   'agent.status_changed': {
-    name: 'Agent put in or out of use',
+    name: 'Agent turned on or off',
     says: (e, n) => `${STATUS[text(e.data, 'status')] ?? 'changed the status of'} ${agent(e, n)}`,
   },
   'agent.made_default': {
-    name: 'Default agent chosen',
+    name: 'Default agent changed',
     says: (e, n) => `made ${agent(e, n)} the default agent`,
   },
-  'agent.deleted': { name: 'Agent deleted', says: (e, n) => `deleted ${agent(e, n)} for good` },
+  'agent.deleted': { name: 'Agent deleted', says: (e, n) => `deleted ${agent(e, n)} permanently` },
   'file.changed': { name: 'Shared file changed', says: (e) => `changed ${e.target ?? 'a shared file'}` },
   'file.deleted': { name: 'Shared file deleted', says: (e) => `deleted ${e.target ?? 'a shared file'}` },
   'sandbox_policy.created': {
-    name: 'Sandbox made',
-    says: (e) => `made the limits for sandboxes${quoted(e.data, 'name')}`,
+    name: 'Sandbox created',
+    says: (e) => `created the sandbox limits${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.changed': {
     name: 'Sandbox changed',
-    says: (e) => `changed the limits for sandboxes${quoted(e.data, 'name')}`,
+    says: (e) => `changed the sandbox limits${quoted(e.data, 'name')}`,
   },
   'sandbox_policy.deleted': {
     name: 'Sandbox deleted',
-    says: (e) => `deleted the limits for sandboxes${quoted(e.data, 'name')}`,
+    says: (e) => `deleted the sandbox limits${quoted(e.data, 'name')}`,
   },
   'channel.archived': { name: 'Channel archived', says: (e, n) => `archived ${channel(e, n)}` },
-  'channel.unarchived': { name: 'Channel brought back', says: (e, n) => `brought back ${channel(e, n)}` },
+  'channel.unarchived': { name: 'Channel unarchived', says: (e, n) => `unarchived ${channel(e, n)}` },
   'channel.member_removed': {
-    name: 'Member taken out of a channel',
-    says: (e, n) => `took ${other(e, 'user_id', n)} out of ${channel(e, n)}`,
+    name: 'Member removed from a channel',
+    says: (e, n) => `removed ${other(e, 'user_id', n)} from ${channel(e, n)}`,
   },
   'message.deleted': {
-    name: 'Message of another deleted',
+    name: 'Someone else’s message deleted',
     says: (e, n) => `deleted a message of ${other(e, 'author_id', n)}`,
   },
 };
 export const actionName = (action: string): string => ACTIONS[action]?.name ?? action;
-/** One that is not known here is shown as it is. */
+/** Unknown actions are shown as they are. */
 export const auditWords = (e: AuditEntry, names: AuditNames): string =>
   ACTIONS[e.action]?.says(e, names) ?? `${e.action}${e.target ? ` ${e.target}` : ''}`;

@@ -1,6 +1,6 @@
 import { say } from '../api/problem';
 
-/** What a page reads when it opens: on its way, here, or why not. Of several at once the last one counts. */
+/** State of loaded content: loading, loaded, or failed. If several loads overlap, the last one counts. */
 export class Loaded<T> {
   value = $state.raw<T | null>(null);
   problem = $state('');
@@ -11,7 +11,7 @@ export class Loaded<T> {
   constructor(read: () => Promise<T>) {
     this.#read = read;
   }
-  /** What is shown stays until the answer is here. */
+  /** The current content stays on screen until the response arrives. */
   load = async (): Promise<void> => {
     const run = ++this.#run;
     this.busy = true;

@@ -4,61 +4,58 @@ import { seconds } from '../lib/time';
 export interface Outcome {
   tone: 'ok' | 'slow' | 'bad';
   title: string;
-  /** What to do, or what it means. */
+  /** What to do, or what the result means. */
   then: string;
 }
 const SLOW_MS = 10_000;
-const WAITS = 'Questions to agents wait meanwhile and are tried again.';
-/** By the server's code of why. */
+const WAITS = 'Requests to agents wait and are retried.';
+/** Title and advice by the server's error code. */
 const WHY: Record<string, [string, string]> = {
   auth: [
     'The provider does not accept the key',
-    'No key is set, or a wrong one. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENVIBE_MODEL_API_KEY where the server runs, and start it again.',
+    'The key is missing or wrong. Set ANTHROPIC_API_KEY, OPENAI_API_KEY, or OPENVIBE_MODEL_API_KEY in the server’s environment, and restart the server.',
   ],
   timeout: [
-    'The model did not answer in time',
+    'The model did not respond in time',
     `It may be loading or busy: test again in a minute. ${WAITS}`,
   ],
-  rate_limited: [
-    'The provider takes no more requests just now',
-    `Its limit is reached: wait, or raise it at the provider. ${WAITS}`,
-  ],
+  rate_limited: ['Rate limited by the provider', `Wait, or raise the limit at the provider. ${WAITS}`],
   bad_request: [
-    'The provider refused the request',
-    'Most often it does not have this model: check the name, or set OPENVIBE_MODEL to one that it has and start the server again.',
+    'The provider rejected the request',
+    'Usually the provider does not offer this model: check the name, or set OPENVIBE_MODEL to one that it offers and restart the server.',
   ],
   bad_response: [
-    'What answered makes no sense',
-    'Check that OPENVIBE_MODEL_BASE_URL is that of a model server; it often ends in /v1.',
+    'Unexpected response from the server',
+    'Check that OPENVIBE_MODEL_BASE_URL is the address of a model server; it often ends in /v1.',
   ],
-  context_too_large: ['The model takes no more than a few words', 'Choose one with more room.'],
+  context_too_large: ['The model’s context window is too small', 'Choose a model with a larger one.'],
   model_unavailable: [
-    'The provider cannot be reached',
-    `Check OPENVIBE_MODEL_BASE_URL, and that the server may reach it. ${WAITS}`,
+    'Can’t reach the provider',
+    `Check OPENVIBE_MODEL_BASE_URL, and that the server can reach it. ${WAITS}`,
   ],
 };
 
-/** How a test went, for a person. */
+/** Result of a connection test, as text. */
 export function outcomeOf(t: ModelTest): Outcome {
   if (!t.ok) {
     const [title, then] = WHY[t.error?.code ?? ''] ?? [
-      'The model did not answer',
-      'Test again. If it stays so, look into the log of the server.',
+      'The model did not respond',
+      'Test again. If the problem persists, check the server log.',
     ];
     return { tone: 'bad', title, then };
   }
-  const took = `It answered after ${seconds(t.latency_ms)}.`;
+  const took = `It replied after ${seconds(t.latency_ms)}.`;
   if (t.provider === 'builtin')
     return {
       tone: 'ok',
       title: 'The built-in responder works',
-      then: `${took} It is no language model: it quotes what was said. For real answers set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENVIBE_MODEL_BASE_URL where the server runs.`,
+      then: `${took} It is not a language model: it only quotes messages. For real replies, set ANTHROPIC_API_KEY, OPENAI_API_KEY, or OPENVIBE_MODEL_BASE_URL in the server’s environment.`,
     };
   return t.latency_ms < SLOW_MS
     ? { tone: 'ok', title: 'It works', then: took }
     : {
         tone: 'slow',
         title: 'It works, but slowly',
-        then: `${took} A smaller model or a nearer provider answers sooner.`,
+        then: `${took} A smaller model or a closer provider is faster.`,
       };
 }

@@ -7,13 +7,13 @@ export interface PageEntry {
   key: SettingsPage;
   name: string;
   load: () => Promise<{ default: Component<Record<string, never>> }>;
-  /** Others do not have it in their tabs. */
+  /** Only admins have this tab. */
   admin?: boolean;
-  /** For others than admins: whether it has something for this person. */
+  /** For members: whether the page has something for this person. */
   also?: (ws: WorkspaceState) => boolean;
   wide?: boolean;
 }
-/** Every page is loaded when it opens. */
+/** Each page is loaded when it opens. */
 export const GROUPS: { name: string; pages: PageEntry[] }[] = [
   {
     name: 'You',

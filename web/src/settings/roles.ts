@@ -5,13 +5,13 @@ export const ROLES: Record<Role, { name: string; one: string; may: string }> = {
   admin: {
     name: 'Admin',
     one: 'an admin',
-    may: 'manages people, agents and settings, and does all that members do',
+    may: 'manages people, agents, and settings, in addition to a member’s rights',
   },
-  member: { name: 'Member', one: 'a member', may: 'reads, writes and asks agents' },
-  viewer: { name: 'Viewer', one: 'a viewer', may: 'reads and searches, nothing else' },
+  member: { name: 'Member', one: 'a member', may: 'reads, posts, and uses agents' },
+  viewer: { name: 'Viewer', one: 'a viewer', may: 'reads and searches only' },
 };
 
-/** What a key may do, each with a sentence. */
+/** Scopes of a key, with a description. */
 export const SCOPES: { scope: Scope; name: string; says: string; roles: Role[] }[] = [
   {
     scope: 'chat:read',
@@ -22,49 +22,49 @@ export const SCOPES: { scope: Scope; name: string; says: string; roles: Role[] }
   {
     scope: 'chat:write',
     name: 'Write',
-    says: 'Writes, edits and reacts in your name.',
+    says: 'Posts, edits, and reacts on your behalf.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:read',
     name: 'See agents',
-    says: 'Sees the agents that you see, with their instructions.',
+    says: 'Sees the agents that you can see, and their instructions.',
     roles: ['admin', 'member', 'viewer'],
   },
   {
     scope: 'agents:use',
-    name: 'Ask agents',
-    says: 'Asks agents in your name, by mentioning them or directly. That costs what the model costs.',
+    name: 'Use agents',
+    says: 'Sends requests to agents on your behalf, by mention or directly. This causes model costs.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:write',
     name: 'Change agents',
-    says: 'Creates and edits agents, where you may.',
+    says: 'Creates and edits agents, within your rights.',
     roles: ['admin', 'member'],
   },
   {
     scope: 'agents:delete',
     name: 'Archive agents',
-    says: 'Archives agents, so that nobody can ask them any more.',
+    says: 'Archives agents, so that they can no longer be used.',
     roles: ['admin'],
   },
   {
     scope: 'agents:admin',
     name: 'Manage all agents',
-    says: 'Sees and changes every agent, chooses the default one, and deletes agents for good.',
+    says: 'Sees and changes all agents, sets the default agent, and deletes agents permanently.',
     roles: ['admin'],
   },
   {
     scope: 'workspace:admin',
     name: 'Administer',
-    says: 'Manages people, invites and settings, and reads the audit log. Give it to nothing that you do not trust like yourself.',
+    says: 'Manages people, invites, and settings, and reads the audit log. Grant it only to programs that you fully trust.',
     roles: ['admin'],
   },
 ];
 export const scopeName = (scope: string): string => SCOPES.find((s) => s.scope === scope)?.name ?? scope;
 
-/** Those whose name, handle or address has every word, and of one role where that is asked. */
+/** Members whose name, handle, or email contains every word, optionally of one role. */
 export function findMembers(all: readonly Member[], text: string, role: Role | ''): Member[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return all.filter((m) => {

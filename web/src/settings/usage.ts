@@ -7,7 +7,7 @@ export const BY: Record<UsageBy, { name: string; one: string }> = {
   model: { name: 'Models', one: 'Model' },
   month: { name: 'Months', one: 'Month' },
 };
-/** Months that the picker offers, and that a report by month spans. */
+/** Number of months in the picker and in a report by month. */
 export const MONTHS_BACK = 24;
 export const MONTHS_SHOWN = 12;
 
@@ -23,7 +23,7 @@ export const monthName = (month: string): string => monthFormat.format(new Date(
 export const monthsUntil = (month: string, n: number): string[] =>
   Array.from({ length: n }, (_, i) => monthBefore(month, i));
 
-/** One month, or by month those that end with it. */
+/** Range of one month; by month, the year that ends with it. */
 export const spanOf = (by: UsageBy, month: string): { from: string; to: string } => ({
   from: by === 'month' ? monthBefore(month, MONTHS_SHOWN - 1) : month,
   to: month,
@@ -32,7 +32,7 @@ export const spanOf = (by: UsageBy, month: string): { from: string; to: string }
 const none: UsageCount = { tasks: 0, failed: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0 };
 export const tokens = (r: UsageCount): number => r.input_tokens + r.output_tokens;
 
-/** As the table shows them: most tokens first; months in their order, also those in which nothing happened. */
+/** Rows in the order of the table: most tokens first; months in calendar order, including months without usage. */
 export function rowsOf(usage: Usage, by: UsageBy): UsageRow[] {
   if (by !== 'month')
     return [...usage.data].sort((a, b) => tokens(b) - tokens(a) || b.tasks - a.tasks || order(a, b));
@@ -52,14 +52,14 @@ export function nameOf(row: UsageRow, by: UsageBy): string {
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 /** "12.3k", for narrow columns. */
 export const brief = (n: number): string => (n < 10_000 ? count(n) : short.format(n).replace('K', 'k'));
-/** A dash where it is not known; what is less than a cent is not nothing. */
+/** A dash if unknown; amounts below one cent are not shown as zero. */
 export function money(usd: number | null): string {
   if (usd === null) return '—';
   if (usd > 0 && usd < 0.01) return '< $0.01';
   return `$${usd.toFixed(2).replace(/\B(?=(\d{3})+\.)/g, ',')}`;
 }
 
-/** A cell that a spreadsheet takes for text, not for a formula. */
+/** A CSV cell that a spreadsheet does not interpret as a formula. */
 const cell = (value: string | number | null): string => {
   const text = String(value ?? '');
   const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;

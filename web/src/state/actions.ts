@@ -18,12 +18,12 @@ import type { WorkspaceState } from './workspace.svelte';
 export interface Action {
   label: string;
   icon: Component<{ size?: number }>;
-  /** Does it on the focused message. */
+  /** Performs the action on the focused message. */
   key?: string;
-  /** Shown in the bar over the row, not only in the menu. */
+  /** Shown in the toolbar of the row, not only in the menu. */
   quick: boolean;
   bad?: boolean;
-  /** In amber. */
+  /** Amber style. */
   dive?: boolean;
   run: () => void;
 }
@@ -37,11 +37,11 @@ export interface ActionContext {
   remove: () => void;
 }
 
-/** What one may do with a message: the bar, the menu, the sheet on touch and the keys all go by this list. */
+/** Actions on a message; shared by the toolbar, the menu, the sheet on touch screens, and the shortcuts. */
 export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: ActionContext): Action[] {
   const mine = m.author.type === 'human' && m.author.id === ws.myId && ws.people.canWrite;
   const copy = async (text: string, done: string) =>
-    ui.show((await copyText(text)) ? done : 'The browser did not allow copying');
+    ui.show((await copyText(text)) ? done : 'The browser blocked copying');
   const link = () => {
     const channel = ws.channels.map.get(m.channel_id);
     if (!channel) return;
@@ -63,7 +63,7 @@ export function actionsFor(m: Message, { ws, ui, router, place, edit, remove }: 
     });
   if (canBringIn(m, { ws, router }))
     list.push({
-      label: 'Bring in',
+      label: 'Quote in dive',
       icon: Quote,
       quick: true,
       dive: true,

@@ -1,12 +1,12 @@
-/** One line of a comparison; `gap` stands for so many lines that are the same. */
+/** One line of a comparison; `gap` represents a number of unchanged lines. */
 export type DiffLine = { kind: 'same' | 'added' | 'removed'; text: string } | { kind: 'gap'; lines: number };
 
-/** Lines kept around a change. */
+/** Unchanged lines shown around a change. */
 const AROUND = 2;
-/** Above this many comparisons the middle is shown as taken out and put in, whole. */
+/** Above this number of comparisons, the middle is shown as removed and added, as a whole. */
 const CELLS_MAX = 4_000_000;
 
-/** The lines that both have, in order: pairs of places, by the longest common run of lines. */
+/** Lines common to both, in order, as pairs of indexes: longest common subsequence. */
 function common(a: string[], b: string[]): [number, number][] {
   if (a.length * b.length > CELLS_MAX) return [];
   const width = b.length + 1;
@@ -26,7 +26,7 @@ function common(a: string[], b: string[]): [number, number][] {
   return pairs;
 }
 
-/** What turns one text into the other, line by line, every line said. */
+/** Line diff of two texts, including all unchanged lines. */
 export function lineDiff(before: string, after: string): Exclude<DiffLine, { kind: 'gap' }>[] {
   const [a, b] = [before, after].map((t) => (t === '' ? [] : t.split('\n'))) as [string[], string[]];
   let head = 0;
@@ -45,7 +45,7 @@ export function lineDiff(before: string, after: string): Exclude<DiffLine, { kin
   return [...list, ...a.slice(a.length - tail).map(line('same'))];
 }
 
-/** The same with long runs of equal lines folded. */
+/** The same diff with long unchanged runs folded. */
 export function folded(before: string, after: string): DiffLine[] {
   const all = lineDiff(before, after);
   const near = all.map((_, i) =>
@@ -61,13 +61,13 @@ export function folded(before: string, after: string): DiffLine[] {
   return list;
 }
 
-/** Whose ids stand in a value. */
+/** Names for the IDs in a value. */
 export interface Names {
   person(id: string): string;
   agent(id: string): string;
 }
 
-/** A field's value as text that a person can compare. */
+/** A field's value as comparable text. */
 export function valueText(field: string, value: unknown, names: Names): string {
   if (value === null || value === undefined || value === '') return '';
   if (field === 'base_profile_id') return names.agent(String(value));

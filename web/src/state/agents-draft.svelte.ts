@@ -3,7 +3,7 @@ import type { AgentFields, AgentPatch, AgentProfile, NewAgent } from '../api/age
 import { readJson, type Shelf } from '../lib/storage';
 import { changedFields, fieldsOf, HANDLE, newOf, patchOf, same, type FieldKey } from './agents-fields';
 
-/** What the draft needs of the server. */
+/** API calls that the draft needs. */
 export interface DraftApi {
   create(body: NewAgent): Promise<AgentProfile>;
   patch(id: string, version: number, body: AgentPatch): Promise<AgentProfile>;
@@ -18,29 +18,29 @@ const isKept = (x: unknown): x is Kept =>
 const KEEP_AFTER_MS = 400;
 
 /**
- * An agent being written, new or not: kept on the device until it is saved, and saved only over the version
- * that it began with. When somebody was faster, `theirs` is what is there now, and a person decides.
+ * Draft of a new or existing agent: stored on the device until it is saved, and saved only over the version
+ * that it started from. If someone else saved first, `theirs` is the newer version, and the user decides.
  */
 export class AgentDraft {
-  /** Null: it does not exist yet. */
+  /** Null for a new agent. */
   readonly id: string | null;
   fields = $state.raw<AgentFields>({} as AgentFields);
-  /** What it began with. */
+  /** Profile at the start of editing. */
   start = $state.raw<AgentFields>({} as AgentFields);
-  /** Of `start`; 0 when new. */
+  /** Version of `start`; 0 for a new agent. */
   version = $state(0);
   theirs = $state.raw<AgentProfile | null>(null);
-  /** The two versions are laid side by side; until then `theirs` is only told of, so that nobody is cut off while typing. */
+  /** Whether the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted. */
   comparing = $state(false);
-  /** Fields whose text cannot be read (JSON), and why. */
+  /** Parse errors of JSON fields. */
   broken = $state.raw<Partial<Record<FieldKey, string>>>({});
-  /** What was written before a reload is here again. */
+  /** Unsaved changes were restored after a reload. */
   restored = $state(false);
-  /** Rises when the fields change other than by typing, so that raw texts are read again. */
+  /** Incremented when the fields change other than by typing, so that raw texts are parsed again. */
   round = $state(0);
   busy = $state(false);
   problem = $state('');
-  /** The field that the server named in its refusal. */
+  /** The field that the server's error names. */
   param = $state<string | null>(null);
 
   readonly changes = $derived(changedFields(this.start, this.fields));
@@ -84,12 +84,12 @@ export class AgentDraft {
     if (this.param === key) this.problem = '';
     this.#timer ??= setTimeout(() => this.keep(), KEEP_AFTER_MS);
   }
-  /** The text of a field cannot be read, or can be again. */
+  /** Sets or clears the parse error of a field. */
   setBroken(key: FieldKey, why: string | null): void {
     const others = Object.entries(this.broken).filter(([k]) => k !== key);
     this.broken = Object.fromEntries(why ? [...others, [key, why]] : others);
   }
-  /** Writes it to the device now. */
+  /** Writes the draft to the device immediately. */
   keep(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
@@ -97,13 +97,13 @@ export class AgentDraft {
     const kept: Kept = { version: this.version, start: this.start, fields: this.fields };
     this.#shelf.set(this.#key, JSON.stringify(kept));
   }
-  /** Back to what it began with, or to what is there now. */
+  /** Reverts to the start, or to the newer version. */
   discard(): void {
     if (this.theirs) this.#begin(this.theirs, this.theirs.version);
     else this.#begin(this.start, this.version);
     this.keep();
   }
-  /** A version that somebody else saved. Untouched drafts follow it. */
+  /** A version that someone else saved. Untouched drafts adopt it. */
   newer(profile: AgentProfile): void {
     if (profile.id !== this.id || profile.version <= this.version || this.busy) return;
     if (!this.dirty || same(fieldsOf(profile), this.fields)) {
@@ -112,7 +112,7 @@ export class AgentDraft {
     } else if (same(fieldsOf(profile), this.start)) this.version = profile.version;
     else this.theirs = profile;
   }
-  /** The choices are made: mine over theirs. */
+  /** Applies the merged fields on top of the newer version. */
   rebase(fields: AgentFields): void {
     if (!this.theirs) return;
     this.version = this.theirs.version;
@@ -124,7 +124,7 @@ export class AgentDraft {
     this.keep();
   }
 
-  /** Null when it was not saved: `problem` or `theirs` says why. */
+  /** Null if it was not saved: `problem` or `theirs` gives the reason. */
   async save(): Promise<AgentProfile | null> {
     if (this.busy) return null;
     if (this.theirs) {
@@ -147,7 +147,7 @@ export class AgentDraft {
         this.theirs = e.current as AgentProfile;
         this.comparing = true;
       } else this.problem = say(e);
-      // `tools[0].type` is in the field `tools`.
+      // `tools[0].type` belongs to the field `tools`.
       if (e instanceof ApiError) this.param = e.param?.split(/[.[]/)[0] ?? null;
       return null;
     } finally {
@@ -160,9 +160,9 @@ export class AgentDraft {
       return why;
     };
     if (!HANDLE.test(this.fields.name))
-      return named('name', 'The name is written in small letters, digits, - and _, up to 64 of them.');
+      return named('name', 'The name can have up to 64 lowercase letters, digits, - and _.');
     if (!this.fields.instructions.trim())
-      return named('instructions', 'Instructions are missing: say who it is and what it is for.');
+      return named('instructions', 'Instructions are missing: describe its role and purpose.');
     const [broken] = Object.entries(this.broken);
     return broken ? named(broken[0] as FieldKey, broken[1]) : '';
   }

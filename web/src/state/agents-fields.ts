@@ -9,7 +9,7 @@ import type {
 
 export type FieldKey = keyof AgentFields;
 
-/** What a field is called, in the order in which fields are shown. */
+/** Labels of fields, in display order. */
 export const FIELD_WORDS: Record<FieldKey, string> = {
   name: 'Name',
   display_name: 'Display name',
@@ -18,7 +18,7 @@ export const FIELD_WORDS: Record<FieldKey, string> = {
   instructions: 'Instructions',
   identity: 'Identity',
   model: 'Model',
-  max_output_tokens: 'Longest answer',
+  max_output_tokens: 'Maximum output tokens',
   temperature: 'Temperature',
   top_p: 'Top P',
   base_profile_id: 'Base',
@@ -28,8 +28,8 @@ export const FIELD_WORDS: Record<FieldKey, string> = {
   access_control: 'Access',
   tools: 'Tools',
   memory: 'Memory',
-  store: 'Responses are kept',
-  store_required: 'Responses must be kept',
+  store: 'Store responses',
+  store_required: 'Require storage',
   metadata: 'Metadata',
 };
 export const FIELDS = Object.keys(FIELD_WORDS) as FieldKey[];
@@ -42,7 +42,7 @@ export const NO_AGENCY: Agency = {
   delegation_rules: [],
 };
 
-/** The fields of a new agent that nobody has touched. */
+/** Fields of a new, unedited agent. */
 export const blank = (): AgentFields => ({
   name: '',
   display_name: null,
@@ -66,7 +66,7 @@ export const blank = (): AgentFields => ({
   metadata: {},
 });
 
-/** Null, an empty text, an empty list and an object of these all say the same: nothing. */
+/** Null, empty text, empty lists, and objects of these are equivalent to an unset field. */
 const isNothing = (x: unknown): boolean =>
   x === null ||
   x === undefined ||
@@ -79,7 +79,7 @@ function tidyMemory(m: AgentMemory | null | undefined): AgentMemory | null {
   return kept.length ? Object.fromEntries(kept) : null;
 }
 
-/** One way to write each value, so that comparing texts compares meanings. */
+/** Canonical form of a value, so that equal texts mean equal values. */
 export function tidy(f: Partial<AgentFields>): AgentFields {
   const all = { ...blank(), ...f };
   return {
@@ -98,7 +98,7 @@ export function tidy(f: Partial<AgentFields>): AgentFields {
   };
 }
 
-/** The writable part of an agent, of an old version of it, or of a template. */
+/** Writable part of an agent, of one of its versions, or of a template. */
 export function fieldsOf(p: Partial<AgentProfile>): AgentFields {
   const said = (k: FieldKey) => p[k] !== undefined && p[k] !== null;
   const picked = Object.fromEntries(FIELDS.filter(said).map((k) => [k, p[k]]));
@@ -117,7 +117,7 @@ export function changedFields(before: AgentFields, after: AgentFields): FieldKey
   return FIELDS.filter((k) => !same(a[k], b[k]));
 }
 
-/** What to send so that `before` becomes `after`. */
+/** Patch that turns `before` into `after`. */
 export function patchOf(before: AgentFields, after: AgentFields): AgentPatch {
   const next = tidy(after);
   const patch: Record<string, unknown> = {};
@@ -129,7 +129,7 @@ export function patchOf(before: AgentFields, after: AgentFields): AgentPatch {
   return patch;
 }
 
-/** What to send to make it: only what is said, so that the server's defaults count for the rest. */
+/** Body of the create request: only fields that are set, so that the server's defaults apply to the others. */
 export function newOf(fields: AgentFields): NewAgent {
   const all = tidy(fields);
   const start = tidy(blank());

@@ -2,24 +2,24 @@ import type { AgentExport, AgentImport, AgentProfile, NewAgent } from '../api/ag
 import { handleFrom } from './agents-fields';
 
 export interface PickedFile {
-  /** Relative, with `/`. */
+  /** Relative path, with `/`. */
   path: string;
   text: string;
 }
-/** What a directory or a file of an agent holds, ready to be looked over before it is sent. */
+/** An agent's folder or export, ready for review before it is sent. */
 export interface Found {
   name: string;
   agent: NewAgent & { base?: string | null };
   files: Record<string, string>;
-  /** What was there and is not for this. */
+  /** Files that are not imported. */
   skipped: string[];
 }
-/** The settings of an exported agent, beside its files. */
+/** Settings of an exported agent, next to its files. */
 export const SETTINGS_FILE = 'agent.json';
 const WANTED = /^(SOUL|IDENTITY|MEMORY|AGENTS|TOOLS)\.md$|^memory\/[A-Za-z0-9._-]+\.md$/;
 export const isWanted = (path: string): boolean => WANTED.test(path) || path === SETTINGS_FILE;
 
-/** Directories above the one that holds SOUL.md do not count. */
+/** Parent folders of the one with SOUL.md are ignored. */
 function rooted(files: PickedFile[]): PickedFile[] {
   const soul = files.filter((f) => /(^|\/)(SOUL\.md|agent\.json)$/.test(f.path));
   const roots = soul.map((f) => f.path.slice(0, f.path.lastIndexOf('/') + 1));
@@ -32,7 +32,7 @@ const folderOf = (files: PickedFile[]) => {
   const soul = files.find((f) => /(^|\/)SOUL\.md$/.test(f.path))?.path.split('/') ?? [];
   return soul.at(-2) ?? '';
 };
-/** "- Name: Quill" of IDENTITY.md. */
+/** Value from "- Name: Quill" in IDENTITY.md. */
 const said = (identity: string, key: string) =>
   new RegExp(`^\\s*[-*]?\\s*\\**${key}\\**\\s*:\\**\\s*(.+?)\\s*$`, 'im').exec(identity)?.[1] ?? '';
 
@@ -45,7 +45,7 @@ function settingsOf(text: string): AgentExport | null {
   }
 }
 
-/** Null: nothing of an agent is in it. */
+/** Null if there is nothing to import. */
 export function found(picked: PickedFile[]): Found | null {
   const whole = picked.length === 1 ? settingsOf(picked[0]!.text) : null;
   if (whole) return { name: whole.agent.name ?? '', agent: whole.agent, files: whole.files, skipped: [] };
@@ -85,7 +85,7 @@ export function unusedOptions(agent: Pick<AgentProfile, 'not_in_force' | 'tools'
   return [...agent.not_in_force, ...[...new Set(kinds)].map((kind) => `tools: ${kind}`)];
 }
 
-/** The files that an export is on a disk: what `found` reads again, all of it. */
+/** Files of an export: `found` reads all of them back. */
 export function filesOf(e: AgentExport): PickedFile[] {
   const { instructions, identity, ...rest } = e.agent;
   const settings = { object: 'agent_export', format: e.format, agent: rest, files: {} };

@@ -7,10 +7,10 @@ export interface ListApi {
   all(): Promise<Agent[]>;
 }
 export type StatusFilter = 'in-use' | 'active' | 'inactive' | 'archived';
-/** A base, its child and the child's child: not more. */
+/** Maximum depth: a base, its child, and the child's child. */
 const LEVELS_MAX = 3;
 
-/** Every agent of the workspace that one may see: read once, then kept right by what events tell of them. */
+/** Agents of the workspace that the user can see: loaded once, then updated by events. */
 export class AgentList {
   status = $state<'loading' | 'ready' | 'error'>('loading');
   problem = $state('');
@@ -26,7 +26,7 @@ export class AgentList {
     this.#people = people;
   }
 
-  /** The default first, then by name. */
+  /** Default agent first, then by name. */
   readonly all = $derived.by(() => {
     const map = new Map(this.#read.map((a) => [a.id, a]));
     for (const a of this.#people.agents.values())
@@ -63,12 +63,12 @@ export class AgentList {
       if (this.status !== 'ready') this.status = 'error';
     }
   }
-  /** The answer to a change, before its event comes. */
+  /** Applies the response to a change, before its event arrives. */
   put(agent: Agent): void {
     this.#read = [...this.#read.filter((a) => a.id !== agent.id), agent];
     this.#people.agents.set(agent.id, agent);
   }
-  /** It is gone for good: there is no event that says so. */
+  /** Permanently deleted: there is no event for it. */
   forget(id: string): void {
     this.#gone = new Set([...this.#gone, id]);
     this.#people.agents.delete(id);
@@ -83,7 +83,7 @@ export class AgentList {
   #height(id: string): number {
     return 1 + Math.max(0, ...this.children(id).map((c) => this.#height(c.id)));
   }
-  /** Base first, up to and without the agent itself. */
+  /** The agent's bases, from the root, without the agent itself. */
   above(id: string | null): Agent[] {
     const chain: Agent[] = [];
     for (let at = id ? this.get(id) : undefined; at && chain.length <= LEVELS_MAX;) {
@@ -92,7 +92,7 @@ export class AgentList {
     }
     return chain;
   }
-  /** What it may be based on: no circle, at most three levels, nothing archived. */
+  /** Possible bases: no cycles, at most three levels, not archived. */
   basesFor(id: string | null): Agent[] {
     const below = id ? this.#height(id) : 1;
     return this.all.filter((a) => {

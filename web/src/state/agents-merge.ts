@@ -2,7 +2,7 @@ import type { AgentFields } from '../api/agent-types';
 import { FIELDS, same, tidy, type FieldKey } from './agents-fields';
 
 export type Side = 'mine' | 'theirs';
-/** A field that is not the same in the two versions, and who changed it since they parted. */
+/** A field that differs between the two versions, and who changed it since their common version. */
 export interface Clash {
   field: FieldKey;
   before: unknown;
@@ -11,7 +11,7 @@ export interface Clash {
   by: Side | 'both';
 }
 
-/** Compares what I have with what was saved meanwhile; both began as `before`. */
+/** Compares my fields with a version saved in the meantime; both started from `before`. */
 export function clashes(before: AgentFields, mine: AgentFields, theirs: AgentFields): Clash[] {
   const [a, m, t] = [tidy(before), tidy(mine), tidy(theirs)];
   return FIELDS.filter((k) => !same(m[k], t[k])).map((field) => ({
@@ -23,11 +23,11 @@ export function clashes(before: AgentFields, mine: AgentFields, theirs: AgentFie
   }));
 }
 
-/** Whose value each field has at first: of who changed it. Where both did, nobody's: that is for the person. */
+/** Default choice per field: the side that changed it. If both did, none: the user decides. */
 export const firstChoice = (list: Clash[]): Map<FieldKey, Side> =>
   new Map(list.flatMap((c) => (c.by === 'both' ? [] : [[c.field, c.by]])));
 
-/** The newer version with my values where I chose mine; null while a choice is open. */
+/** The newer version with my values for the fields where I chose mine; null while a choice is open. */
 export function merge(
   mine: AgentFields,
   theirs: AgentFields,

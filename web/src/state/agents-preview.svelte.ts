@@ -15,11 +15,11 @@ const timers: Timers = {
   clear: (t) => clearTimeout(t as ReturnType<typeof setTimeout>),
 };
 
-/** What the model would be told, asked for when typing rests; only the newest answer counts. */
+/** Model prompt of the draft, requested when typing pauses; only the latest response counts. */
 export class Preview {
   now = $state.raw<AgentPreview | null>(null);
   problem = $state('');
-  /** What is shown is of an older text. */
+  /** The preview shows older text. */
   waiting = $state(false);
   #api: PreviewApi;
   #timers: Timers;
@@ -31,7 +31,7 @@ export class Preview {
     this.#api = api;
     this.#timers = clock;
   }
-  /** Called on each change; the same fields are not asked for again. */
+  /** Called on each change; does nothing if the fields are the same. */
   follow(id: string | null, fields: AgentFields): void {
     const agent = previewOf(fields);
     const body = id ? { agent_id: id, agent } : { agent };
@@ -59,7 +59,7 @@ export class Preview {
     } catch (e) {
       if (turn !== this.#turn) return;
       this.problem = say(e);
-      this.#asked = ''; // the next change asks again, also one back to this
+      this.#asked = ''; // the next change requests again, even if it returns to these fields
     }
     this.waiting = false;
   }
@@ -73,7 +73,7 @@ export class Preview {
   }
 }
 
-/** Every field that differs from nothing; the name may be missing or unfinished. */
+/** Fields that are set; the name may be missing or incomplete. */
 export function previewOf(fields: AgentFields): NewAgent {
   const { name, ...rest } = newOf(fields);
   return HANDLE.test(name ?? '') ? { name, ...rest } : rest;
@@ -85,8 +85,8 @@ export interface PreviewPart {
   text: string;
 }
 /**
- * Where the text comes from. The server joins: the workspace's required text, the bases, the agent's own
- * instructions, then what else the agent says of itself. Texts that cannot be found leave one whole part.
+ * Origin of each part of the prompt. The server joins the workspace's required text, the bases, the agent's own
+ * instructions, then its other fields. If a part cannot be found, the rest is one part.
  */
 export function partsOf(system: string, required: string | null, instructions: string): PreviewPart[] {
   const parts: PreviewPart[] = [];

@@ -8,7 +8,7 @@ export const TOOL_KINDS: ToolKind[] = [
   'web_fetch',
   'delegate',
 ];
-/** What something here or the calling program can run; the server says the same of each saved tool. */
+/** Whether something here or the calling program can run a tool; matches the server's rule for saved tools. */
 const RUN_HERE = ['function'];
 
 export interface ReadTools {
@@ -17,7 +17,7 @@ export interface ReadTools {
 }
 const broken = (problem: string): ReadTools => ({ tools: [], problem });
 
-/** "line 3, column 7" of a place that the browser's JSON reader names in one of its ways. */
+/** "line 3, column 7" from the formats of browsers' JSON errors. */
 function placeIn(text: string, e: unknown): string {
   const said = e instanceof Error ? e.message : '';
   const line = /line (\d+) column (\d+)/.exec(said);
@@ -28,16 +28,16 @@ function placeIn(text: string, e: unknown): string {
   return ` in line ${before.length}, column ${before.at(-1)!.length + 1}`;
 }
 
-/** The list that somebody typed, or what is wrong with it in one sentence. */
+/** The parsed list, or its first error in one sentence. */
 export function readTools(text: string): ReadTools {
   if (!text.trim()) return { tools: [], problem: null };
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (e) {
-    return broken(`This is not JSON yet: something is wrong${placeIn(text, e)}.`);
+    return broken(`Invalid JSON: there is an error${placeIn(text, e)}.`);
   }
-  if (!Array.isArray(value)) return broken('Write a list: [ { "type": "function", … } ].');
+  if (!Array.isArray(value)) return broken('Enter a list: [ { "type": "function", … } ].');
   const seen = new Set<string>();
   for (const [i, tool] of value.entries()) {
     const problem = problemOf(tool, seen);
@@ -47,18 +47,18 @@ export function readTools(text: string): ReadTools {
 }
 function problemOf(tool: unknown, seen: Set<string>): string | null {
   if (typeof tool !== 'object' || tool === null || Array.isArray(tool))
-    return 'each entry is an object with a "type".';
+    return 'each entry must be an object with a "type".';
   const { type, name, parameters, server_label, registry_id } = tool as Record<string, unknown>;
   if (typeof type !== 'string') return '"type" is missing.';
   if (!(TOOL_KINDS as string[]).includes(type))
-    return `"${type}" is no kind of tool. Kinds are ${TOOL_KINDS.join(', ')}.`;
+    return `"${type}" is not a kind of tool. Supported kinds: ${TOOL_KINDS.join(', ')}.`;
   if (type === 'mcp' && typeof server_label !== 'string') return 'an mcp tool needs a "server_label".';
   if (type !== 'function' || registry_id) return null;
   if (typeof name !== 'string' || !name) return 'a function needs a "name".';
-  if (seen.has(name)) return `the name "${name}" is there twice.`;
+  if (seen.has(name)) return `the name "${name}" is used twice.`;
   seen.add(name);
   if (parameters !== undefined && (typeof parameters !== 'object' || Array.isArray(parameters)))
-    return '"parameters" is a JSON Schema object.';
+    return '"parameters" must be a JSON Schema object.';
   return null;
 }
 
@@ -71,5 +71,5 @@ export function toolWords(
     return { name, note: 'Not allowed in this workspace', available: false };
   return RUN_HERE.includes(tool.type)
     ? { name, note: 'Run by the calling program', available: true }
-    : { name, note: 'Not available here: kept, never sent', available: false };
+    : { name, note: 'Not available here: saved, but never sent', available: false };
 }

@@ -9,22 +9,22 @@ export interface Line {
   role: 'user' | 'assistant';
   content: string;
   state: 'done' | 'writing' | 'stopped' | 'failed';
-  /** What answered. */
+  /** Model that replied. */
   model?: string;
   usage?: ResponseObject['usage'];
-  /** Why it failed, or that it was cut off. */
+  /** Error, or a note that the reply was cut off. */
   problem?: string;
 }
 
-/** A talk with an agent that is not saved. Nothing of it is kept anywhere. */
+/** Test conversation with an unsaved agent. It is not stored. */
 export class TryIt {
   lines = $state.raw<Line[]>([]);
-  /** The server has no language model: what answers only looks things up. */
+  /** The server has no language model: the built-in responder only looks things up. */
   noModel = $state(false);
   #api: TryApi;
   #stop: AbortController | null = null;
   #next = 0;
-  /** What the agent is at the moment of asking; fails when that cannot be told. */
+  /** Current settings of the agent; rejects if they are invalid. */
   #told: () => Promise<AgentPreview>;
 
   constructor(api: TryApi, told: () => Promise<AgentPreview>) {
@@ -64,15 +64,14 @@ export class TryIt {
   #mark(at: number, type: string, r: ResponseObject): void {
     if (type === 'response.failed') {
       const error = { error: r.error ?? {} };
-      throw new ApiError(500, error, 'The model could not answer.');
+      throw new ApiError(500, error, 'The model could not reply.');
     }
     this.noModel = r.model === BUILT_IN;
-    const problem =
-      type === 'response.incomplete' ? 'Cut off here: the longest answer was reached.' : undefined;
+    const problem = type === 'response.incomplete' ? 'Cut off: the maximum output was reached.' : undefined;
     this.#change(at, (l) => ({ ...l, model: r.model, usage: r.usage ?? l.usage, problem }));
   }
   #fail(at: number, e: unknown): void {
-    const problem = e instanceof ApiError || e instanceof Unreachable ? say(e) : 'The answer broke off.';
+    const problem = e instanceof ApiError || e instanceof Unreachable ? say(e) : 'The reply was interrupted.';
     this.#change(at, (l) => ({ ...l, state: 'failed', problem }));
   }
   stop(): void {
@@ -94,10 +93,10 @@ export class TryIt {
     this.lines = this.lines.map((l) => (l.id === id ? to(l) : l));
   }
 }
-/** What answers where the operator has set no language model. */
+/** Model name of the built-in responder, used if the operator has not configured a model. */
 const BUILT_IN = 'builtin';
 
-/** The request has everything in it, and no agent: what is tried is the text at hand. */
+/** The request contains everything and no agent ID: it tests the current text. */
 export function requestOf(
   told: AgentPreview,
   input: { role: 'user' | 'assistant'; content: string }[],

@@ -10,14 +10,14 @@ export interface ChannelContext {
   router: Router;
 }
 
-/** Admins and the channel's creator; #general stays. */
+/** Admins and the channel's creator; #general cannot be archived. */
 export const canArchive = (c: Channel, ws: WorkspaceState): boolean =>
   ws.people.canWrite &&
   c.kind !== 'direct' &&
   c.name !== 'general' &&
   (ws.people.isAdmin || c.created_by === ws.myId);
 
-/** Archived channels that this person can unarchive. */
+/** Archived channels that the user can unarchive. */
 export const archivedChannels = (ws: WorkspaceState): Channel[] =>
   [...ws.channels.map.values()]
     .filter((c) => c.archived_at && canArchive(c, ws))
@@ -35,7 +35,7 @@ export async function archiveChannel(channel: Channel, context: ChannelContext):
       () => here && router.go(to.channel(ws.slug, ws.channels.segment(channel))),
       (e: unknown) => ui.show(say(e)),
     );
-  ui.show(`#${channel.name} is archived`, { label: 'Undo', run: undo });
+  ui.show(`#${channel.name} archived`, { label: 'Undo', run: undo });
 }
 
 export async function unarchiveChannel(channel: Channel, { ws, ui }: ChannelContext): Promise<void> {

@@ -11,7 +11,7 @@ interface Home {
   learnThread(thread: Thread, moment: number): void;
 }
 
-/** The threads of a channel that have a published result, for the filter Results. */
+/** Threads of a channel with a published result, for the filter Results. */
 export class ChannelResults {
   ids = $state.raw<ReadonlySet<string>>(new Set());
   problem = $state('');

@@ -11,7 +11,7 @@ export interface ChannelHome {
   learnTasks(tasks: Task[]): void;
 }
 
-/** A channel's threads, latest activity first, as far down as they have been loaded. `Threads` holds the threads themselves. */
+/** Threads of a channel, latest activity first, as far as they are loaded. The threads themselves are in `Threads`. */
 export class ChannelState {
   readonly id: string;
   status = $state<Loading>('loading');
@@ -22,11 +22,11 @@ export class ChannelState {
   readonly results: ChannelResults;
   #known = new Set<string>();
   #cursor: string | undefined;
-  /** The `last_seq` down to which the list is complete. Older threads would leave holes. */
+  /** `last_seq` down to which the list is complete; an older thread would leave a gap. */
   #reach = Infinity;
-  /** Where the first page ended; null if it was the only one. */
+  /** Cursor after the first page; null if it was the only one. */
   #first: { cursor: string | undefined; reach: number } | null = null;
-  /** Counts loads from the start: what an earlier one still brings is dropped. */
+  /** Incremented on each load from the start: responses to earlier loads are dropped. */
   #load = 0;
   #home: ChannelHome;
 
@@ -51,7 +51,7 @@ export class ChannelState {
       const { moment } = this.#home.threads;
       const page = await this.#home.api.threads(this.id, cursor);
       if (load !== this.#load) return;
-      // A thread that moved up while the page was under way is in its place already.
+      // A thread that moved up while the page was loading is already in its place.
       const ids = page.data.map((t) => t.id).filter((id) => !cursor || !this.#known.has(id));
       this.#set(cursor ? [...this.ids, ...ids] : ids);
       for (const t of page.data) {
@@ -73,7 +73,7 @@ export class ChannelState {
       if (load === this.#load) this.busy = false;
     }
   }
-  /** Puts a thread where its latest activity belongs, unless that is further down than the list goes. */
+  /** Moves a thread to its place by latest activity, unless that is below the loaded part. */
   put(thread: Thread): void {
     if (thread.channel_id !== this.id) return;
     const here = this.#known.has(thread.id);
@@ -89,17 +89,17 @@ export class ChannelState {
     const next = others.findIndex((id) => (this.#home.threads.map.get(id)?.last_seq ?? 0) < thread.last_seq);
     this.#set(others.toSpliced(next < 0 ? others.length : next, 0, thread.id));
   }
-  /** Whether the list goes down to a thread with this `last_seq`. */
+  /** Whether the list reaches a thread with this `last_seq`. */
   covers(seq: number): boolean {
     return seq >= this.#reach;
   }
   has(thread: string): boolean {
     return this.#known.has(thread);
   }
-  /** The list is no longer on screen: threads below the first page may be let go, and are loaded again on scrolling down. */
+  /** The list is no longer on screen: drops threads below the first page; scrolling down loads them again. */
   leave(): void {
     if (!this.#first || this.#first.cursor === this.#cursor) return;
-    this.#load++; // drops a page under way
+    this.#load++; // drops a page in flight
     this.busy = false;
     this.#reach = this.#first.reach;
     this.#cursor = this.#first.cursor;

@@ -4,17 +4,17 @@ import type { People } from './people.svelte';
 
 const byName = (a: Channel, b: Channel) => (a.name ?? '').localeCompare(b.name ?? '');
 
-/** The channels this person may see, with their own counts. */
+/** Channels that the user can see, with the user's own counts. */
 export class Channels {
   readonly map = new SvelteMap<string, Channel>();
   #people: People;
-  /** The counts include every event up to here. */
+  /** The counts include all events up to here. */
   #exact = 0;
 
   readonly rooms = $derived(
     [...this.map.values()].filter((c) => c.kind !== 'direct' && !c.archived_at).sort(byName),
   );
-  /** Newest news first would jump under the pointer, so: by name. */
+  /** Sorted by name: sorting by activity would move rows under the pointer. */
   readonly directs = $derived(
     [...this.map.values()]
       .filter((c) => c.kind === 'direct' && !c.archived_at)
@@ -22,7 +22,7 @@ export class Channels {
   );
   readonly joined = $derived(this.rooms.filter((c) => c.is_member));
   readonly others = $derived(this.rooms.filter((c) => !c.is_member));
-  /** For the title badge: what is addressed to me. */
+  /** Mentions and direct messages, for the title badge. */
   readonly wanting = $derived(
     [...this.joined, ...this.directs].reduce(
       (n, c) => n + (c.kind === 'direct' ? (c.unread_count ?? 0) : (c.mention_count ?? 0)),
@@ -34,13 +34,13 @@ export class Channels {
     this.#people = people;
   }
 
-  /** From a snapshot: the counts are those of exactly `seq`, and later events add to them. */
+  /** From a snapshot: the counts are exact at `seq`, and later events add to them. */
   load(channels: Channel[], seq: number): void {
     this.map.clear();
     this.#exact = seq;
     for (const c of channels) this.map.set(c.id, c);
   }
-  /** The counts alone, from a snapshot that is not behind the events seen so far. */
+  /** Only the counts, from a snapshot that is not behind the events applied so far. */
   recount(channels: Channel[], seq: number): void {
     this.#exact = seq;
     for (const { id, unread_count, mention_count } of channels) {
@@ -48,7 +48,7 @@ export class Channels {
       if (c) this.map.set(id, { ...c, unread_count, mention_count });
     }
   }
-  /** From an event or an answer. The counts that are here stay: an answer does not say how many events it knew. */
+  /** From an event or a response. Counts are kept: a response does not show which events it includes. */
   put(channel: Channel): void {
     const old = this.map.get(channel.id);
     this.map.set(channel.id, {
@@ -62,7 +62,7 @@ export class Channels {
       mention_count: old?.mention_count ?? 0,
     });
   }
-  /** I was let in: what was said before does not count. */
+  /** The user joined: earlier messages are not unread. */
   join(channel: Channel): void {
     this.put({ ...channel, is_member: true });
   }
@@ -71,7 +71,7 @@ export class Channels {
     if (c?.kind === 'public') this.map.set(id, { ...c, is_member: false, unread_count: 0, mention_count: 0 });
     else this.map.delete(id);
   }
-  /** A message of event `seq` that I have not seen; in a muted thread only its mentions count. */
+  /** An unseen message of event `seq`; in a muted thread, only its mentions count. */
   count(id: string, muted: boolean, mention: boolean, seq: number): void {
     if (seq > this.#exact) this.shift(id, muted ? 0 : 1, mention ? 1 : 0);
   }
@@ -85,7 +85,7 @@ export class Channels {
     });
   }
 
-  /** The address segment: the name, or the id of a direct channel. */
+  /** Path segment: the name, or the ID of a direct channel. */
   segment(c: Channel): string {
     return c.kind === 'direct' || !c.name ? c.id : c.name;
   }
@@ -94,7 +94,7 @@ export class Channels {
       this.map.get(segment) ?? [...this.map.values()].find((c) => c.kind !== 'direct' && c.name === segment)
     );
   }
-  /** People other than me in a direct channel. */
+  /** Other people in a direct channel. */
   partners(c: Channel): string[] {
     const others = (c.member_ids ?? []).filter((id) => id !== this.#people.me.id);
     return others;
@@ -105,7 +105,7 @@ export class Channels {
     if (c.agent_id) names.unshift(this.#people.agentName(c.agent_id));
     return names.join(', ') || `${this.#people.me.name} (you)`;
   }
-  /** The home of a workspace: the last channel, else #general, else the first one. */
+  /** Start page of a workspace: the last channel, else #general, else the first one. */
   home(last: string | null): Channel | undefined {
     const before = last ? this.find(last) : undefined;
     const open = before?.archived_at ? undefined : before;

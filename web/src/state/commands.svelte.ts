@@ -7,7 +7,7 @@ import type { Channel } from '../api/types';
 import type { Ui } from './ui.svelte';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** What the keyboard does anywhere, and what the window is called. What needs a message is done by its row. */
+/** Global shortcuts, and the window title. Shortcuts on a message are handled by its row. */
 export class Commands {
   #ws: WorkspaceState;
   #router: Router;
@@ -93,10 +93,10 @@ export class Commands {
       case 'previous-unread':
         return this.#step(command === 'next-unread' ? 1 : -1, true);
       default:
-        return false; // e, u, d belong to the message list
+        return false; // e, u, and d are handled by the message list
     }
   }
-  /** The main column shows a channel's threads. */
+  /** The main column shows the threads of a channel. */
   get listsThreads(): boolean {
     return this.#router.route.name === 'channel' && this.channel?.kind !== 'direct';
   }
@@ -109,21 +109,21 @@ export class Commands {
     const { channel } = this;
     return this.#router.route.name === 'thread' || (!!channel && this.#ws.channel(channel.id).ids.length > 0);
   }
-  /** The second time, the browser's own find opens. */
+  /** The second press opens the browser's own find. */
   #find(): boolean {
     const place = this.#router.route.name === 'thread' || this.channel?.kind === 'direct';
     if (!place || !this.#hasThread() || this.#ui.find || this.#router.place.focus) return false;
     this.#ui.find = true;
     return true;
   }
-  /** The nearest unread thread of the channel, from the open or focused one; past the end it starts over. */
+  /** Nearest unread thread of the channel, from the open or focused one; wraps around at the end. */
   #stepThread(way: 1 | -1): boolean {
     const c = this.channel;
     const r = this.#router.route;
     if (!c) return false;
     const list = this.#ws.channel(c.id);
     const { map } = this.#ws.threads;
-    // A thread may be open whose channel's list was not: then of the threads that are known.
+    // The channel of an open thread may not be loaded: search the known threads instead.
     const all =
       list.status === 'ready'
         ? list.ids.flatMap((id) => map.get(id) ?? [])

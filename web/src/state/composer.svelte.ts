@@ -4,29 +4,29 @@ import { COMMANDS, slashTyping } from '../lib/slash';
 import { agentName } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** Whom `/agent none` names. */
+/** Completion of `/agent none`. */
 export const NOBODY: Candidate = {
   key: 'none',
   kind: 'nobody',
   insert: '/agent none',
-  title: 'Nobody',
+  title: 'No agent',
   handle: 'none',
   note: 'Only when mentioned',
 };
 
-/** Of a composer that understands commands. */
+/** Context of a composer with slash commands. */
 export interface Slashes {
-  /** Who answers there now: an agent's id, or `none`. */
+  /** Current responder: an agent's ID, or `none`. */
   now(): string;
-  /** What is sent there starts a thread anyway. */
+  /** The composer starts a thread with each message. */
   startsThread(): boolean;
 }
 
-/** The completion menu of one composer: when it opens, what it lists, what a key does to it. */
+/** Completion menu of one composer: when it opens, its entries, and its keys. */
 export class Completion {
   trigger = $state.raw<Trigger | null>(null);
   index = $state(0);
-  /** The agent that a command gives the place to is listed, not the name of a command or of somebody to mention. */
+  /** For `/agent`, the menu lists agents only, not commands or people. */
   choosing = $state(false);
   #ws: WorkspaceState;
   #slashes: Slashes | null;
@@ -36,7 +36,7 @@ export class Completion {
   readonly open = $derived(this.hits.length > 0);
   readonly picked = $derived(this.hits[this.index]);
 
-  /** The name is written out already behind other words: Enter sends, there is nothing to complete. */
+  /** The name is complete and follows other words: Enter sends, there is nothing to complete. */
   readonly typed = $derived(
     this.trigger !== null &&
       this.trigger.sigil !== ':' &&
@@ -72,9 +72,9 @@ export class Completion {
     if (!this.choosing) return complete(this.#all(t), t.query);
     const now = this.#slashes?.now();
     const all = [...this.#ws.people.crew.map(candidate), NOBODY].map((c) =>
-      c.key === now ? { ...c, note: 'Answers here now' } : c,
+      c.key === now ? { ...c, note: 'Current' } : c,
     );
-    // As it is comes first: a quick Enter behind the command changes nothing.
+    // The current one comes first: Enter right after the command changes nothing.
     all.sort((a, b) => Number(b.key === now) - Number(a.key === now));
     const hits = complete(all, t.query);
     const none = all.find((c) => c.kind === 'nobody')!;
@@ -99,7 +99,7 @@ export class Completion {
       }));
     const groups = [
       ['channel', 'Everyone in this channel'],
-      ['here', 'Everyone in this channel who is here now'],
+      ['here', 'Everyone in this channel who is online'],
       ['everyone', 'Everyone in the workspace'],
     ].map(([handle, note]): Candidate => ({
       key: handle!,

@@ -4,7 +4,7 @@ export type Net = 'online' | 'reconnecting' | 'offline';
 const RECONNECTING_AFTER_MS = 2000;
 const OFFLINE_AFTER_MS = 10_000;
 
-/** What a person is told of the connection: a short gap is not worth a word (UI.md §2). */
+/** Connection state that the user sees: short interruptions are not shown. */
 export class Connection {
   net = $state<Net>('online');
   live = $state(false);

@@ -8,14 +8,14 @@ export interface DirectWith {
   agent_id?: string;
 }
 
-/** Opens the direct channel with these people or this agent, ready to type in. */
+/** Opens the direct channel with these people or this agent, and focuses its composer. */
 export async function openDirect(
   who: DirectWith,
   { ws, router, ui }: { ws: WorkspaceState; router: Router; ui: Ui },
 ): Promise<void> {
   const channel = await ws.api.openDirect(who);
   ws.channels.put(channel);
-  ui.dialog = null; // nothing behind an open dialog can take the focus
+  ui.dialog = null; // elements behind an open dialog cannot take the focus
   const path = to.channel(ws.slug, channel.id);
   if (router.place.path === path) setTimeout(focusComposer);
   else ui.composerIn = channel.id;

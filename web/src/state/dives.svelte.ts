@@ -17,7 +17,7 @@ export interface DivesHome {
   readonly outbox: Outbox;
   readonly uploads: Pick<Uploads, 'move'> | null;
   readonly myId: string;
-  /** Whom a dive from this thread explores with unless another is chosen. */
+  /** Default agent of a dive from this thread. */
   partnerIn(thread: string): string | null;
   fork(id: string): ForkState;
 }
@@ -34,13 +34,13 @@ interface Start {
 }
 
 /**
- * What one does with dives. One that I start is shown at once, under an id of this window;
- * what I write and choose in it waits for the server's id.
+ * Actions on dives. A dive that the user starts is shown immediately, under a local ID;
+ * messages and choices in it wait for the server's ID.
  */
 export class Dives {
   readonly #starts = new SvelteMap<string, Start>();
   #made = new Map<string, Promise<string>>();
-  /** From the server's id to the one that it was opened under. */
+  /** From the server's ID to the local ID. */
   #openedAs = new Map<string, string>();
   /** From the id that it was opened under to the server's: addresses and requests may still carry it. */
   #serverIds = new Map<string, string>();
@@ -53,19 +53,19 @@ export class Dives {
   get(id: string): Fork | undefined {
     return this.#starts.get(id)?.fork ?? this.#home.forks.get(this.#serverIds.get(id) ?? id);
   }
-  /** Not made by the server yet. */
+  /** Not created on the server yet. */
   isStarting(id: string): boolean {
     return this.#starts.has(id);
   }
   problem(id: string): string {
     return this.#starts.get(id)?.problem ?? '';
   }
-  /** The same before and after the server made it, so that its panel stays as it is. */
+  /** The same before and after the server creates the dive, so that its panel is not replaced. */
   keyOf(id: string): string {
     return this.#openedAs.get(id) ?? id;
   }
 
-  /** `then` is told the server's id, once there is one. */
+  /** Calls `then` with the server's ID, once it is known. */
   start(origin: Message, then: (id: string, from: string) => void): string {
     const id = LOCAL + newId();
     this.#starts.set(id, { origin, problem: '', fork: this.#draft(id, origin) });
@@ -84,7 +84,7 @@ export class Dives {
     this.#made.set(id, made);
     made.catch((e: unknown) => this.#starts.set(id, { ...this.#starts.get(id)!, problem: say(e) }));
   }
-  /** How the server creates a dive that it does not have yet. Sent twice, it creates one. */
+  /** Request that creates a pending dive. Sending it twice creates one dive. */
   startOf(id: string | null | undefined): ForkStart | undefined {
     const start = id ? this.#starts.get(id) : undefined;
     if (!id || !start) return undefined;
@@ -107,7 +107,7 @@ export class Dives {
     forks.learn(fork, moment);
     const state = this.#home.fork(fork.id);
     state.begin(origin);
-    void state.load(); // somebody may have been faster than this answer
+    void state.load(); // someone else may have posted before this response
     this.#openedAs.set(fork.id, id);
     this.#serverIds.set(id, fork.id);
     drafts.move(`d:${id}`, `d:${fork.id}`);
@@ -142,7 +142,7 @@ export class Dives {
       draft_id: null,
     };
   }
-  /** The server's id. Fails as the start did. `start`: of a dive that another window started, or this one before a reload. */
+  /** The server's ID; rejects if the start failed. `start`: of a dive from another window, or from before a reload. */
   async settled(id: string, start?: ForkStart): Promise<string> {
     const made = this.#made.get(id);
     if (made || !start) return made ?? id;
@@ -154,7 +154,7 @@ export class Dives {
     return fork.id;
   }
 
-  /** Every dive of a thread, whatever came of it. */
+  /** All dives of a thread, in any state. */
   async list(thread: string): Promise<void> {
     const { api, forks } = this.#home;
     for (let after: string | undefined, more = true; more;) {
@@ -168,7 +168,7 @@ export class Dives {
   async patch(id: string, change: ForkPatch): Promise<void> {
     const start = this.#starts.get(id);
     if (start) this.#starts.set(id, { ...start, fork: { ...start.fork, ...change } });
-    if (start?.problem) return; // the next try starts it so
+    if (start?.problem) return; // the next attempt to start it sends the change
     const real = await this.settled(id);
     const { moment } = this.#home.forks;
     this.#home.forks.learn(await this.#home.api.patchFork(real, change), moment);

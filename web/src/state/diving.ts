@@ -20,12 +20,12 @@ export const canDive = (m: Message, ws: WorkspaceState): boolean =>
   !ws.channels.map.get(m.channel_id)?.archived_at &&
   ws.threads.map.get(m.thread_id)?.status !== 'archived';
 
-/** The panel opens at once; the server makes the dive meanwhile. */
+/** The panel opens immediately, while the server creates the dive. */
 export function startDive(m: Message, { ws, ui, router }: Context): void {
   if (ws.connection.net === 'offline')
-    return ui.show('You are offline. A dive can be started when you are back.');
+    return ui.show("You are offline. You can start a dive when you're back online.");
   if (ws.forks.openIn(m.thread_id).length >= ACTIVE_MAX)
-    return ui.show(`${ACTIVE_MAX} dives are open here. Resolve or abandon one first.`);
+    return ui.show(`This thread has ${ACTIVE_MAX} open dives. Resolve or abandon one first.`);
   const id = ws.dives.start(m, (real, from) => settle(real, from, router));
   router.open(`dive:${id}`);
 }
@@ -40,7 +40,7 @@ export function canBringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): boo
   const dive = panelDive(ws, router);
   return dive !== undefined && isOpen(dive) && m.fork_id === null && ws.people.canWrite;
 }
-/** Quotes it into the box of the open dive: its partner then knows it, and people see that it does. */
+/** Quotes the message into the composer of the open dive, so that the agent knows it, visibly for people. */
 export function bringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): void {
   const dive = panelDive(ws, router);
   if (!dive) return;
@@ -55,12 +55,12 @@ export function bringIn(m: Message, { ws, router }: Omit<Context, 'ui'>): void {
   });
 }
 
-/** Where a dive is shown beside its thread; null while its channel is not known. */
+/** Path of a dive beside its thread; null while its channel is unknown. */
 export function pathTo(dive: Fork, ws: WorkspaceState): string | null {
   const channel = ws.channels.map.get(dive.channel_id);
   return channel ? to.dive(ws.slug, ws.channels.segment(channel), dive.thread_id, dive.id) : null;
 }
-/** To the message in its thread that a dive starts from, or its card. On narrow screens the panel would cover it. */
+/** Goes to the origin message of a dive, or its card. On narrow screens, the panel would cover it. */
 export function pathToMessage(dive: Fork, message: string, ws: WorkspaceState, keep: boolean): string | null {
   const channel = ws.channels.map.get(dive.channel_id);
   if (!channel) return null;

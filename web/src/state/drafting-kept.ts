@@ -1,7 +1,7 @@
 import type { FullEdit } from '../lib/resolution';
 import { readJson, type Shelf } from '../lib/storage';
 
-/** Typed and not yet with the server, on the device. */
+/** Unsaved edits, stored on the device. */
 export interface KeptText {
   base: FullEdit;
   mine: FullEdit;
@@ -9,9 +9,9 @@ export interface KeptText {
 export interface Kept {
   get(): KeptText | null;
   set(text: KeptText): void;
-  /** Removes what this window stored or read; what another window stored since then stays. */
+  /** Removes what this window stored or read; later writes of other windows stay. */
   clear(): void;
-  /** Calls `onchange` with what another window stored. Returns how to stop. */
+  /** Calls `onchange` with edits that another window stored. Returns a function that stops it. */
   watch(onchange: (text: KeptText) => void): () => void;
 }
 const isKept = (x: unknown): x is KeptText =>

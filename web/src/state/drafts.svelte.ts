@@ -5,7 +5,7 @@ const KEEP_MS = 90 * 86_400_000;
 
 interface StoredDraft {
   text: string;
-  /** When it was last changed, in ms since 1970. */
+  /** Time of the last change, in ms since 1970. */
   at: number;
 }
 export const isDraft = (x: unknown): x is StoredDraft =>
@@ -19,22 +19,22 @@ const isLegacy = (x: unknown): x is Record<string, string> =>
   typeof x === 'object' && x !== null && Object.values(x).every((v) => typeof v === 'string');
 
 /**
- * Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), kept on the device;
- * who is to answer in the thread that a channel's composer starts next (`a:`), and the files that are to go along (`f:` and the key).
- * Each is an entry of its own, so that windows change only what is typed in them. Untouched for 90 days, it is deleted.
+ * Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), stored on the device;
+ * also the agent chosen for a channel's next thread (`a:`), and attached files (`f:` plus the key).
+ * Each is a separate entry, so that windows overwrite only what they edit. Entries expire after 90 days without a change.
  */
 export class Drafts {
   readonly #map = new SvelteMap<string, string>();
   #shelf: Shelf;
   #prefix: string;
-  /** Refused by the browser; tried again with the next change. */
+  /** Writes that the browser rejected; retried with the next change. */
   #unstored = new Set<string>();
   #unwatch: () => void;
   #now: () => number;
   /** From a composer's former key to the one that it has now. */
   #moved = new Map<string, string>();
 
-  /** `scope`: the user and the workspace, as `USER.WS`. */
+  /** `scope`: user and workspace, as `USER.WS`. */
   constructor(shelf: Shelf, scope: string, now: () => number = Date.now) {
     this.#shelf = shelf;
     this.#prefix = `openvibe.draft.${scope}.`;
@@ -63,7 +63,7 @@ export class Drafts {
   clear(key: string): void {
     this.set(key, '');
   }
-  /** The composer has another key now. */
+  /** Moves the draft to the composer's new key. */
   move(from: string, to: string): void {
     this.#moved.set(from, to);
     const text = this.get(from);
@@ -75,11 +75,11 @@ export class Drafts {
   current(key: string): string {
     return this.#moved.get(key) ?? key;
   }
-  /** Whether files are to go along. */
+  /** Whether files are attached. */
   files(key: string): boolean {
     return this.#map.has(`f:${key}`);
   }
-  /** Stores what is not stored yet. */
+  /** Stores pending writes. */
   flush(): void {
     for (const key of this.#unstored) if (this.#store(key)) this.#unstored.delete(key);
   }
@@ -97,16 +97,16 @@ export class Drafts {
   #entry(text: string): string {
     return JSON.stringify({ text, at: this.#now() } satisfies StoredDraft);
   }
-  /** What is stored now counts, not what the event carries: events of two windows may cross. */
+  /** Reads the stored value, not the event's: events of two windows may cross. */
   #changedElsewhere(stored: string): void {
     if (!stored.startsWith(this.#prefix)) return;
     const key = stored.slice(this.#prefix.length);
-    if (this.#unstored.has(key)) return; // what is here never got there
+    if (this.#unstored.has(key)) return; // the value here was never stored
     const draft = readJson(this.#shelf, stored, isDraft);
     if (draft) this.#map.set(key, draft.text);
     else this.#map.delete(key);
   }
-  /** Until 0.1 all drafts were one entry. It goes once each of them is stored. */
+  /** Until 0.1, all drafts were one entry. It is removed once each of them is stored. */
   #migrate(legacy: string): void {
     const old = readJson(this.#shelf, legacy, isLegacy);
     if (!old) return;

@@ -7,9 +7,9 @@ export interface ForkHome extends WindowHome {
   readonly forks: Forks;
 }
 
-/** The messages of one dive. Nothing in it counts as unread; it is read by who opens it. */
+/** Messages of one dive. Nothing in it counts as unread. */
 export class ForkState extends MessageWindow {
-  /** The message that it starts from, once known. */
+  /** Origin message of the dive, once known. */
   origin = $state.raw<Message | null>(null);
   #home: ForkHome;
 
@@ -18,11 +18,11 @@ export class ForkState extends MessageWindow {
     this.#home = home;
   }
 
-  /** The dive itself, kept right by events. */
+  /** The dive itself, kept up to date by events. */
   get fork(): Fork | undefined {
     return this.#home.forks.get(this.id);
   }
-  /** I opened it just now from this message: there is nothing to wait for. */
+  /** The user just created it from this message: there is nothing to load. */
   begin(origin: Message): void {
     this.origin = origin;
     this.status = 'ready';
@@ -39,7 +39,7 @@ export class ForkState extends MessageWindow {
     return {
       messages: page.data,
       hasOlder: around ? part : page.has_more,
-      hasNewer: part, // whether there really are newer ones is known once they are asked for
+      hasNewer: part, // whether there really are newer ones is known after loading
     };
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
@@ -54,7 +54,7 @@ export class ForkState extends MessageWindow {
   protected override opened(): void {
     // Nothing counts as unread in a dive.
   }
-  /** A message somewhere: perhaps the one that this dive starts from. */
+  /** A message anywhere: possibly the origin message of this dive. */
   changed(message: Message): void {
     if (this.origin?.id === message.id) this.origin = message;
   }
@@ -62,7 +62,7 @@ export class ForkState extends MessageWindow {
     if (this.origin) return;
     this.#home.api.message(fork.message_id).then(
       (m) => (this.origin = m),
-      () => undefined, // the panel says that it is not there
+      () => undefined, // the panel shows that it does not exist
     );
   }
 }

@@ -1,22 +1,22 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { Fork, Message } from '../api/types';
 
-/** Contract: at most so many active ones in a thread. */
+/** Maximum number of active dives in a thread, set by the server. */
 export const ACTIVE_MAX = 7;
 const older = (a: Fork, b: Fork) =>
   a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.id < b.id ? -1 : 1;
 
-/** What is known of dives: the open ones from the snapshot, others as lists and panels asked for them. Not their messages. */
+/** Known dives: open ones from the snapshot, others from lists and panels. Without their messages. */
 export class Forks {
   readonly map = new SvelteMap<string, Fork>();
-  /** Counts what events said, so that an answer asked for before them can be told from one after. */
+  /** Counts events, to tell a response requested before an event from one requested after. */
   #clock = 0;
   #heard = new Map<string, number>();
 
   readonly #byThread = $derived(grouped(this.map.values(), (f) => f.thread_id));
   readonly #openByMessage = $derived(grouped([...this.map.values()].filter(isOpen), (f) => f.message_id));
 
-  /** From a snapshot: what was known before may have missed events. */
+  /** From a snapshot: dives known before may have missed events. */
   load(open: readonly Fork[]): void {
     this.map.clear();
     this.#heard.clear();
@@ -25,17 +25,17 @@ export class Forks {
   get(id: string): Fork | undefined {
     return this.map.get(id);
   }
-  /** Take it before asking, hand it in with the answer. */
+  /** Take it before the request, and pass it with the response. */
   get moment(): number {
     return this.#clock;
   }
-  /** From an answer. What events said since it was asked for is newer; the count that is here stays, as an answer does not say how many events it knew. */
+  /** From a response. Events since the request are newer; counts are kept, because a response does not show which events it includes. */
   learn(fork: Fork, moment: number): void {
     if ((this.#heard.get(fork.id) ?? 0) > moment) return;
     const old = this.map.get(fork.id);
     this.map.set(fork.id, old ? { ...fork, message_count: old.message_count } : fork);
   }
-  /** From an event: the truth of its time. */
+  /** From an event: the state at that event. */
   put(fork: Fork): void {
     this.#heard.set(fork.id, ++this.#clock);
     this.map.set(fork.id, fork);
@@ -46,14 +46,14 @@ export class Forks {
     if (f) this.put({ ...f, message_count: f.message_count + 1 });
   }
 
-  /** Every known one of a thread, oldest first. */
+  /** Known dives of a thread, oldest first. */
   inThread(thread: string): readonly Fork[] {
     return this.#byThread.get(thread) ?? [];
   }
   openIn(thread: string): readonly Fork[] {
     return this.inThread(thread).filter(isOpen);
   }
-  /** The open ones that began at this message. */
+  /** Open dives from this message. */
   openAt(message: string): readonly Fork[] {
     return this.#openByMessage.get(message) ?? [];
   }

@@ -15,10 +15,10 @@ export interface BindingPatch {
   auto_reply?: boolean;
 }
 
-/** Changes who answers in a place. False: a line said why not. */
+/** Changes the responder of a conversation. False if it failed; a toast gives the reason. */
 export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Context): Promise<boolean> {
   if (ws.connection.net === 'offline') {
-    ui.show('You are offline. Who answers here can be changed when you are back.');
+    ui.show("You are offline. You can change the agent when you're back online.");
     return false;
   }
   const { moment } = ws.threads;
@@ -31,17 +31,18 @@ export async function rebind(spot: Spot, change: BindingPatch, { ws, ui }: Conte
     return false;
   }
 }
-/** Hands a place to an agent, or to nobody. */
+/** Binds a conversation to an agent, or to none. */
 export async function handTo(agent: Agent | null, spot: Spot, context: Context): Promise<boolean> {
   const done = await rebind(spot, { agent_id: agent?.id ?? null }, context);
   if (done)
     context.ui.say(
-      agent ? `${agentName(agent)} answers here now` : 'Nobody answers here now, unless mentioned',
+      agent ? `${agentName(agent)} now replies here` : 'Agents now reply here only when mentioned',
     );
   return done;
 }
-/** The newest version of the agent that is bound already; what it answers to stays as it is. */
+/** Switches to the newest version of the bound agent; auto-reply stays as it is. */
 export async function moveOn(s: Standing, spot: Spot, context: Context): Promise<void> {
   const change = s.auto ? { agent_id: s.id } : { agent_id: s.id, auto_reply: false };
-  if (await rebind(spot, change, context)) context.ui.say(`${s.name} answers here in version ${s.newest}`);
+  if (await rebind(spot, change, context))
+    context.ui.say(`${s.name} now replies here in version ${s.newest}`);
 }

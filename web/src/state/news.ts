@@ -3,18 +3,18 @@ import { isFrom, mentionsMe, tellsMe } from '../lib/messages';
 import { preview } from '../lib/text';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** Something that the person asked to be told of. */
+/** A notification for the user. */
 export interface News {
   kind: 'mention' | 'answer' | 'result' | 'item';
-  /** Who, and where. */
+  /** Author and channel. */
   title: string;
   text: string;
-  /** News of the same thing replaces the older one. */
+  /** A notification with the same tag replaces the older one. */
   tag: string;
   place: { channel_id: string; thread_id: string; fork_id: string | null; message_id: string };
 }
 
-/** Somebody speaks to me, or posts a result in which I have a part. */
+/** A mention or direct message, or a result in which the user took part. */
 export function addressed(m: Message, ws: WorkspaceState): News | null {
   if (isFrom(m, ws.myId) || m.kind === 'notice') return null;
   const direct =
@@ -22,13 +22,13 @@ export function addressed(m: Message, ws: WorkspaceState): News | null {
   if (!direct && !mentionsMe(m, ws.myId)) return null;
   return newsOf(tellsMe(m, ws.myId) ? 'result' : 'mention', m, ws);
 }
-/** An agent finished what I asked for. */
+/** An agent completed the user's request. */
 export function answered(m: Message, ws: WorkspaceState): News | null {
   if (m.author.type !== 'agent' || m.state !== 'complete' || m.deleted_at || m.edited_at) return null;
   const task = m.metadata.task_id ? ws.tasks.map.get(m.metadata.task_id) : undefined;
   return task?.requested_by === ws.myId ? newsOf('answer', m, ws) : null;
 }
-/** Something to do was given to me. Ask before the item is kept. */
+/** An action item was assigned to the user. Call this before the item is stored. */
 export function given(item: ActionItem, ws: WorkspaceState): News | null {
   if (item.done || item.owner_id !== ws.myId) return null;
   if (ws.outcomes.items.get(item.id)?.owner_id === ws.myId) return null;

@@ -6,17 +6,17 @@ import type { WorkspaceState } from './workspace.svelte';
 const DECLINED = 'openvibe.notices';
 const WHAT: Record<News['kind'], (title: string) => string> = {
   mention: (title) => `${title} wrote to you.`,
-  answer: (title) => `${title} has answered you.`,
+  answer: (title) => `${title} replied to you.`,
   result: (title) => `${title} posted the result of a dive.`,
-  item: (title) => `Something to do was given to you: ${title}.`,
+  item: (title) => `You were assigned an action item: ${title}.`,
 };
 
 /**
- * Desktop notifications for a mention, a direct message, an answer to my question, and what came of a dive for me.
- * Permission is asked for on the first such event, never at load (UI.md §4).
+ * Desktop notifications for mentions, direct messages, replies to the user's messages, and results and action items of dives.
+ * Permission is requested on the first such event, never on page load.
  */
 export class Notices {
-  /** The sentence of the question, while it is asked. */
+  /** Text of the permission prompt, while it is shown. */
   asking = $state<string | null>(null);
   #go: (path: string) => void;
 
@@ -27,7 +27,7 @@ export class Notices {
   tell(news: News, ws: WorkspaceState): void {
     if (!('Notification' in window)) return;
     if (Notification.permission === 'default' && device.get(DECLINED) !== 'no') {
-      this.asking = `${WHAT[news.kind](news.title)} Be told of such things when OpenVibe is in the background?`;
+      this.asking = `${WHAT[news.kind](news.title)} Turn on notifications for when OpenVibe is in the background?`;
       return;
     }
     if (Notification.permission !== 'granted' || document.visibilityState === 'visible') return;

@@ -12,19 +12,19 @@ export interface OutcomesHome {
 
 const PAGES_MAX = 5;
 
-/** What came of dives: posted results in all their versions, and the action items in them. Drafts are not here. */
+/** Results of dives: published results in all versions, and their action items. Without drafts. */
 export class Outcomes {
   readonly results = new SvelteMap<string, Resolution>();
   readonly items = new SvelteMap<string, ActionItem>();
-  /** Cards whose result could not be read, and why; `want` asks again. */
+  /** Cards whose result could not be loaded, with the reason; `want` tries again. */
   readonly failed = new SvelteMap<string, string>();
-  /** How many open action items are mine: for the sidebar. */
+  /** Number of open action items of the user, for the sidebar. */
   readonly mineOpen = $derived.by(
     () => [...this.items.values()].filter((i) => !i.done && i.owner_id === this.#home.myId).length,
   );
-  /** Counts the starts: lists that were read before the newest one are read again. */
+  /** Counts the starts: lists loaded before the latest one are loaded again. */
   starts = $state(0);
-  /** The person chose to edit the posted text of this dive, not to have a new draft made. */
+  /** The user chose to edit the posted text of this dive instead of a new draft. */
   editing: string | null = null;
 
   #home: OutcomesHome;
@@ -34,13 +34,13 @@ export class Outcomes {
     this.#home = home;
   }
 
-  /** With the snapshot: my open items, so that their number is right from then on. */
+  /** Loaded with the snapshot: the user's open items, so that their number is correct from then on. */
   async start(): Promise<void> {
     this.starts++;
     this.results.clear();
     this.items.clear();
     this.failed.clear();
-    this.#asked.clear(); // cards on screen see that their result is gone, and ask again
+    this.#asked.clear(); // cards on screen request their results again
     try {
       let after: string | undefined;
       for (let i = 0; i < PAGES_MAX; i++) {
@@ -54,14 +54,14 @@ export class Outcomes {
     }
   }
 
-  /** The versions of one dive's result that are known, oldest first. */
+  /** Known versions of one dive's result, oldest first. */
   of(fork: string): Resolution[] {
     return [...this.results.values()].filter((r) => r.fork_id === fork).sort((a, b) => a.version - b.version);
   }
   newest(fork: string): Resolution | undefined {
     return this.of(fork).findLast((r) => r.status === 'published');
   }
-  /** Asked for once, for a card on screen. */
+  /** Loads the result of a card on screen, once. */
   want(card: Message): void {
     const { resolution_id: id, fork_id: fork } = card.metadata;
     if (!id || !fork || this.results.has(id) || this.#asked.has(card.id)) return;
@@ -69,7 +69,7 @@ export class Outcomes {
     this.failed.delete(card.id);
     void this.#find(card, fork);
   }
-  /** The result, and the dive itself: whether it went on since. */
+  /** The result, and the dive itself for its `stale` flag. */
   async #find(card: Message, fork: string): Promise<void> {
     const { forks, dives } = this.#home;
     const isKnown = forks.inThread(card.thread_id).some((f) => f.id === fork);
@@ -77,10 +77,10 @@ export class Outcomes {
       await Promise.all([isKnown ? null : dives.list(card.thread_id), this.load(fork)]);
     } catch {
       this.#asked.delete(card.id);
-      this.failed.set(card.id, 'The parts of this result could not be loaded.');
+      this.failed.set(card.id, 'Couldn’t load this result.');
     }
   }
-  /** Every posted version of one dive's result. */
+  /** All published versions of one dive's result. */
   async load(fork: string): Promise<void> {
     let after: string | undefined;
     for (let i = 0; i < PAGES_MAX; i++) {
@@ -91,7 +91,7 @@ export class Outcomes {
     }
   }
 
-  /** From a request's answer, which may be slower than the events: it adds, it never turns back. */
+  /** From a response, which may be older than the events: it adds, but never reverts. */
   learn(r: Resolution): void {
     if (r.status === 'draft') return;
     const old = this.results.get(r.id);
@@ -112,7 +112,7 @@ export class Outcomes {
     this.results.set(r.id, r);
     if (r.status === 'published') this.#replaceItems(r);
   }
-  /** A new version keeps some items, brings others and drops the rest. */
+  /** A new version keeps some items, adds others, and drops the rest. */
   #replaceItems(r: Resolution): void {
     const now = new Map(itemsOf(r).map((i) => [i.id, i]));
     for (const [id, item] of this.items)
@@ -124,12 +124,12 @@ export class Outcomes {
     }
   }
 
-  /** One line of a card as it is now: a replaced version shows what it said then. */
+  /** An action item in its current state; a replaced version shows the state at its time. */
   now(r: Resolution, action: ResolutionAction): ResolutionAction {
     const item = this.items.get(action.id);
     return item?.resolution_id === r.id ? item : action;
   }
-  /** Shown at once; when the server refuses, as it was. Fails with what the server said. */
+  /** Shown immediately, and reverted if the server rejects it; rejects with the server's error. */
   async change(id: string, patch: ActionItemPatch): Promise<void> {
     const before = this.items.get(id);
     if (!before) return;
@@ -146,7 +146,7 @@ export class Outcomes {
   }
 }
 
-/** The action items of a posted result as lists show them. Who ticked one, and when, a result does not say. */
+/** Action items of a posted result, as in lists. A result does not include who completed an item, or when. */
 export const itemsOf = (r: Resolution): ActionItem[] =>
   r.action_items.map((a) => ({
     ...a,

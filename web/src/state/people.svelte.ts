@@ -3,7 +3,7 @@ import type { Agent, Me, Member, Message, Presence, Snapshot } from '../api/type
 import type { ServerEvent } from '../api/events';
 import { agentName } from '../lib/text';
 
-/** Who is in the workspace: members and agents, by id and by handle, and who is here now. */
+/** Members and agents of the workspace, by ID and by handle, and who is online. */
 export class People {
   me = $state.raw<Me>({ id: '', email: '', name: '', handle: '', role: 'member', avatar_url: null });
   readonly members = new SvelteMap<string, Member>();
@@ -11,7 +11,7 @@ export class People {
   readonly online = new SvelteSet<string>();
 
   readonly roster = $derived([...this.members.values()].sort((a, b) => a.name.localeCompare(b.name)));
-  /** Agents that one can talk to. System agents and bases of others are not listed. */
+  /** Agents that people can talk to. System agents and bases are not listed. */
   readonly crew = $derived(
     [...this.agents.values()].filter(
       (a) => a.status === 'active' && a.mentionable && !a.is_system && this.permits(a),
@@ -20,7 +20,7 @@ export class People {
   readonly isAdmin = $derived(this.me.role === 'admin');
   readonly canWrite = $derived(this.me.role !== 'viewer');
 
-  /** Do the agent's lists let this person have it? Denied wins; nobody allowed by name means everyone. */
+  /** Whether the agent's access lists allow this user. Denials take precedence; no allowed subjects means everyone. */
   permits(agent: Pick<Agent, 'access_control'>): boolean {
     const lists = agent.access_control;
     const meant = (s: string) => s === this.me.id || s === `role:${this.me.role}`;
@@ -30,7 +30,7 @@ export class People {
       (!lists.allowed_subjects.length || lists.allowed_subjects.some(meant))
     );
   }
-  /** May this person ask it: by a mention, as a partner, as who answers in a thread? */
+  /** Whether the user can invoke the agent: by a mention, in a dive, or as a thread's responder. */
   mayUse(agent: Pick<Agent, 'access_control' | 'status'>): boolean {
     return this.canWrite && agent.status === 'active' && this.permits(agent);
   }
@@ -66,12 +66,12 @@ export class People {
       case 'agent.archived': {
         const { agent } = e.data;
         const old = this.agents.get(agent.id);
-        // Archiving is a change and makes a version. Without one the agent was deleted for good, or taken from this person's sight.
+        // Archiving is a change and creates a version. Without one, the agent was deleted, or hidden from the user.
         const lost =
           e.type === 'agent.archived' && old?.status !== 'archived' && old?.version === agent.version;
         if (lost) this.agents.delete(agent.id);
         else {
-          // Events leave it out: it depends on the server's settings, and on what the profile asks for.
+          // Events omit it: it depends on the server's settings and on the model in the profile.
           const { effective_model = old?.model === agent.model ? old?.effective_model : undefined } = agent;
           this.agents.set(agent.id, { ...agent, effective_model });
         }
@@ -79,7 +79,7 @@ export class People {
     }
   }
 
-  /** The name as it is now; the one a message carries is that of its time. */
+  /** The current name; the one in a message is the name at that time. */
   nameOf(author: Pick<Message['author'], 'type' | 'id' | 'name'>): string {
     if (author.id && author.type === 'human') return this.members.get(author.id)?.name ?? author.name;
     if (author.id && author.type === 'agent') {
@@ -90,7 +90,7 @@ export class People {
   }
   userName(id: string | null): string {
     if (!id) return 'Someone';
-    return id === this.me.id ? 'You' : (this.members.get(id)?.name ?? 'Someone who left');
+    return id === this.me.id ? 'You' : (this.members.get(id)?.name ?? 'Former member');
   }
   agentName(id: string | null): string {
     const agent = id ? this.agents.get(id) : undefined;

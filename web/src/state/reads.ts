@@ -20,7 +20,7 @@ interface Marking {
   done: Promise<UnreadCounts | null>;
 }
 
-/** What has been read: told to the server, and kept in the counts of threads and channels. */
+/** Read markers: sent to the server, and applied to the counts of threads and channels. */
 export class Reads {
   #api: Api;
   #threads: Threads;
@@ -78,7 +78,7 @@ export class Reads {
       this.#unsettled = false;
       return now;
     } catch {
-      return null; // the next message seen marks again
+      return null; // the next message on screen tries again
     }
   }
   async markChannel(channel: Channel): Promise<void> {
@@ -97,17 +97,17 @@ export class Reads {
       else this.#threads.patch(t.id, { unread_count: 0, mention_count: 0 });
     }
   }
-  /** Look once more after the next mark. */
+  /** Checks again after the next marker. */
   unsettle(): void {
     this.#unsettled = true;
   }
-  /** What a thread has less or more unread, its channel has too. */
+  /** A change of a thread's counts also applies to its channel. */
   #set(thread: string, unread: number, mentions: number): void {
     const t = this.#threads.map.get(thread);
     if (!t) return;
     this.#threads.patch(thread, { unread_count: unread, mention_count: mentions });
     const { unread_count = 0, mention_count = 0 } = this.#channels.map.get(t.channel_id) ?? {};
-    // Nothing can be taken from a count that stopped at its limit.
+    // A count at its limit is not exact, so nothing can be subtracted from it.
     if (Math.max(unread_count, mention_count) >= UNREAD_MAX) return this.#learnLater();
     this.#channels.shift(t.channel_id, unread - (t.unread_count ?? 0), mentions - (t.mention_count ?? 0));
   }
@@ -120,7 +120,7 @@ export class Reads {
     this.unsettle();
     this.#learnLater(thread);
   }
-  /** The person's level in a thread was set, here or in another window: it changes what counts as unread. */
+  /** The follow level of a thread was set, here or in another window: it changes what counts as unread. */
   followed(thread: string, follow: Follow): void {
     this.#threads.setFollow(thread, follow);
     this.unsettle();
@@ -140,7 +140,7 @@ export class Reads {
     for (const id of stale)
       this.#api.thread(id).then(
         (t) => this.#threads.learn(t, moment),
-        () => undefined, // the list says it when it is read again
+        () => undefined, // the list includes it when it is loaded again
       );
   }
 }

@@ -1,4 +1,4 @@
-/** The places that were used last, made when first asked for. The one unused for longest is let go. */
+/** LRU cache of conversations, created on first use. The least recently used one is dropped. */
 export class Recent<T> {
   #map = new Map<string, T>();
   #max: number;
@@ -15,7 +15,7 @@ export class Recent<T> {
     if (this.#map.size > this.#max) this.#map.delete(this.#map.keys().next().value!);
     return place;
   }
-  /** Without making one, and without it counting as a use. */
+  /** Returns it without creating it, and without counting as a use. */
   known(id: string): T | undefined {
     return this.#map.get(id);
   }

@@ -1,7 +1,7 @@
 import { SvelteSet } from 'svelte/reactivity';
 import type { Shelf } from '../lib/storage';
 
-/** The device's storage, and which of this window's writes the browser refused: those live only as long as the window. */
+/** Device storage, and the writes of this window that the browser rejected: those live only as long as the window. */
 export class SafeStore implements Shelf {
   readonly #refused = new SvelteSet<string>();
   #shelf: Shelf;

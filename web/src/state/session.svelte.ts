@@ -7,7 +7,7 @@ import { outboxPrefix } from './outbox-store';
 
 export type SessionStatus = 'loading' | 'unreachable' | 'setup' | 'signed-out' | 'signed-in';
 
-/** Who is signed in, and to which workspaces they belong. */
+/** The signed-in user, and their workspaces. */
 export class Session {
   status = $state<SessionStatus>('loading');
   problem = $state('');
@@ -79,13 +79,13 @@ export class Session {
   async signIn(email: string, password: string): Promise<void> {
     this.#enter(await this.api.signIn(email, password));
   }
-  /** Sign-up by invite or in open mode. The account is entered at once; `first` does it after the workspace exists. */
+  /** Sign-up by invite or in open mode. Signs in immediately; the first account signs in after its workspace exists. */
   async signUp(form: { name: string; email: string; password: string; invite?: string }): Promise<void> {
     this.#enter(await this.api.signUp(form));
   }
   /**
-   * First start: the account, then its workspace. When only the second step fails, trying again signs in
-   * with what was typed, so that the form can be sent again as it is.
+   * First start: the account, then its workspace. If only the second step fails, another attempt signs in
+   * with the same values, so that the form can be submitted again unchanged.
    */
   async first(form: {
     name: string;
@@ -126,7 +126,7 @@ export class Session {
     }
     await this.#signedOut();
   }
-  /** A socket was refused: is it the session, or only the workspace? */
+  /** A socket was rejected: determines whether the session or only the workspace access has ended. */
   async check(): Promise<void> {
     try {
       await this.refresh();

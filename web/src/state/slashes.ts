@@ -12,11 +12,11 @@ export interface Context {
   ws: WorkspaceState;
   ui: Ui;
   router: Router;
-  /** The writer goes on in the box that is there now. */
+  /** Focuses the composer that is on screen now. */
   focus: () => void;
 }
 
-/** Does what a command says. True: it is done, and its text can go. */
+/** Executes a command. True if it is done and its text can be cleared. */
 export async function runSlash(slash: Slash, desk: Desk, context: Context): Promise<boolean> {
   if (slash.name === 'new') return startNew(slash.text, desk, context);
   if (slash.name !== 'agent' || !slash.query) return false;
@@ -24,29 +24,31 @@ export async function runSlash(slash: Slash, desk: Desk, context: Context): Prom
   const named = (a: Agent) => a.name === query || agentName(a).toLowerCase() === query;
   const agent = query === 'none' ? null : context.ws.people.crew.find(named);
   if (agent !== undefined) return choose(agent, desk, context);
-  context.ui.show(`Nothing was sent: no agent is called “${slash.query}”. A message may begin with //agent.`);
+  context.ui.show(
+    `Not sent: no agent is named “${slash.query}”. To send a message that starts with /agent, type //agent.`,
+  );
   return false;
 }
 
-/** Gives the place to an agent; in a channel's composer, the thread that it starts next. */
+/** Binds the conversation to an agent; in a channel's composer, the thread that it starts next. */
 export async function choose(agent: Agent | null, desk: Desk, context: Context): Promise<boolean> {
   const { ws, ui } = context;
   const { state, id, auto } = desk.standing;
   const same = agent ? state === 'here' && auto && id === agent.id : state === 'nobody';
   if (same && desk.spot) {
-    ui.show(
-      agent ? `${agentName(agent)} answers here already` : 'Nobody answers here already, unless mentioned',
-    );
+    ui.show(agent ? `${agentName(agent)} already replies here` : 'No agent replies here yet');
     return true;
   }
   if (desk.spot) return handTo(agent, desk.spot, context);
-  // Nobody answers in a new thread unless somebody is chosen, save in an agent's own channel.
+  // A new thread has no responder unless one is chosen, except in an agent's own channel.
   setPreset(desk.channel.id, agent || desk.channel.agent_id ? { agent } : undefined, ws);
-  ui.say(agent ? `${agentName(agent)} will answer in the new thread` : 'Nobody will answer by itself');
+  ui.say(
+    agent ? `${agentName(agent)} will reply in the new thread` : 'Agents will reply only when mentioned',
+  );
   return true;
 }
 
-/** Whom a new thread takes over. */
+/** Agent of a new thread. */
 function kept({ standing: s }: Desk, ws: WorkspaceState): Agent | null {
   if (s.state === 'here') return ws.people.crew.find((a) => a.id === s.id) ?? null;
   return s.next;
@@ -64,11 +66,11 @@ function startNew(text: string, desk: Desk, { ws, ui, router, focus }: Context):
     return true;
   }
   const written = router.place.path;
-  // A thread's own agent is the server's to know; what stands in for it, or a dive's, is said by name.
+  // The server resolves a thread's own agent; a fallback agent, or the agent of a dive, is named explicitly.
   const from = desk.spot?.fork === null && desk.standing.state === 'here' ? desk.spot.thread : null;
   const who = from ? { from_thread_id: from } : { agent_id: agent?.id ?? null };
   const then = (id: string) => {
-    if (![written, home].includes(router.place.path)) return; // the writer went elsewhere
+    if (![written, home].includes(router.place.path)) return; // the user navigated away
     if (direct) return router.go(home);
     ws.thread(id).begin();
     router.go(to.thread(ws.slug, ws.channels.segment(channel), id));
@@ -76,8 +78,8 @@ function startNew(text: string, desk: Desk, { ws, ui, router, focus }: Context):
   const target = { channel_id: channel.id, thread_id: null, direct: false, ...who };
   ws.send(target, text, then, ws.uploads?.take(placeKey(channel, desk.spot)));
   if (ws.connection.net === 'offline') {
-    router.go(home); // there it waits, for everyone to see
-    ui.show('You are offline. The new thread starts when you are back.');
+    router.go(home); // it waits there, visible
+    ui.show("You are offline. The new thread will start when you're back online.");
   }
   return true;
 }

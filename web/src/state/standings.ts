@@ -2,15 +2,15 @@ import type { Agent, Channel } from '../api/types';
 import { standing, type Binding, type Standing } from '../lib/standing';
 import type { WorkspaceState } from './workspace.svelte';
 
-/** A thread, or a dive. */
+/** A thread or a dive. */
 export interface Spot {
   thread: string;
   fork: string | null;
 }
-/** Where a composer stands, for the commands typed into it. */
+/** Conversation of a composer, for its slash commands. */
 export interface Desk {
   channel: Channel;
-  /** The thread or the dive that it writes into; null where it starts a thread. */
+  /** The thread or dive that it posts to; null if it starts a thread. */
   spot: Spot | null;
   standing: Standing;
 }
@@ -20,11 +20,11 @@ export const standingIn = (place: Binding, ws: WorkspaceState): Standing =>
 
 const NOBODY = 'none';
 const key = (channel: string) => `a:${channel}`;
-/** Who is to answer in the thread that a channel's composer starts next. */
+/** The agent chosen for the next thread of a channel's composer. */
 export interface Preset {
   agent: Agent | null;
 }
-/** Undefined: nothing was chosen, or whom one chose may not be asked any more. */
+/** Undefined if none was chosen, or if the user can no longer invoke the chosen one. */
 export function presetOf(channel: string, ws: WorkspaceState): Preset | undefined {
   const kept = ws.drafts.get(key(channel));
   if (kept === NOBODY) return { agent: null };

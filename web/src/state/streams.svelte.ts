@@ -1,11 +1,11 @@
 import { SvelteMap } from 'svelte/reactivity';
 import type { TaskDelta } from '../api/events';
 
-/** The text of one reply while it is written. `attempt` grows when the model is asked again from the start. */
+/** Text of one streaming reply. `attempt` increases when the model is called again from the start. */
 export class Stream {
   readonly message: string;
   readonly task: string;
-  /** The thread or dive that it is written in. */
+  /** Thread or dive of the reply. */
   readonly place: string | null;
   attempt = $state(1);
   text = $state('');
@@ -19,12 +19,12 @@ export class Stream {
 
 const ENDED_KEPT = 300;
 
-/** Deltas of `task.delta` put together (PROTOCOL.md §4.5). Offsets are UTF-16 units, as JavaScript counts. */
+/** Assembles `task.delta` frames (docs/protocol.md). Offsets are UTF-16 units, as in JavaScript. */
 export class Streams {
   readonly map = new SvelteMap<string, Stream>();
   #ended = new Set<string>();
 
-  /** False: this piece does not fit, subscribe again. */
+  /** False if the delta does not fit: subscribe again. */
   delta(d: TaskDelta, place: string | null = null): boolean {
     if (this.#ended.has(d.message_id)) return true;
     let s = this.map.get(d.message_id);
@@ -47,7 +47,7 @@ export class Streams {
     if (fresh) s.text += fresh;
     return true;
   }
-  /** The final `message.updated` came: its text is the truth, and later deltas are late. */
+  /** The final `message.updated` arrived: its text is authoritative, and later deltas are late. */
   end(message: string): void {
     this.map.delete(message);
     this.#ended.add(message);

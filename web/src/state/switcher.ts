@@ -33,7 +33,7 @@ const threadItem = (
   go: () => router.go(to.thread(slug, channels.segment(c), id)),
 });
 
-/** What the server found, without what is listed already. */
+/** Hits from the server that are not listed yet. */
 export const foundItems = (
   hits: readonly SearchHit[],
   listed: readonly SwitcherItem[],
@@ -50,7 +50,7 @@ export const foundItems = (
   });
 };
 
-/** Everything one can jump to. Threads with the latest activity come first, so that an empty search shows what is recent. */
+/** Entries of the switcher. Threads with the latest activity come first, so that an empty query shows recent ones. */
 export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): SwitcherItem[] {
   const { channels, people, threads } = ws;
   const open = (path: string) => () => router.go(path);
@@ -84,7 +84,7 @@ export function switcherItems(ws: WorkspaceState, router: Router, ui: Ui): Switc
     .sort((a, b) => (a.last_activity_at < b.last_activity_at ? 1 : -1))
     .flatMap((t): SwitcherItem[] => {
       const c = channels.map.get(t.channel_id);
-      // With people it is one running conversation; each one with an agent is a place of its own.
+      // With people, a direct channel is one conversation; with an agent, each thread is listed.
       if (!c || (c.kind === 'direct' && !c.agent_id)) return [];
       return [threadItem(t.id, threadTitle(t), c, ws, router)];
     });

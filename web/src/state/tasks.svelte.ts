@@ -4,10 +4,10 @@ import type { Task } from '../api/types';
 const KEEP = 600;
 export const isActive = (t: Task): boolean => t.status === 'queued' || t.status === 'running';
 
-/** The dive that something belongs to, else its thread. */
+/** The dive of a task or message, else its thread. */
 export const placeOf = (x: { thread_id: string; fork_id: string | null }): string => x.fork_id ?? x.thread_id;
 
-/** What agents were asked to do. Ended tasks are forgotten, oldest first, when there are many. */
+/** Tasks of agents. Ended tasks are dropped, oldest first, when there are many. */
 export class Tasks {
   readonly map = new SvelteMap<string, Task>();
   readonly active = $derived([...this.map.values()].filter(isActive));
@@ -31,26 +31,26 @@ export class Tasks {
       if (!isActive(t)) this.map.delete(id);
     }
   }
-  /** From a list or a request's answer, which may be slower than the events: it can add and end, never turn back. */
+  /** From a list or a response, which may be older than the events: it can add and end tasks, but never revert them. */
   learn(task: Task): void {
     const old = this.map.get(task.id);
     if (!old || (isActive(old) && !isActive(task))) this.put(task);
   }
-  /** Its answer has begun. */
+  /** Its reply has started. */
   writes(id: string, message: string): void {
     const t = this.map.get(id);
     if (t && !t.reply_message_id) this.map.set(id, { ...t, reply_message_id: message });
   }
-  /** Fetched once, for a row on screen whose task is not known yet. */
+  /** Loads a task once, for a row on screen whose task is unknown. */
   want(id: string): void {
     if (this.map.has(id) || this.#asked.has(id)) return;
     this.#asked.add(id);
     this.#fetch(id).then(
       (t) => this.learn(t),
-      () => undefined, // no longer kept: the row does without
+      () => undefined, // no longer available: the row is shown without it
     );
   }
-  /** Of a thread's main line, or of a dive. */
+  /** Tasks of a thread's main line, or of a dive. */
   inPlace(place: string): Task[] {
     return [...this.map.values()]
       .filter((t) => placeOf(t) === place)

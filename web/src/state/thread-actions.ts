@@ -13,7 +13,7 @@ export async function renameThread(thread: Thread, title: string, { ws }: Contex
   ws.learnThread(await ws.api.patchThread(thread.id, { title: title.trim() || null }));
 }
 
-/** Follows (`all`), mutes (`none`), or goes back to mentions only (null). */
+/** Follows (`all`), mutes (`none`), or restores the default of mentions only (null). */
 export async function setFollow(
   thread: Thread,
   level: 'all' | 'none' | null,
@@ -26,20 +26,20 @@ export async function setFollow(
         ? 'Following this thread'
         : level
           ? 'Thread muted'
-          : 'Only mentions count in this thread',
+          : 'Notifying only about mentions in this thread',
     );
   } catch (e) {
     ui.show(say(e));
   }
 }
 
-/** Archives a thread, or opens it again; archiving can be undone from the toast. */
+/** Archives or unarchives a thread; archiving can be undone from the toast. */
 export async function setArchived(thread: Thread, archived: boolean, context: Context): Promise<void> {
   const { ws, ui } = context;
   try {
     ws.learnThread(await ws.api.patchThread(thread.id, { status: archived ? 'archived' : 'open' }));
     const undo = { label: 'Undo', run: () => void setArchived(thread, false, context) };
-    const words = `“${threadTitle(thread)}” is ${archived ? 'archived' : 'open again'}`;
+    const words = `“${threadTitle(thread)}” is ${archived ? 'archived' : 'unarchived'}`;
     ui.show(words, archived ? undo : null);
   } catch (e) {
     ui.show(say(e));

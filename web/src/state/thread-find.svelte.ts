@@ -5,10 +5,10 @@ import { SearchApi, type SearchHit } from '../api/search';
 const WAIT_MS = 150;
 const PAGE = 100;
 
-/** "Find in this thread": the server's hits, oldest first, and which of them is shown. */
+/** "Find in this thread": hits from the server, oldest first, and the current one. */
 export class ThreadFind {
   hits = $state.raw<SearchHit[]>([]);
-  /** Index of the hit that is shown; -1 without one. */
+  /** Index of the current hit; -1 without one. */
   at = $state(-1);
   more = $state(false);
   busy = $state(false);

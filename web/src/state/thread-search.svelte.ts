@@ -5,7 +5,7 @@ const MIN_CHARS = 2;
 const WAIT_MS = 150;
 const HITS_MAX = 8;
 
-/** The quick switcher's search for threads on the server, as the person types. */
+/** Thread search on the server, for the quick switcher, as the user types. */
 export class ThreadSearch {
   hits = $state.raw<SearchHit[]>([]);
   busy = $state(false);
@@ -16,7 +16,7 @@ export class ThreadSearch {
   constructor(api: Api) {
     this.#api = api.part(SearchApi);
   }
-  /** The latest query wins; the previous hits go at once, as they are not hits of this one. */
+  /** The latest query wins; hits of the previous one are cleared immediately. */
   type(query: string): void {
     const run = ++this.#run;
     const q = query.trim();
@@ -30,7 +30,7 @@ export class ThreadSearch {
       const { data } = await this.#api.find({ q, kind: 'thread', limit: HITS_MAX });
       if (run === this.#run) this.hits = data;
     } catch {
-      // What is known here is still listed, and the search page reports errors.
+      // Known threads are still listed, and the search page reports errors.
     } finally {
       if (run === this.#run) this.busy = false;
     }

@@ -9,13 +9,13 @@ export interface ThreadHome extends WindowHome, ReadingHome {
   learnThread(thread: Thread, moment: number): void;
 }
 
-/** The main line of one thread, and how far I have read it. */
+/** Main line of one thread, and its read state. */
 export class ThreadState extends MessageWindow {
   override readonly reading: Reading;
   #home: ThreadHome;
-  /** Open right now, its divider set. */
+  /** Open now, with its divider set. */
   #entered = false;
-  /** I started it just now: what came meanwhile came before my eyes. */
+  /** The user just started it: messages so far were seen. */
   #mine = false;
 
   constructor(id: string, home: ThreadHome) {
@@ -24,11 +24,11 @@ export class ThreadState extends MessageWindow {
     this.reading = new Reading(id, home, this);
   }
 
-  /** I started it just now and go on writing in it. */
+  /** The user just started it and continues to write in it. */
   begin(): void {
     this.#mine = true;
   }
-  /** What is known already (a thread that I just started), shown until the page is there. */
+  /** Known messages (of a thread that the user just started), shown until the page has loaded. */
   seed(message: Message): void {
     if (this.status !== 'loading') return;
     this.messages = insert(this.messages, message);
@@ -62,7 +62,7 @@ export class ThreadState extends MessageWindow {
     try {
       this.reading.found(await this.#home.api.message(id));
     } catch {
-      // Without it, the messages are read where they are.
+      // Without it, messages are read where they are.
     }
   }
   protected override page(at: MessagePage): Promise<List<Message>> {
@@ -75,7 +75,7 @@ export class ThreadState extends MessageWindow {
     this.#entered = true;
     this.#mine = false;
   }
-  /** While it is in memory, events keep it right; but the first unread message may not be loaded. */
+  /** Events keep it up to date while it is in memory; but the first unread message may not be loaded. */
   override enter(): void {
     if (this.status !== 'ready') return;
     if (this.#mine) {
@@ -100,7 +100,7 @@ export class ThreadState extends MessageWindow {
     const known = this.#home.threads.map.get(this.id)?.last_seq ?? 0;
     return this.reading.markAll(Math.max(known, this.messages.at(-1)?.seq ?? 0));
   }
-  /** The message to go on reading with, loaded if it was not. */
+  /** The message at which to continue reading, loaded if needed. */
   async toUnread(): Promise<string | null> {
     if (this.reading.next) return this.reading.next.id;
     const { first_unread_id } = await this.#home.api.thread(this.id);

@@ -2,20 +2,20 @@ import { SvelteMap } from 'svelte/reactivity';
 import type { Follow, Message, Thread } from '../api/types';
 import { counts, mentionsMe } from '../lib/messages';
 
-/** Kept at most, besides those that are shown. */
+/** Maximum number of threads, in addition to those on screen. */
 const SPARE_MAX = 400;
 
 /**
- * What is known of threads: a cache of those listed, opened, or heard of while here. Not their messages.
- * Those that a list, an open conversation, or a panel shows stay; of the others, those unchanged for longest go.
+ * Cache of threads that were listed, opened, or mentioned in events. Without their messages.
+ * Threads in a list, an open conversation, or a panel stay; of the others, the least recently changed are dropped.
  */
 export class Threads {
   readonly map = new SvelteMap<string, Thread>();
-  /** Keys in the order of their last change. */
+  /** Keys in order of their last change. */
   #changed = new Set<string>();
   #shown: () => Set<string>;
   #pruneAt = SPARE_MAX;
-  /** Counts what events said, so that an answer asked for before them can be told from one after. */
+  /** Counts events, to tell a response requested before an event from one requested after. */
   #clock = 0;
   #heard = new Map<string, number>();
   #muted = new Set<string>();
@@ -30,11 +30,11 @@ export class Threads {
     this.map.clear();
     this.#heard.clear();
   }
-  /** Take it before asking, hand it in with the answer. */
+  /** Take it before the request, and pass it with the response. */
   get moment(): number {
     return this.#clock;
   }
-  /** From an answer, with everything that is mine. What events said since it was asked for is newer. */
+  /** From a response, including the user's own fields. Events since the request are newer. */
   learn(thread: Thread, moment: number): void {
     const old = this.map.get(thread.id);
     if (!old || (this.#heard.get(thread.id) ?? 0) <= moment) return this.#merge(thread);
@@ -42,7 +42,7 @@ export class Threads {
     const { unread_count, mention_count, active_tasks, root_message, last_message, follow } = thread;
     this.#merge({ ...old, unread_count, mention_count, active_tasks, root_message, last_message, follow });
   }
-  /** From an event, without what is mine: the truth of its time. */
+  /** From an event, without the user's own fields: the state at that event. */
   put(thread: Thread): void {
     this.#heard.set(thread.id, ++this.#clock);
     this.#merge(thread);
@@ -56,7 +56,7 @@ export class Threads {
       root_message: null,
       last_message: null,
     };
-    // A list asked for before the newest event may be older than what is here.
+    // A list requested before the newest event may be older than this.
     if (old && thread.last_seq < old.last_seq) {
       this.map.set(thread.id, { ...own, ...thread, ...old, title: thread.title, status: thread.status });
       return;
@@ -109,7 +109,7 @@ export class Threads {
   isMuted(id: string): boolean {
     return this.#muted.has(id);
   }
-  /** All muted threads, also those that this window has not loaded. */
+  /** All muted threads, including those that are not loaded. */
   setMuted(ids: string[]): void {
     this.#muted = new Set(ids);
   }

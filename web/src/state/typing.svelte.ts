@@ -3,7 +3,7 @@ import { SvelteMap } from 'svelte/reactivity';
 const SHOWN_MS = 5000;
 const SAY_EVERY_MS = 2500;
 
-/** Who is typing where (in a thread or a dive); and telling others that I am, not too often. */
+/** Typing indicators of threads and dives, and throttled frames about the user's own typing. */
 export class Typing {
   readonly #who = new SvelteMap<string, ReadonlyMap<string, number>>();
   #said = new Map<string, number>();
@@ -25,7 +25,7 @@ export class Typing {
     }, SHOWN_MS + 50);
     this.#timers.add(timer);
   }
-  /** A message came from them: they are done. */
+  /** A message from them arrived: they stopped typing. */
   stopped(place: string, user: string): void {
     const there = this.#who.get(place);
     if (!there?.has(user)) return;
@@ -47,7 +47,7 @@ export class Typing {
     this.#said.set(place, now);
     this.#tell(place);
   }
-  /** After sending, the next letter is news again. */
+  /** After sending, the next keystroke sends a frame again. */
   sent(place: string): void {
     this.#said.delete(place);
   }

@@ -16,7 +16,7 @@ export type Dialog =
   | { name: 'sign-out' }
   | null;
 
-/** A button in a toast. */
+/** Button of a toast. */
 export interface ToastAction {
   label: string;
   run: () => void;
@@ -25,7 +25,7 @@ const TOAST_MS = 5000;
 /** Long enough to reach the button with the keyboard. */
 const TOAST_ACTION_MS = 10_000;
 
-/** What is open, what is said, and how it looks: of this window only. */
+/** UI state of this window: open dialogs, announcements, and appearance. */
 export class Ui {
   theme = $state<Theme>(document.documentElement.dataset.theme === 'light' ? 'light' : 'dark');
   themeChoice = $state<ThemeChoice>('system');
@@ -35,17 +35,17 @@ export class Ui {
   /** "Find in this thread" is open. */
   find = $state(false);
   dialog = $state.raw<Dialog>(null);
-  /** The polite live region. */
+  /** Polite live region. */
   said = $state('');
-  /** A short line at the bottom, for the outcome of an action that has no place of its own. */
+  /** A short line at the bottom, for the result of an action that has no place of its own. */
   toast = $state<string | null>(null);
-  /** The channel whose composer takes the focus when it is shown next. */
+  /** The channel whose composer takes the focus when it is mounted next. */
   composerIn: string | null = null;
   toastAction = $state.raw<ToastAction | null>(null);
   #timer: ReturnType<typeof setTimeout> | null = null;
 
   say(text: string): void {
-    this.said = this.said === text ? `${text} ` : text; // the same words again are still news
+    this.said = this.said === text ? `${text} ` : text; // repeated text must be announced again
   }
   show(text: string, action: ToastAction | null = null): void {
     this.toast = text;
@@ -59,13 +59,13 @@ export class Ui {
     this.toast = null;
     action?.run();
   }
-  /** True once: the composer of this channel was asked for. */
+  /** True once, if the focus was requested for this channel's composer. */
   takesComposer(channel: string): boolean {
     const asked = this.composerIn === channel;
     this.composerIn = null;
     return asked;
   }
-  /** Reads what was chosen on this device, and follows the system while nothing was. */
+  /** Reads the choices stored on this device, and follows the system by default. */
   constructor() {
     const kept = device.get('openvibe.theme');
     if (kept === 'dark' || kept === 'light') this.themeChoice = kept;

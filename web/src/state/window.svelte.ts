@@ -13,19 +13,19 @@ export interface WindowHome {
   readonly myId: string;
   learnTasks(tasks: Task[]): void;
 }
-/** What a place answered when it was opened: messages, and whether there are more on either side. */
+/** First page of a conversation: messages, and whether there are more on either side. */
 export interface Opened {
   messages: Message[];
   hasOlder: boolean;
   hasNewer: boolean;
 }
 
-/** Kept at most while following the end; older ones are read again on scrolling up. */
+/** Maximum number of messages while following the end; older ones are loaded again on scrolling up. */
 const FOLLOW_MAX = 400;
-/** Kept at most while reading back; then the newest are let go and read again on the way down. */
+/** Maximum number while reading back; the newest are dropped and loaded again on the way down. */
 const WINDOW_MAX = 800;
 
-/** The messages of one place, a thread or a dive: a window of what the server has, kept right by events. */
+/** Messages of one conversation, a thread or a dive: a window of the server's list, kept up to date by events. */
 export abstract class MessageWindow {
   readonly id: string;
   status = $state<Loading>('loading');
@@ -34,19 +34,19 @@ export abstract class MessageWindow {
   hasOlder = $state(false);
   hasNewer = $state(false);
   busy = $state<'older' | 'newer' | null>(null);
-  /** Messages that came while the end was not loaded. */
+  /** Messages that arrived while the end was not loaded. */
   missed = $state(0);
-  /** The message of mine that is being edited. */
+  /** The user's message that is being edited. */
   editing = $state<string | null>(null);
-  /** The reader looks at the end right now, so what comes is read at once. */
+  /** The user is at the end, so new messages are read immediately. */
   watching = false;
-  /** How far it has been read; null where nothing counts as unread. */
+  /** Read state; null if nothing counts as unread here. */
   readonly reading: Reading | null = null;
 
   readonly #home: WindowHome;
-  /** Changes with each load that begins or ends: an earlier load, or a page next to what was replaced, is dropped. */
+  /** Incremented when a load starts or ends: earlier loads, and pages next to replaced ones, are dropped. */
   #load = 0;
-  /** For each page under way the events since it was asked for; they are newer than the page. */
+  /** Events since each page in flight was requested; they are newer than the page. */
   #logs = new Set<ServerEvent[]>();
 
   constructor(id: string, home: WindowHome) {
@@ -54,12 +54,12 @@ export abstract class MessageWindow {
     this.#home = home;
   }
 
-  /** Reads the place itself and the messages there. */
+  /** Loads the conversation and its messages. */
   protected abstract open(at: OpenAt): Promise<Opened>;
   protected abstract page(at: MessagePage): Promise<List<Message>>;
   /** The messages of `open` are in place. */
   protected abstract opened(): void;
-  /** Tasks whose rows are shown here. */
+  /** Tasks with rows here. */
   protected abstract tasks(): Promise<List<Task>>;
 
   async load(at: OpenAt = 'unread'): Promise<void> {
@@ -82,7 +82,7 @@ export abstract class MessageWindow {
       this.status = 'ready';
       this.tasks().then(
         (l) => this.#home.learnTasks(l.data),
-        () => undefined, // rows ask for their own task when it is missing
+        () => undefined, // rows load their own task if it is missing
       );
     } catch (e) {
       if (load !== this.#load) return;
@@ -95,7 +95,7 @@ export abstract class MessageWindow {
       this.#logs.delete(log);
     }
   }
-  /** The page to open with; when the linked message is gone, the end. */
+  /** First page; the end if the linked message no longer exists. */
   protected async firstPage(around: string | null): Promise<List<Message>> {
     if (!around) return this.page({});
     try {
@@ -105,7 +105,7 @@ export abstract class MessageWindow {
       throw e;
     }
   }
-  /** After a gap in the event log: what is here may be stale. */
+  /** After a gap in the event log: the messages may be stale. */
   reload(): Promise<void> {
     const last = this.hasNewer ? this.messages.at(-1) : undefined;
     return this.load(last ? { around: last.id } : 'end');
@@ -135,13 +135,13 @@ export abstract class MessageWindow {
       if (!this.hasNewer) this.missed = 0;
       this.#replay(log);
     } catch {
-      // Scrolling again tries again.
+      // Scrolling again retries.
     } finally {
       this.#logs.delete(log);
       if (load === this.#load) this.busy = null;
     }
   }
-  /** Lets go of the far end before reading on. Never together with new rows: the list keeps its place by one change at a time. */
+  /** Drops the far end before loading more. Never together with new rows: the list compensates for one change at a time. */
   #bound(way: 'older' | 'newer'): void {
     if (this.messages.length <= WINDOW_MAX) return;
     if (way === 'older') {
@@ -152,12 +152,12 @@ export abstract class MessageWindow {
       this.hasOlder = true;
     }
   }
-  /** Back to the end, wherever the window stood. */
+  /** Returns to the end from any position. */
   async toLatest(): Promise<void> {
     if (this.hasNewer) await this.load('end');
   }
 
-  /** Called for every durable event of this place. */
+  /** Called for every durable event of this conversation. */
   apply(e: ServerEvent): void {
     for (const log of this.#logs) log.push(e);
     this.#apply(e);
@@ -180,7 +180,7 @@ export abstract class MessageWindow {
       if (!this.messages.some((m) => m.id === message.id)) this.missed++;
       return;
     }
-    if (this.messages.some((m) => m.id === message.id)) return; // my own answer came first; an event is not newer
+    if (this.messages.some((m) => m.id === message.id)) return; // the response arrived first; an event is not newer
     let list = insert(this.messages, message);
     if (this.watching && list.length > FOLLOW_MAX) {
       list = list.slice(-FOLLOW_MAX / 2);
@@ -204,18 +204,18 @@ export abstract class MessageWindow {
     for (const e of log) this.#apply(e);
   }
 
-  /** Opens my newest message for editing; results have an editor of their own. */
+  /** Opens the user's newest message for editing; results have their own editor. */
   editLast(): void {
     const me = this.#home.myId;
     const editable = (m: Message) =>
       isFrom(m, me) && m.kind === 'text' && m.state === 'complete' && !m.deleted_at;
     this.editing = this.messages.findLast(editable)?.id ?? null;
   }
-  /** Opened again while still in memory. */
+  /** Opened again while in memory. */
   enter(): void {
     if (this.status === 'ready') this.opened();
   }
-  /** What is far up is read again when the place is opened next. */
+  /** Older messages are loaded again when the conversation is opened next. */
   leave(): void {
     this.watching = false;
     this.editing = null;

@@ -35,15 +35,15 @@ export interface WorkspaceWorld {
   locks: WindowLocks;
   socketUrl: string;
   socket?: SocketWorld;
-  /** Can the person see this window right now? */
+  /** Whether the window is visible. */
   visible(): boolean;
   /** False once another window signed this user out or someone else in. */
   isCurrentUser(): boolean;
   /** The session or the membership ended, or the session is another user's. */
   onEnded(): void;
-  /** Words for the polite live region. */
+  /** Text for the polite live region. */
   say(text: string): void;
-  /** Something happened that the person asked to be told of. */
+  /** Something happened that the user is notified about. */
   onNews(news: News): void;
 }
 
@@ -53,14 +53,14 @@ const CHANNELS_OPEN_MAX = 12;
 const RESUBSCRIBE_EVERY_MS = 500;
 const RECOUNTS_MAX = 5;
 
-/** One workspace as this person sees it: the snapshot, kept right by events. The only way into state. */
+/** One workspace of the user: the snapshot, kept up to date by events. The only way into state. */
 export class WorkspaceState {
   readonly id: string;
   readonly api: Api;
   status = $state<Loading>('loading');
   problem = $state('');
   workspace = $state.raw<Workspace>({ id: '', name: '', slug: '', default_agent_id: null, created_at: '' });
-  /** Of one upload, as this server is set. */
+  /** Upload limit of the server, per file. */
   fileBytesMax = 0;
   readonly people = new People();
   readonly channels = new Channels(this.people);
@@ -76,10 +76,10 @@ export class WorkspaceState {
   readonly reads: Reads;
   readonly dives: Dives;
   readonly outcomes = new Outcomes(this);
-  /** Files on their way; there once the first one is. */
+  /** Uploads; created with the first file. */
   uploads = $state.raw<Uploads | null>(null);
 
-  /** Names that become links in messages: only channels that this person may see. */
+  /** Names that become links in messages: only channels that the user can see. */
   readonly links = $derived(
     new Map(this.channels.rooms.map((c) => [c.name ?? '', to.channel(this.slug, c.name ?? '')])),
   );
@@ -142,7 +142,7 @@ export class WorkspaceState {
     this.dives = new Dives(this);
   }
 
-  /** The first part of its addresses; an admin may change it. */
+  /** First path segment; an admin can change it. */
   get slug(): string {
     return this.workspace.slug || this.#ref;
   }
@@ -204,7 +204,7 @@ export class WorkspaceState {
     if (this.#wasLive) void this.#catchUp();
     this.#wasLive = true;
   }
-  /** Presence and read marks come in frames that are dropped while one is away. */
+  /** Presence and read markers arrive in frames that are lost during a disconnection. */
   async #catchUp(): Promise<void> {
     const s = await this.#recount();
     if (!s) return;
@@ -212,7 +212,7 @@ export class WorkspaceState {
     this.people.online.clear();
     for (const p of s.presence) this.people.seen(p);
   }
-  /** Counts from a fresh snapshot; one that is behind the events seen meanwhile is asked for again. */
+  /** Counts from a fresh snapshot; one that is behind the applied events is requested again. */
   async #recount(): Promise<Snapshot | null> {
     try {
       for (let i = 0; i < RECOUNTS_MAX; i++) {
@@ -227,7 +227,7 @@ export class WorkspaceState {
     }
     return null;
   }
-  /** The log no longer reaches back to where we were: everything is read again, on the same screen. */
+  /** The log no longer reaches back to the cursor: everything is loaded again, on the same screen. */
   async #resync(): Promise<void> {
     try {
       const s = await this.#load();
@@ -239,14 +239,14 @@ export class WorkspaceState {
       if (!this.#stopped) setTimeout(() => void this.#resync(), 3000);
     }
   }
-  /** The network may be back, or the person asks. */
+  /** The network may be back, or the user retries. */
   reconnect(): void {
     if (this.#stopped) return;
     this.connection.look();
     this.#socket.retryNow();
     this.outbox.flush();
   }
-  /** Closed by the server for a reason that may have passed (role changed): look again. */
+  /** Closed by the server for a reason that may be temporary (role changed): check again. */
   async resume(): Promise<void> {
     await this.#resync();
   }
@@ -261,7 +261,7 @@ export class WorkspaceState {
     this.drafts.dispose();
   }
 
-  // --- places ---
+  // --- conversations ---
 
   thread(id: string): ThreadState {
     return this.#threads.get(id);
@@ -272,11 +272,11 @@ export class WorkspaceState {
   channel(id: string): ChannelState {
     return this.#lists.get(id);
   }
-  /** Where these messages are shown, if they are. */
+  /** Conversation in which these messages are shown, if any. */
   #window(x: { thread_id: string; fork_id: string | null }): MessageWindow | undefined {
     return x.fork_id ? this.#dives.known(x.fork_id) : this.#threads.known(x.thread_id);
   }
-  /** Text that is being written in a thread or a dive comes only to those who watch it. */
+  /** Deltas of a thread or dive are sent only to its subscribers. */
   watch(place: string): () => void {
     if (this.dives.isStarting(place)) return () => undefined;
     this.#socket.subscribe(place);
@@ -285,17 +285,17 @@ export class WorkspaceState {
       for (const [id, s] of this.streams.map) if (s.place === place) this.streams.map.delete(id);
     };
   }
-  /** Whoever edits a result hears of it here. Returns how to stop. */
+  /** Subscribes a result editor to events. Returns a function that unsubscribes. */
   onOutcome(listener: (e: OutcomeEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
-  /** Whoever lists what is kept elsewhere hears of everything here, once it is in place. Returns how to stop. */
+  /** Subscribes a list to events, after they have been applied. Returns a function that unsubscribes. */
   onEvent(hearer: (e: ServerEvent) => void): () => void {
     this.#hearers.add(hearer);
     return () => this.#hearers.delete(hearer);
   }
-  /** Vibe, unless the thread has an agent of its own. */
+  /** The workspace's default agent, unless the thread has its own. */
   partnerIn(thread: string): string | null {
     return this.threads.map.get(thread)?.agent_id ?? this.workspace.default_agent_id;
   }
@@ -307,7 +307,7 @@ export class WorkspaceState {
     for (const t of tasks) this.tasks.learn(t);
   }
 
-  // --- what comes in ---
+  // --- incoming ---
 
   apply(e: ServerEvent): void {
     this.people.apply(e);
@@ -397,12 +397,12 @@ export class WorkspaceState {
     this.#tell(addressed(m, this));
     this.#tell(answered(m, this));
   }
-  /** Puts a thread into its channel's list. */
+  /** Adds a thread to its channel's list. */
   #list(id: string): void {
     const thread = this.threads.map.get(id);
     if (thread) this.#lists.known(thread.channel_id)?.put(thread);
   }
-  /** A message moved its thread up in the list; one that the cache let go is fetched. */
+  /** A message moved its thread up in the list; a dropped thread is loaded again. */
   #moved(m: Message): void {
     if (this.threads.map.has(m.thread_id)) return this.#list(m.thread_id);
     const list = this.#lists.known(m.channel_id);
@@ -413,7 +413,7 @@ export class WorkspaceState {
       .thread(m.thread_id)
       .then(
         (thread) => this.learnThread(thread, moment),
-        () => undefined, // the list has it when it is loaded again
+        () => undefined, // the list includes it when it is loaded again
       )
       .finally(() => this.#fetching.delete(m.thread_id));
   }
@@ -436,11 +436,11 @@ export class WorkspaceState {
     this.tasks.put(task);
     if (!this.#window(task)?.watching || before === task.status) return;
     const name = this.people.agentName(task.agent_id);
-    if (task.kind === 'resolve') return; // the editor says how the draft comes on
-    if (task.status === 'running') this.#world.say(`${name} is answering`);
-    else if (task.status === 'completed') this.#world.say(`${name} has answered`);
+    if (task.kind === 'resolve') return; // the editor shows the progress of the draft
+    if (task.status === 'running') this.#world.say(`${name} is replying`);
+    else if (task.status === 'completed') this.#world.say(`${name} replied`);
     else if (task.status === 'cancelled') this.#world.say('Stopped');
-    else if (task.status === 'failed') this.#world.say(`${name} could not answer`);
+    else if (task.status === 'failed') this.#world.say(`${name} could not reply`);
   }
   #membership(added: boolean, channel: Channel, user: string): void {
     if (user === this.myId) return added ? this.channels.join(channel) : this.channels.leave(channel.id);
@@ -453,7 +453,7 @@ export class WorkspaceState {
     this.#socket.resubscribe(place);
   }
 
-  // --- what goes out ---
+  // --- outgoing ---
 
   send(target: Target, content: string, then?: (place: string) => void, files: Held[] = []): void {
     const shown = files.map((f) => f.shown);
@@ -490,7 +490,7 @@ export class WorkspaceState {
       return item.thread_id;
     }
     const { agent_id, from_thread_id } = item;
-    const start = { ...body, agent_id, from_thread_id }; // what is undefined is not sent
+    const start = { ...body, agent_id, from_thread_id }; // undefined fields are not sent
     const { thread, message, tasks } = await this.api.startThread(item.channel_id, start);
     this.learnTasks(tasks);
     if (!this.threads.map.has(thread.id))
@@ -502,7 +502,7 @@ export class WorkspaceState {
     return this.reads.mark(thread, seq);
   }
 
-  /** Shown at once; the event with everyone's reactions replaces it. */
+  /** Shown immediately; the event with everyone's reactions replaces it. */
   async react(m: Message, emoji: string): Promise<void> {
     const on = !m.reactions.find((r) => r.emoji === emoji)?.user_ids.includes(this.myId);
     const open = this.#window(m);

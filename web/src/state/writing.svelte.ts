@@ -5,21 +5,21 @@ import type { Held } from '../files/uploads.svelte';
 import type { Context } from './slashes';
 import type { Desk } from './standings';
 
-/** The composer that a `Writing` is of, as it is now. */
+/** The current composer of a `Writing`. */
 export interface Box {
-  /** Key of its draft. */
+  /** Draft key. */
   place(): string;
   desk(): Desk;
-  /** False once it is gone from the page. */
+  /** False once it is unmounted. */
   isHere(): boolean;
   onsend(content: string, files: Held[]): void;
-  /** A command is still in it, or in it again: what it may be is shown. */
+  /** The text contains a command, possibly restored: opens its completion menu. */
   onback(): void;
 }
 
-/** What becomes of the text of one composer: a message, or a command that is carried out. */
+/** Turns the text of one composer into a message, or executes its command. */
 export class Writing {
-  /** A command; what is sent after it waits for it. */
+  /** A running command; later messages wait for it. */
   running = $state.raw<Promise<void> | null>(null);
   #context: Context;
   #box: Box;
@@ -50,19 +50,19 @@ export class Writing {
     if (ws.outbox.full) return; // the composer's status line gives the reason
     const files = ws.uploads?.take(place) ?? [];
     const content = starts ? slash.text : unescaped(text).trim();
-    // Stored in the outbox before the draft goes: a crash in between keeps the text.
+    // Stored in the outbox before the draft is cleared: a crash in between keeps the text.
     if (content || files.length) box.onsend(content, files);
     if (text.trim()) ws.drafts.clear(place);
   }
-  /** Picked from the list of agents; null: nobody. */
+  /** Picked from the agent list; null: none. */
   choose(agent: Agent | null): void {
     this.#run((part, desk) => part.choose(agent, desk, this.#context));
   }
 
-  /** The box is free at once; the text of a command that could not be done comes back. */
+  /** The composer is cleared immediately; the text of a failed command is restored. */
   #run(work: (part: SlashPart, desk: Desk) => Promise<boolean>): void {
     const { ws, ui } = this.#context;
-    const [place, desk] = [this.#box.place(), this.#box.desk()]; // it may lead away from here
+    const [place, desk] = [this.#box.place(), this.#box.desk()]; // the command may navigate away
     const before = ws.drafts.get(place);
     ws.drafts.clear(place);
     this.running = slashPart()
