@@ -23,13 +23,13 @@ export interface DraftingHome {
   readonly myId: string;
   readonly kept: Kept;
   learnTasks(tasks: Task[]): void;
-  /** The name of who drafts, for sentences. */
+  /** Name of the drafting agent, for messages. */
   drafter(): string;
 }
 
-/** `opening`: looking what there is. `closed`: the dive took a result, or was closed without one, meanwhile. */
+/** `opening`: loading the state. `closed`: the dive was resolved or abandoned in the meantime. */
 export type Phase = 'opening' | 'drafting' | 'editing' | 'closed' | 'error';
-/** `later`: no network. `long`: what does not fit waits on the device. `refused`: see `saveProblem`. */
+/** `later`: no network. `long`: text over the limit waits on the device. `refused`: see `saveProblem`. */
 export type Saving = 'saved' | 'unsaved' | 'saving' | 'later' | 'long' | 'refused';
 export interface Clash {
   theirs: Resolution;
@@ -43,44 +43,44 @@ export interface Closed {
 
 const SAVE_AFTER_MS = 2000;
 const RETRY_MS = 3000;
-/** After this long without a change of theirs nobody else is held to be editing. */
+/** Time without a change of theirs after which another person no longer counts as editing. */
 const OTHER_FOR_MS = 15_000;
 
 /**
- * The draft of one result while a person has it open: started, followed, edited, saved, posted.
- * What was typed is never dropped: it stays in the fields, and on the device until the server has it.
+ * Draft of one result while a person has it open: started, followed, edited, saved, and posted.
+ * Edits are never dropped: they stay in the fields, and on the device until they are saved.
  */
 export class Drafting extends DraftText {
   readonly fork: string;
   phase = $state<Phase>('opening');
-  /** The task that drafts, while it does. */
+  /** Task that drafts, while it runs. */
   taskId = $state<string | null>(null);
   /** Why there is no draft, in one sentence. */
   failed = $state('');
-  /** It was not made because a person said so; that is no failure. */
+  /** Drafting was stopped by a person, which is not a failure. */
   stopped = $state(false);
   saving = $state<Saving>('saved');
   saveProblem = $state('');
   posting = $state(false);
   postProblem = $state('');
-  /** Who else changed it just now; the fields rest until then or until one takes over. */
+  /** Person who changed the draft just now; the fields are locked until they pause or someone takes over. */
   other = $state.raw<{ who: string | null } | null>(null);
   clash = $state.raw<Clash | null>(null);
-  /** Redrafting would replace what people wrote, and waits for a yes. The guidance that was given with it. */
+  /** Guidance of a redraft that would replace edits and waits for confirmation. */
   asking = $state<string | null>(null);
-  /** What stood here before it was replaced by choice. */
+  /** Text before it was replaced by choice. */
   previous = $state.raw<FullEdit | null>(null);
-  /** A draft that came after the person had begun to write by hand. */
+  /** A draft that arrived after the user started to write by hand. */
   late = $state.raw<Resolution | null>(null);
   closed = $state.raw<Closed | null>(null);
 
   #home: DraftingHome;
-  /** There is a posted result to go on from when no draft is made. */
+  /** There is a posted result to continue from, if drafting fails. */
   #posted = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #otherTimer: ReturnType<typeof setTimeout> | null = null;
   #saveRun: Promise<boolean> | null = null;
-  /** Came while a save was under way: it may be that very save. */
+  /** Arrived while a save was in flight: it may be that save. */
   #held: Resolution | null = null;
   #stopped = false;
   /** Fields as another window of this person has them: shown here, but kept and saved only there. */
@@ -95,9 +95,9 @@ export class Drafting extends DraftText {
     this.#unwatch = home.kept.watch((text) => this.#typedElsewhere(text));
   }
 
-  // --- there is a draft, or one is made ---
+  // --- start or load a draft ---
 
-  /** `edit`: the person wants the posted text as it is, not a new draft. `running`: a task that drafts already. */
+  /** `edit`: start from the posted text instead of a new draft. `running`: a task that is drafting already. */
   async open(fork: Fork, running: Task | null, edit: boolean): Promise<void> {
     if (fork.status !== 'active') return this.end(null, null);
     this.#posted = fork.resolution_id !== null;
@@ -118,18 +118,18 @@ export class Drafting extends DraftText {
       const { task } = await this.#home.api.resolve(this.fork, body);
       this.#home.learnTasks([task]);
       if (this.phase === 'drafting') return this.#stopped ? undefined : await this.#watch(task);
-      await this.#home.api.stopTask(task.id).catch(() => undefined); // written by hand meanwhile
+      await this.#home.api.stopTask(task.id).catch(() => undefined); // the user writes by hand in the meantime
     } catch (e) {
       if (this.#stopped) return;
       if (e instanceof ApiError && e.code === 'draft_edited') {
         this.previous = null;
-        await this.#load(); // what they wrote
+        await this.#load(); // their version
         this.asking = guidance;
       } else if (e instanceof ApiError && e.code === 'fork_closed') this.end(null, null);
       else await this.#noDraft(say(e));
     }
   }
-  /** Asks first when people wrote in it. */
+  /** Asks for confirmation if people have edited the draft. */
   async redraft(guidance: string, sure = false): Promise<void> {
     const edited = this.resolution?.status === 'draft' && this.resolution.edited_by.length > 0;
     if (!sure && (this.dirty || edited)) {
@@ -141,12 +141,12 @@ export class Drafting extends DraftText {
     this.clash = null;
     await this.draft(guidance, sure);
   }
-  /** Somebody else asked for a draft meanwhile. */
+  /** Someone else requested a draft in the meantime. */
   async adopt(task: Task): Promise<void> {
     this.failed = '';
     await this.#watch(task);
   }
-  /** Every change of the task that is watched comes here. */
+  /** Handles changes of the watched task. */
   async follow(task: Task): Promise<void> {
     if (task.id !== this.taskId || isActive(task) || this.phase !== 'drafting') return;
     this.taskId = null;
@@ -159,7 +159,7 @@ export class Drafting extends DraftText {
   async stop(): Promise<void> {
     if (this.taskId) this.#home.learnTasks([await this.#home.api.stopTask(this.taskId)]);
   }
-  /** Without waiting for the draft: the fields as they are, the task is no longer wanted. */
+  /** Stops waiting for the draft: the fields stay as they are, and the task is canceled. */
   async byHand(): Promise<void> {
     const task = this.taskId;
     this.taskId = null;
@@ -171,7 +171,7 @@ export class Drafting extends DraftText {
     this.taskId = task.id;
     await this.follow(task);
   }
-  /** The fields as they are; those of the posted result, if nothing else stands there. */
+  /** The fields as they are; the posted result if they are empty. */
   async #noDraft(why: string): Promise<void> {
     if (!this.resolution && this.#posted && this.empty) await this.#load();
     if (this.phase === 'error') return;
@@ -192,7 +192,7 @@ export class Drafting extends DraftText {
       this.phase = this.empty ? 'error' : 'editing';
     }
   }
-  /** A draft to work on; text that was typed here before and not saved is laid over it. */
+  /** Opens a draft for editing; unsaved edits from this device are applied to it. */
   #show(r: Resolution | null, etag: number): void {
     const kept = this.previous ? null : this.#home.kept.get();
     if (this.previous) this.#home.kept.clear();
@@ -209,20 +209,20 @@ export class Drafting extends DraftText {
     if (kept) this.touched();
   }
 
-  // --- edited and saved ---
+  // --- edit and save ---
 
   touched(): void {
     if (this.phase !== 'editing') return;
     this.#keep();
-    // What was refused is said until the next try, so that nothing moves under the pointer that leaves a field.
+    // An error stays until the next attempt, so that nothing moves under the pointer that leaves a field.
     if (this.saving !== 'refused') this.saving = this.dirty ? 'unsaved' : 'saved';
     this.#schedule(SAVE_AFTER_MS);
   }
-  /** A field was left: no need to wait. */
+  /** A field lost the focus: save without waiting. */
   async left(): Promise<void> {
     if (this.phase === 'editing' && this.dirty && this.saving !== 'later') await this.save();
   }
-  /** Sends what changed and fits. True: the server has all of it. */
+  /** Saves changes that fit. True if the server has everything. */
   async save(): Promise<boolean> {
     this.#clearTimer();
     while (this.#saveRun) await this.#saveRun;
@@ -290,7 +290,7 @@ export class Drafting extends DraftText {
       this.#home.kept.set({ base: this.base, mine: { ...this.base, ...pick(this.edit, this.#own()) } });
     else this.#home.kept.clear();
   }
-  /** Fields typed in another window of this person; those that were typed here stay. */
+  /** Fields edited in another window of this user; fields edited here stay. */
   #typedElsewhere(text: KeptText): void {
     if (this.phase !== 'editing') return;
     const own = this.#own();
@@ -319,9 +319,9 @@ export class Drafting extends DraftText {
     this.#timer = null;
   }
 
-  // --- others ---
+  // --- other people ---
 
-  /** News of results; those of other dives are let by. */
+  /** Events of results; those of other dives are ignored. */
   hear(e: OutcomeEvent): void {
     if (e.type === 'action_item.updated' || e.data.resolution.fork_id !== this.fork) return;
     const r = e.data.resolution;
@@ -329,7 +329,7 @@ export class Drafting extends DraftText {
       if (!this.posting) this.end(r.published_by, r.message_id);
     } else if (r.status === 'draft' && this.phase === 'editing') this.#remote(r, false, e.type);
   }
-  /** The connection is back: what I typed goes out, what others did comes in. */
+  /** The connection is back: saves local edits and loads those of others. */
   async refresh(): Promise<void> {
     if (this.phase !== 'editing' || this.posting || this.clash) return;
     if (this.dirty) return void (await this.save());
@@ -338,7 +338,7 @@ export class Drafting extends DraftText {
       const { resolution } = await this.#home.api.resolution(this.fork);
       if (!this.#stopped && resolution.status === 'draft') this.#remote(resolution, false, 'refresh');
     } catch {
-      // Events and the next save tell as well.
+      // Events and the next save report it as well.
     }
   }
   #whoOf(r: Resolution): string | null {
@@ -381,7 +381,7 @@ export class Drafting extends DraftText {
     if (this.#otherTimer) clearTimeout(this.#otherTimer);
     this.#otherTimer = setTimeout(() => (this.other = null), OTHER_FOR_MS);
   }
-  /** Mine stands where we differ; what they changed elsewhere stays. */
+  /** My version wins where both differ; their other changes stay. */
   async takeOver(): Promise<void> {
     this.other = null;
     const clash = this.clash;
@@ -403,7 +403,7 @@ export class Drafting extends DraftText {
     this.late = null;
     this.touched();
   }
-  /** What was replaced by choice comes back, over what is here now. */
+  /** Restores the replaced text over the current one. */
   bringBack(): void {
     if (!this.previous) return;
     this.fields = fieldsOf(this.previous, this.fields);
@@ -416,9 +416,9 @@ export class Drafting extends DraftText {
     this.phase = 'closed';
   }
 
-  // --- posted ---
+  // --- post ---
 
-  /** The card, once it is in the thread; null: it is not, and everything is as it was. */
+  /** The card, once it is in the thread; null if it was not posted and nothing changed. */
   async post(): Promise<Message | null> {
     if (this.posting || this.problems.length || this.clash || this.phase !== 'editing') return null;
     this.posting = true;
@@ -433,7 +433,7 @@ export class Drafting extends DraftText {
         this.resolution ? this.revision : null,
       );
       if (message.author.id !== this.#home.myId) {
-        this.end(resolution.published_by, message.id); // somebody was faster
+        this.end(resolution.published_by, message.id); // someone else posted first
         return null;
       }
       this.#clearTimer();
@@ -442,7 +442,7 @@ export class Drafting extends DraftText {
     } catch (e) {
       this.#notSaved(e);
       if (this.phase !== 'editing') return null;
-      if (!this.dirty) this.saving = 'saved'; // the text is there, only its card is not
+      if (!this.dirty) this.saving = 'saved'; // the text is saved, only its card is missing
       return this.#notPosted(e);
     } finally {
       this.posting = false;
@@ -450,13 +450,13 @@ export class Drafting extends DraftText {
   }
   #notPosted(e: unknown = null): null {
     if (this.clash || this.other)
-      this.postProblem = 'Not posted: it was changed meanwhile. Look at it, then post.';
+      this.postProblem = 'Not posted: it was changed in the meantime. Review it, then post again.';
     else
       this.postProblem = `Not posted. ${e ? say(e) : this.saveProblem || 'The server cannot be reached.'} Your text is kept.`;
     return null;
   }
 
-  /** The editor closes; what is not saved goes out now, and stays on the device until it is there. */
+  /** The editor closes: saves pending edits, which stay on the device until they are saved. */
   dispose(): void {
     if (this.phase === 'editing' && this.dirty && !this.clash) void this.save();
     this.#stopped = true;

@@ -6,9 +6,9 @@ import type { OutItem } from './outbox.svelte';
 const RETRY_MS = 3000;
 const RETRY_MAX_MS = 60_000;
 
-/** A file that the server does not have yet. */
+/** A file that is not uploaded yet. */
 export const onItsWay = (a: Attachment) => !a.id;
-/** The window that uploaded its files is gone. */
+/** The window that was uploading its files is closed. */
 export const cutOff = (i: OutItem): Partial<OutItem> => {
   const names = i.attachments?.filter(onItsWay).map((a) => a.name) ?? [];
   const [were, their, them] = names.length > 1 ? ['were', 'their', 'them'] : ['was', 'its', 'it'];
@@ -20,7 +20,7 @@ export const cutOff = (i: OutItem): Partial<OutItem> => {
 };
 /** Messages of one conversation are sent one after the other. */
 export const queueOf = (i: OutItem) => i.fork_id ?? (i.direct ? i.channel_id : (i.thread_id ?? i.channel_id));
-/** The time to wait if the server is busy or starting; null: it refused. */
+/** Delay if the server is busy or starting; null if it rejected the message. */
 export const waitOf = (e: unknown): number | null => {
   if (e instanceof Unreachable) return e.timedOut ? null : RETRY_MS;
   if (!(e instanceof ApiError) || ![429, 502, 503, 504].includes(e.status)) return null;

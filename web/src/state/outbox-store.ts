@@ -8,19 +8,19 @@ const isLegacy = (x: unknown): x is OutItem[] => Array.isArray(x) && x.every(isI
 /** Start of the storage keys of a user's unsent messages; the workspace follows. */
 export const outboxPrefix = (user: string): string => `openvibe.out.${user}.`;
 
-/** The stored outbox: one entry per message, so that windows change only the message at hand. */
+/** Stored outbox: one entry per message, so that a window overwrites only the message that it changes. */
 export class OutboxStore {
   #shelf: Shelf;
   #prefix: string;
 
-  /** `scope`: the user and the workspace, as `USER.WS`. */
+  /** `scope`: user and workspace, as `USER.WS`. */
   constructor(shelf: Shelf, scope: string) {
     this.#shelf = shelf;
     this.#prefix = `openvibe.out.${scope}.`;
     this.#migrate(`openvibe.outbox.${scope}`);
   }
 
-  /** All of them, oldest first. */
+  /** All messages, oldest first. */
   all(): OutItem[] {
     return this.#shelf
       .keys(this.#prefix)
@@ -36,13 +36,13 @@ export class OutboxStore {
   remove(client_id: string): void {
     this.#shelf.remove(this.#prefix + client_id);
   }
-  /** Calls `onchange` with the message that another window set or removed. Returns how to stop. */
+  /** Calls `onchange` with the message that another window set or removed. Returns a function that stops it. */
   watch(onchange: (client_id: string) => void): () => void {
     return this.#shelf.watch((key) => {
       if (key.startsWith(this.#prefix)) onchange(key.slice(this.#prefix.length));
     });
   }
-  /** Until 0.1 the outbox was one entry. It goes once each of its messages is stored. */
+  /** Until 0.1, the outbox was one entry. It is removed once each of its messages is stored. */
   #migrate(legacy: string): void {
     const old = readJson(this.#shelf, legacy, isLegacy);
     if (!old) return;

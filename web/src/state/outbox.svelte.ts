@@ -8,31 +8,31 @@ import type { ForkStart } from './dives.svelte';
 import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
 import { OutboxStore } from './outbox-store';
 
-/** Where a message goes: into a dive, else into a thread. Without either it starts a thread; in a direct channel it goes to the newest, if there is one. */
+/** Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to the newest thread, if any. */
 export interface Target {
   channel_id: string;
   thread_id: string | null;
   fork_id?: string | null;
   direct: boolean;
-  /** Of a thread that it starts: who answers there, or the thread whose agent it takes over. */
+  /** For a new thread: its agent, or the thread whose agent it takes over. */
   agent_id?: string | null;
   from_thread_id?: string;
-  /** How to create its dive, which the server did not have yet when it was written. */
+  /** How to create its dive, which did not exist on the server when the message was written. */
   fork_start?: ForkStart | undefined;
 }
-/** A message on its way. */
+/** A message that is not confirmed yet. */
 export interface OutItem extends Unsent, Target {
-  /** Sent at least once: where it goes is settled, or a retry could post twice. */
+  /** Sent at least once: its destination is fixed, or a retry could post twice. */
   tried: boolean;
   /** Without Web Locks: when the window that uploads its files last wrote here, in ms since 1970. */
   alive_at?: number;
-  /** Position in the outbox: the time in ms, later than that of the message before. */
+  /** Position in the outbox: the time in ms, and later than the previous message. */
   order: number;
 }
 export interface OutboxWork {
-  /** Posts it; resolves with the thread or dive it went to. */
+  /** Posts it; resolves with the thread or dive of the message. */
   post(item: OutItem): Promise<string>;
-  /** For a direct channel: its newest thread. */
+  /** Newest thread of a direct channel. */
   newestThread(channel: string): Promise<string | null>;
   /** False if the session is no longer the author's. */
   maySend?(): boolean;
@@ -41,9 +41,9 @@ export interface OutboxWork {
   /** The session ended; what is here waits for the next sign-in. */
   signedOut?(): void;
   refused?(item: OutItem): void;
-  /** Its files, which did not all get there, are tried again. */
+  /** Retries its failed uploads. */
   uploadAgain?(client_id: string): void;
-  /** It is gone, whatever became of it. */
+  /** Removed from the outbox, sent or not. */
   gone?(client_id: string): void;
 }
 
@@ -54,14 +54,14 @@ const STEAL_AFTER_MS = 10_000;
 /** Without Web Locks: how often an uploading window writes to its message, and after how long it counts as closed. Hidden windows run timers once a minute. */
 const ALIVE_EVERY_MS = 5000;
 const CLOSED_AFTER_MS = 70_000;
-/** Shown this long after another window had it confirmed, unless the event comes first. */
+/** Time for which a message confirmed in another window stays on screen, unless its event arrives first. */
 const CONFIRMED_FOR_MS = 5000;
 
 /**
- * What I sent and what is not confirmed yet, in order, kept on the device and the same in all windows.
- * It leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at once.
- * Refused or unanswered: failed, for the person to decide. No network: waiting, sent again when it is back.
- * The same client id is used each time, so nothing is posted twice.
+ * Sent but unconfirmed messages, in order, stored on the device and shared by all windows.
+ * A message leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at once.
+ * Rejected or timed out: failed, and the user decides. No network: waiting, and sent again when it is back.
+ * Each attempt uses the same client ID, so that nothing is posted twice.
  */
 export class Outbox {
   items = $state.raw<OutItem[]>([]);
@@ -72,21 +72,21 @@ export class Outbox {
   #lock: string;
   #release: () => void = () => undefined;
   #sender = false;
-  /** Nothing is sent before the workspace is there. */
+  /** Nothing is sent before the workspace has loaded. */
   #open = false;
   #busy = new Set<string>();
   /** Queues renamed while a request was in flight, by their old name. */
   #renamed = new Map<string, string>();
   #retry: ReturnType<typeof setTimeout> | null = null;
   #then = new Map<string, (place: string) => void>();
-  /** Gone from the device because another window had them confirmed; the timers take them off the screen. */
+  /** Removed from the device because another window confirmed them; timers remove them from the screen. */
   #confirmed = new Map<string, ReturnType<typeof setTimeout>>();
   #uploads = new Map<string, () => void>();
   #steal: ReturnType<typeof setTimeout> | null = null;
   #unwatch: () => void;
   #stopped = false;
 
-  /** `scope`: the user and the workspace, as `USER.WS`. */
+  /** `scope`: user and workspace, as `USER.WS`. */
   constructor(shelf: Shelf, scope: string, work: OutboxWork, locks: WindowLocks) {
     this.#store = new OutboxStore(shelf, scope);
     this.#work = work;
@@ -100,7 +100,7 @@ export class Outbox {
     this.#compete(false);
   }
 
-  /** `then` is told the place once it is known (the thread started, or the one replied to). */
+  /** Calls `then` with the conversation once it is known (the started thread, or the one replied to). */
   add(
     target: Target,
     content: string,
@@ -132,7 +132,7 @@ export class Outbox {
     this.settle(client_id, files, null);
     if (files.some(onItsWay)) this.#work.uploadAgain?.(client_id);
   }
-  /** How its files come on: it goes out with the last of them, or failed with one of them. */
+  /** Upload progress of its files: it is sent after the last one, or fails with one of them. */
   settle(client_id: string, attachments: Attachment[], error: string | null): void {
     const status = error ? 'failed' : attachments.some(onItsWay) ? 'uploading' : 'sending';
     const alive = status === 'uploading' && !this.#locks.shared && { alive_at: Date.now() };
@@ -144,14 +144,14 @@ export class Outbox {
     this.#drop(client_id);
     this.#store.remove(client_id);
   }
-  /** The server has it, by an event or an answer, whichever came first. */
+  /** The server has it, according to an event or a response, whichever came first. */
   confirm(client_id: string, place: string): void {
     const then = this.#then.get(client_id);
     if (this.items.some((i) => i.client_id === client_id)) this.remove(client_id);
     this.#then.delete(client_id);
     then?.(place);
   }
-  /** What was written into a dive before the server had made it. */
+  /** Moves messages of a dive that has been created on the server to its ID. */
   move(from: string, to: string): void {
     if (this.#busy.has(from)) {
       this.#busy.add(to); // the next message waits for the one in flight
@@ -169,7 +169,7 @@ export class Outbox {
       clearTimeout(timer ?? undefined);
   }
 
-  /** Sends what is not failed, or has the window that sends do it. */
+  /** Sends all messages that have not failed, or lets the sending window do it. */
   flush(): void {
     if (this.#stopped) return;
     this.#open = true;
@@ -203,12 +203,12 @@ export class Outbox {
     try {
       const newest = item.direct && !item.thread_id && !item.tried;
       const thread_id = newest ? await this.#work.newestThread(item.channel_id) : item.thread_id;
-      if (!this.#find(id)) return; // deleted meanwhile
+      if (!this.#find(id)) return; // deleted in the meantime
       ready = { ...item, thread_id, tried: true, status: 'sending' };
       this.#patch(id, ready);
       this.confirm(id, await this.#work.post(ready));
     } catch (e) {
-      if (!this.#find(id)) return; // an event confirmed it meanwhile
+      if (!this.#find(id)) return; // an event confirmed it in the meantime
       if (isSignedOut(e)) return this.#suspend();
       const wait = waitOf(e);
       if (wait !== null) return this.#wait(wait);
@@ -273,7 +273,7 @@ export class Outbox {
     if (item.status === 'uploading' && old?.status === 'failed') this.#work.uploadAgain?.(client_id);
     this.#pump();
   }
-  /** Deleted there, or confirmed: then it stays on screen until its event replaces it. */
+  /** Deleted or confirmed in another window: if confirmed, it stays on screen until its event replaces it. */
   #removedElsewhere(item: OutItem): void {
     const id = item.client_id;
     if (item.status === 'failed' || item.status === 'uploading') return this.#drop(id);
@@ -283,7 +283,7 @@ export class Outbox {
         setTimeout(() => this.#drop(id), CONFIRMED_FOR_MS),
       );
   }
-  /** Tells the other windows that this one uploads the files. */
+  /** Announces to other windows that this one uploads the files. */
   #holdUpload(client_id: string): void {
     if (this.#locks.shared) {
       this.#uploads.set(
@@ -299,7 +299,7 @@ export class Outbox {
     this.#uploads.set(client_id, () => clearInterval(timer));
     alive();
   }
-  /** Once the window that uploads the files is closed, the message goes without those that are missing. */
+  /** Once the uploading window is closed, the message is sent without the missing files. */
   #followUpload(client_id: string): void {
     if (!this.#locks.shared) return this.#followAlive(client_id);
     const release = this.#locks.hold(`openvibe.upload.${client_id}`, () => {

@@ -2,17 +2,17 @@ import type { Message, Thread } from '../api/types';
 import { UNREAD_MAX } from '../lib/numbers';
 import { counts, mentionsMe } from '../lib/messages';
 
-/** What is still unread in a thread, as the server counts it. */
+/** Unread counts of a thread, from the server. */
 export interface UnreadCounts {
   unread_count: number;
   mention_count: number;
 }
 export interface ReadingHome {
   readonly myId: string;
-  /** Moves the read marker; null: the server cannot be reached. */
+  /** Moves the read marker; null if the server cannot be reached. */
   readTo(thread: string, seq: number): Promise<UnreadCounts | null>;
 }
-/** The loaded part of the thread. */
+/** Loaded part of the thread. */
 interface Loaded {
   readonly messages: readonly Message[];
   readonly hasOlder: boolean;
@@ -21,21 +21,21 @@ type Divider = Pick<Message, 'id' | 'seq' | 'created_at'>;
 
 /**
  * How far a person has read a thread. The marker moves to a message only when every unread message up to it has been
- * on screen for a second; jumping to the end skips messages, which stay unread.
+ * on screen for one second; jumping to the end skips messages, which stay unread.
  */
 export class Reading {
   readonly thread: string;
-  /** The first message that was unread when the thread was opened. It stays while the thread is open. */
+  /** First unread message when the thread was opened. It stays while the thread is open. */
   divider = $state.raw<Divider | null>(null);
-  /** Since the divider, read meanwhile or not. */
+  /** Messages since the divider, read or not. */
   since = $state.raw<UnreadCounts>({ unread_count: 0, mention_count: 0 });
-  /** The reader jumped to the end. */
+  /** The user jumped to the end. */
   skipping = $state(false);
   #unread = $state(0);
   #visible = $state.raw<ReadonlySet<number>>(new Set());
   #seen = $state.raw<ReadonlySet<number>>(new Set());
   #readSeq = $state(0);
-  /** Everything since the divider has been read. */
+  /** All messages since the divider have been read. */
   #done = $state(true);
   /** The thread is on screen. */
   #open = false;
@@ -43,14 +43,14 @@ export class Reading {
   #acknowledged = 0;
   /** Another window moved the marker back while the thread was open here: holds from the next opening. */
   #back: number | null = null;
-  /** The reader marked messages as unread: they stay so until the thread is left. */
+  /** The user marked messages as unread: they stay so until the user leaves the thread. */
   #paused = false;
   #home: ReadingHome;
   #loaded: Loaded;
 
-  /** Unread messages that are neither on screen nor were. */
+  /** Unread messages that are not and have not been on screen. */
   readonly unseen: number = $derived.by(() => {
-    if (this.#unread >= UNREAD_MAX) return this.#unread; // nothing can be taken from it: the server stopped counting
+    if (this.#unread >= UNREAD_MAX) return this.#unread; // a count at the server's limit is not exact, so nothing can be subtracted
     const shown = this.#pending().filter((m) => this.#seen.has(m.seq) || this.#visible.has(m.seq));
     return Math.max(0, this.#unread - shown.length);
   });
@@ -72,7 +72,7 @@ export class Reading {
   get readSeq(): number {
     return this.#readSeq;
   }
-  /** The thread was opened, with what the server says of it. */
+  /** The thread was opened; `thread` has its state from the server. */
   open(thread: Pick<Thread, 'read_seq' | 'unread_count' | 'mention_count'>, first: Divider | null): void {
     this.#readSeq = thread.read_seq ?? 0;
     this.#acknowledged = this.#readSeq;
@@ -80,7 +80,7 @@ export class Reading {
     const { unread_count = 0, mention_count = 0 } = thread;
     this.#start(first, { unread_count, mention_count });
   }
-  /** Opened again while its messages are in memory. False: the first unread message may not be among them. */
+  /** Opened again while in memory. False if the first unread message may not be loaded. */
   reopen(): boolean {
     if (!this.#reaches()) return false;
     const pending = this.#pending();
@@ -96,7 +96,7 @@ export class Reading {
     this.#done = since.unread_count === 0;
     this.skipping = false;
   }
-  /** What the server says of it after a reload. */
+  /** State from the server after a reload. */
   recount(unread: number): void {
     this.#unread = unread;
   }
@@ -104,7 +104,7 @@ export class Reading {
   found(message: Message): void {
     this.divider ??= message;
   }
-  /** The reader left. */
+  /** The user left the thread. */
   close(): void {
     this.divider = null;
     this.#visible = new Set();
@@ -117,7 +117,7 @@ export class Reading {
     this.#back = null;
   }
 
-  /** A message came while the thread was open. */
+  /** A message arrived while the thread was open. */
   arrived(message: Message): void {
     const me = this.#home.myId;
     if (message.seq <= this.#readSeq || !counts(message, me)) return;
@@ -131,14 +131,14 @@ export class Reading {
     const same = visible.size === this.#visible.size && [...visible].every((seq) => this.#visible.has(seq));
     if (!same) this.#visible = visible;
   }
-  /** Messages that have been on screen for a second. */
+  /** Messages that have been on screen for one second. */
   async seen(seqs: readonly number[]): Promise<void> {
     const fresh = seqs.filter((seq) => seq > this.#readSeq && !this.#seen.has(seq));
     if (fresh.length) this.#seen = new Set([...this.#seen, ...fresh]);
     const mark = this.#reachable();
     if (!this.#paused && mark > this.#readSeq) await this.#mark(mark);
   }
-  /** The reader went to the end, over messages that stay unread. */
+  /** The user jumped to the end, past messages that stay unread. */
   skip(): void {
     this.skipping = this.unseen > 0;
   }
@@ -158,7 +158,7 @@ export class Reading {
     this.#acknowledged = message.seq - 1;
     if (this.#readSeq === message.seq - 1) this.#start(message, now);
   }
-  /** Another window of this person moved the marker. */
+  /** Another window of the user moved the marker. */
   readElsewhere(seq: number): void {
     this.#acknowledged = seq;
     if (seq < this.#readSeq) return this.#movedBack(seq);
@@ -176,7 +176,7 @@ export class Reading {
     else this.#readSeq = seq;
   }
 
-  /** The oldest message to go on reading with, if it is loaded. */
+  /** Oldest message at which to continue reading, if it is loaded. */
   get next(): Message | null {
     return this.#reaches() ? (this.#pending().find((m) => !this.#seen.has(m.seq)) ?? null) : null;
   }
@@ -191,7 +191,7 @@ export class Reading {
     const { divider } = this;
     return divider !== null && divider.seq > this.#readSeq && messages.some((m) => m.id === divider.id);
   }
-  /** The last message before the first one that has not been seen. */
+  /** Last message before the first unseen one. */
   #reachable(): number {
     let mark = this.#readSeq;
     if (!this.#reaches()) return mark;
@@ -207,7 +207,7 @@ export class Reading {
     this.#back = null;
     const now = await this.#home.readTo(this.thread, seq);
     if (!now) {
-      if (this.#readSeq === seq) this.#readSeq = this.#acknowledged; // the next look tries again
+      if (this.#readSeq === seq) this.#readSeq = this.#acknowledged; // the next check tries again
       return;
     }
     this.#acknowledged = seq;
