@@ -69,7 +69,7 @@ async function look(p, name) {
   await p.page.setViewportSize(WIDE);
 }
 const menu = async (p, name, what) => {
-  await button(p.page, `More about ${name}`).click();
+  await button(p.page, `Actions for ${name}`).click();
   await p.page.getByRole('menuitem', { name: what }).click();
 };
 async function signIn(p, email) {
@@ -110,14 +110,14 @@ test('the pages that are for admins are not in the tabs of others, and say so by
 
 test('a key: made with what it may do, shown once, used, revoked', async () => {
   await open(ada, 'keys');
-  await main(ada).getByText('No key yet').waitFor();
+  await main(ada).getByText('No keys yet').waitFor();
   await look(ada, 'keys-none');
   await button(ada.page, 'New key').click();
   await box(ada.page, 'Name').fill('Nightly report');
   await dialog(ada).getByLabel('Write', { exact: false }).first().check();
-  await dialog(ada).getByLabel('It works for').selectOption('30');
+  await dialog(ada).getByLabel('Expires after').selectOption('30');
   await look(ada, 'key-new');
-  await button(ada.page, 'Make key').click();
+  await button(ada.page, 'Create key').click();
   await dialog(ada).getByText('you will not see it again').waitFor();
   await look(ada, 'key-made');
   const key = await dialog(ada).getByLabel('Key', { exact: true }).inputValue();
@@ -134,7 +134,7 @@ test('a key: made with what it may do, shown once, used, revoked', async () => {
   await line.getByText('Write', { exact: true }).waitFor();
   await look(ada, 'keys');
   await button(ada.page, 'Revoke Nightly report').click();
-  await dialog(ada).getByText('stops working at once').waitFor();
+  await dialog(ada).getByText('stop working immediately').waitFor();
   await accessible(ada.page, 'revoking a key');
   await button(ada.page, 'Revoke key').click();
   await line.waitFor({ state: 'detached' });
@@ -177,7 +177,7 @@ test('an invite for one person: shown once, used up, taken away', async () => {
   await row(ada, 'Invites', 'used 1 time').waitFor();
   await button(ada.page, 'New invite').click();
   await dialog(ada).getByLabel('They join as').selectOption('viewer');
-  await dialog(ada).getByLabel('How many may use it').selectOption('1');
+  await dialog(ada).getByLabel('Maximum uses').selectOption('1');
   await accessible(ada.page, 'new invite');
   await button(ada.page, 'Create invite link').click();
   await dialog(ada).getByText('It works for one person').waitFor();
@@ -195,7 +195,7 @@ test('an invite for one person: shown once, used up, taken away', async () => {
   await row(ada, 'Invites', 'Used up').waitFor();
   await look(ada, 'invites');
   await row(ada, 'Invites', 'used 1 time').getByRole('button').click();
-  await button(ada.page, 'Take back invite').click();
+  await button(ada.page, 'Revoke invite').click();
   await row(ada, 'Invites', 'used 1 time').waitFor({ state: 'detached' });
   assert.deepEqual(cy.errors, []);
   await cy.close();
@@ -209,14 +209,14 @@ test('members: found by words and by role, with roles that are told and a last a
   await main(ada).getByText('1 match').waitFor();
   await ada.page.getByLabel('Role of Bo Chen').waitFor();
   await ada.page.getByRole('searchbox', { name: 'Find a member' }).fill('zz');
-  await main(ada).getByText('No member matches').waitFor();
-  await accessible(ada.page, 'no member matches');
+  await main(ada).getByText('No matching members').waitFor();
+  await accessible(ada.page, 'no matching members');
   await button(ada.page, 'Show all members').click();
-  await ada.page.getByLabel('Show', { exact: true }).selectOption('viewer');
+  await ada.page.getByLabel('Role', { exact: true }).selectOption('viewer');
   await main(ada).getByText('1 match').waitFor();
-  await ada.page.getByLabel('Show', { exact: true }).selectOption('');
+  await ada.page.getByLabel('Role', { exact: true }).selectOption('');
   await ada.page.getByLabel('Role of Ada Lindholm').selectOption('member');
-  await dialog(ada).getByText('Give up being an admin?').waitFor();
+  await dialog(ada).getByText('Give up your admin role?').waitFor();
   await look(ada, 'step-down');
   await button(ada.page, 'Become a member').click();
   await dialog(ada).getByText('make someone else an admin first').waitFor();
@@ -250,7 +250,7 @@ test('the menu of a member: handle, and removal as the other one sees it', async
   await main(ada).getByText('@cyn · cy@example.com').waitFor();
   await open(bo, 'members');
   await main(bo).getByText('@cyn').waitFor();
-  await button(ada.page, 'More about Cy Novak').click();
+  await button(ada.page, 'Actions for Cy Novak').click();
   await look(ada, 'member-menu');
   await ada.page.getByRole('menuitem', { name: 'Remove…' }).click();
   await accessible(ada.page, 'removing a member');
@@ -312,8 +312,8 @@ test('usage: by person, agent, model and month, as a table with sums and as a fi
   await ada.page.reload();
   await main(ada).getByRole('rowheader').nth(11).waitFor();
   await button(ada.page, 'Agents').click();
-  await button(ada.page, 'Month before').click();
-  await main(ada).getByText('Nothing was used').waitFor();
+  await button(ada.page, 'Previous month').click();
+  await main(ada).getByText('No usage').waitFor();
   await accessible(ada.page, 'a month without usage');
   assert.equal(await button(ada.page, 'Save as CSV').isDisabled(), true);
 });
@@ -335,7 +335,7 @@ test('the audit log: newest first, read on, by person and by action', async () =
   await api(bo, 'POST', 'api-keys', { name: 'Build', scopes: ['chat:read'] });
   await open(ada, 'audit');
   const entries = main(ada).getByRole('list', { name: 'Audit log' }).locator('.entry');
-  await entries.first().getByText('made the key “Build”: Read').waitFor();
+  await entries.first().getByText('created the key “Build”: Read').waitFor();
   await look(ada, 'audit');
   for (const n of [60, 110]) {
     await main(ada)
@@ -344,13 +344,13 @@ test('the audit log: newest first, read on, by person and by action', async () =
     await entries.nth(n).waitFor();
   }
   await ada.page.getByLabel('Person').selectOption({ label: 'Bo Chen' });
-  await main(ada).getByText('took back an invite link').first().waitFor({ state: 'detached' });
+  await main(ada).getByText('revoked an invite link').first().waitFor({ state: 'detached' });
   assert.equal(await entries.filter({ hasText: /^You / }).count(), 0);
-  await entries.first().getByText('made the key “Build”').waitFor();
+  await entries.first().getByText('created the key “Build”').waitFor();
   await ada.page.getByLabel('Action').selectOption({ label: 'Agent deleted' });
-  await main(ada).getByText('Nothing of that kind happened').waitFor();
+  await main(ada).getByText('No matching entries').waitFor();
   await accessible(ada.page, 'an audit log without a match');
-  await button(ada.page, 'Show everything').click();
+  await button(ada.page, 'Show all entries').click();
   await ada.page.getByLabel('Action').selectOption({ label: 'Role changed' });
   await entries.filter({ hasText: 'changed the role of Bo Chen from admin to member' }).waitFor();
 });
@@ -359,7 +359,7 @@ test('the model: which one answers, and what a test says', async () => {
   await open(ada, 'model');
   await main(ada).getByText('scripted-1').first().waitFor();
   await button(ada.page, 'Test the connection').click();
-  const outcome = ada.page.getByRole('region', { name: 'Outcome of the test' });
+  const outcome = ada.page.getByRole('region', { name: 'Test result' });
   await outcome.getByText('It works').waitFor();
   await look(ada, 'model');
 });
@@ -399,7 +399,7 @@ test('leaving: refused to the last admin, and for others they are gone for every
 
 test('the data of a member: exported, then erased after the handle was typed', async () => {
   await open(ada, 'members');
-  await button(ada.page, 'More about Bo Chen').click();
+  await button(ada.page, 'Actions for Bo Chen').click();
   const [file] = await Promise.all([
     ada.page.waitForEvent('download'),
     ada.page.getByRole('menuitem', { name: 'Export data' }).click(),
@@ -411,8 +411,8 @@ test('the data of a member: exported, then erased after the handle was typed', a
   await look(ada, 'erase');
   await box(ada.page, 'Type bo-chen to confirm').fill('bo-chen');
   await button(ada.page, 'Erase data').click();
-  await dialog(ada).getByText('messages and 0 files of Bo Chen are gone').waitFor();
-  await dialog(ada).getByText('Their account is deleted too').waitFor();
+  await dialog(ada).getByText('messages and 0 files of Bo Chen were deleted').waitFor();
+  await dialog(ada).getByText('Their account was deleted too').waitFor();
   await look(ada, 'erased');
   await button(ada.page, 'Done').click();
   await main(ada).getByText('@bo-chen').waitFor({ state: 'detached' });
@@ -420,7 +420,7 @@ test('the data of a member: exported, then erased after the handle was typed', a
   await bo.page.goto('/');
   await button(bo.page, 'Sign in').waitFor();
   await open(ada, 'audit');
-  await main(ada).getByText('erased the data of').first().waitFor();
+  await main(ada).getByText('erased a member’s data').first().waitFor();
 });
 
 test('10,000 members: only those in sight are in the page, and any is found', async () => {
@@ -465,18 +465,18 @@ test('what cannot be loaded says so and is tried again, by hand or when the conn
   const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
   await ada.page.route('**/v1/api-keys**', (r) => (broken ? r.fulfill({ status: 503, json }) : r.continue()));
   await open(ada, 'keys');
-  await main(ada).getByText('Could not load your keys').waitFor();
+  await main(ada).getByText("Couldn't load your keys").waitFor();
   await accessible(ada.page, 'keys that failed to load');
   broken = false;
   // Two lists: the person's own keys, and those of everyone.
   await button(ada.page, 'Try again').first().click();
-  await main(ada).getByText('No key yet').waitFor();
+  await main(ada).getByText('No keys yet').waitFor();
   await button(ada.page, 'Try again').click();
   await button(ada.page, 'Try again').waitFor({ state: 'detached' });
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await tabs(ada).getByRole('link', { name: 'Devices' }).click();
-  await main(ada).getByText('Could not load').waitFor();
+  await main(ada).getByText("Couldn't load").waitFor();
   await accessible(ada.page, 'settings, offline');
   await ada.context.setOffline(false);
   await ada.page.getByText('You are offline').waitFor({ state: 'detached' });

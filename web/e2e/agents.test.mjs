@@ -30,7 +30,7 @@ const tab = (p, name) =>
   p.page.getByRole('navigation', { name: 'Agent', exact: true }).getByRole('link', { name });
 const section = (p, name) => p.page.locator('form').getByRole('button', { name: new RegExp(`^${name}`) });
 const field = (p, name) => p.page.getByRole('textbox', { name, exact: true });
-const told = (p) => p.page.getByRole('region', { name: 'What the model is told' });
+const told = (p) => p.page.getByRole('region', { name: 'Model prompt' });
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const card = (p, name) =>
   main(p)
@@ -66,7 +66,7 @@ async function look(p, name) {
   await p.page.setViewportSize(WIDE);
 }
 const more = async (p, what) => {
-  await p.page.getByRole('button', { name: /^More about/ }).click();
+  await p.page.getByRole('button', { name: /^Actions for/ }).click();
   await p.page.getByRole('menuitem', { name: what }).click();
 };
 
@@ -97,13 +97,13 @@ test('the list: who is here, found by status and by words', async () => {
   await card(ada, 'Vibe').waitFor({ state: 'detached' });
   await card(ada, 'Coder').waitFor();
   await ada.page.getByRole('searchbox', { name: 'Find an agent' }).fill('zzz');
-  await main(ada).getByText('No agent matches').waitFor();
-  await accessible(ada.page, 'no agent matches');
+  await main(ada).getByText('No matching agents').waitFor();
+  await accessible(ada.page, 'no matching agents');
   await button(ada.page, 'Show all agents').click();
   await main(ada)
     .getByRole('button', { name: /^Archived/ })
     .click();
-  await main(ada).getByText('No agent is archived').waitFor();
+  await main(ada).getByText('No agents are archived').waitFor();
   await main(ada)
     .getByRole('button', { name: /^In use/ })
     .click();
@@ -119,7 +119,7 @@ test('a new agent from a template, with what the model is told beside it', async
   await look(ada, 'new');
   await field(ada, 'Display name').fill('Quill');
   await field(ada, 'Name').fill('vibe');
-  await main(ada).getByText('@vibe is taken here').waitFor();
+  await main(ada).getByText('@vibe is taken').waitFor();
   await field(ada, 'Name').fill('quill');
   await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts.\n');
   await told(ada).getByText('Short texts.').waitFor();
@@ -147,21 +147,21 @@ test('an edit: preview of base and rules of the workspace, kept over a reload, s
   await ada.page.reload();
   await tab(ada, 'Edit').click();
   await section(ada, 'Base').click();
-  await ada.page.getByLabel('Built on').selectOption({ label: 'Desk (@desk), base only' });
-  await main(ada).getByText('What comes from Desk').waitFor();
+  await ada.page.getByLabel('Based on').selectOption({ label: 'Desk (@desk), base only' });
+  await main(ada).getByText('Inherited from Desk').waitFor();
   await told(ada).getByText('From the base, @desk').waitFor();
   await told(ada).getByText('Never share customer data.').waitFor();
   await section(ada, 'Tools').click();
-  await field(ada, 'Tools, as JSON').fill('[{"type":"telepathy"}]');
-  await main(ada).getByText('"telepathy" is no kind of tool').waitFor();
-  await field(ada, 'Tools, as JSON').fill('[{"type":"function","name":"look_up"},{"type":"web_fetch"}]');
-  await main(ada).getByText('Not available here: kept, never sent').waitFor();
+  await field(ada, 'Tools (JSON)').fill('[{"type":"telepathy"}]');
+  await main(ada).getByText('"telepathy" is not a kind of tool').waitFor();
+  await field(ada, 'Tools (JSON)').fill('[{"type":"function","name":"look_up"},{"type":"web_fetch"}]');
+  await main(ada).getByText('Not available here: saved, but never sent').waitFor();
   await section(ada, 'Agency').click();
   await field(ada, 'Responsibilities').fill('Reads the brief\nAsks what is missing');
   await told(ada).getByText('Asks what is missing').waitFor();
   await look(ada, 'edit');
   await ada.page.reload();
-  await main(ada).getByText('What you wrote here before is back').waitFor();
+  await main(ada).getByText('Your unsaved changes were restored').waitFor();
   await main(ada).getByText('3 unsaved changes').waitFor();
   await ada.page.getByRole('link', { name: 'Back to Agents' }).click();
   await dialog(ada).getByText('Leave without saving?').waitFor();
@@ -193,16 +193,16 @@ test('two people at once: both versions side by side, chosen field by field', as
   await field(bo, 'Description').fill('Texts for everyone');
   await field(ada, 'Instructions').fill('You are Quill.\n\n## What you are for\nShort texts, by Ada.\n');
   await ada.page.getByRole('button', { name: /^Advanced/ }).click();
-  await ada.page.getByLabel('Temperature, 0 to 2').fill('0.4');
+  await ada.page.getByLabel('Temperature (0 to 2)').fill('0.4');
   await button(bo.page, 'Save').click();
   await bo.page.getByText('Saved as version 3').first().waitFor();
-  await main(ada).getByText('Version 3 was saved meanwhile').waitFor();
+  await main(ada).getByText('Version 3 was saved in the meantime').waitFor();
   await button(ada.page, 'Save').click();
   await main(ada).getByRole('heading', { name: 'Bo Chen saved version 3 meanwhile' }).waitFor();
   await look(ada, 'conflict');
-  assert.equal(await button(ada.page, 'Save what I chose').isDisabled(), true);
+  assert.equal(await button(ada.page, 'Save choices').isDisabled(), true);
   await ada.page.getByRole('group', { name: 'Instructions' }).getByRole('radio', { name: 'Yours' }).check();
-  await button(ada.page, 'Save what I chose').click();
+  await button(ada.page, 'Save choices').click();
   await ada.page.getByText('Saved as version 4').first().waitFor();
   const now = await api(ada, 'GET', `agents/${id}`);
   assert.deepEqual(
@@ -243,7 +243,7 @@ test('access: whoever may not ask it does not have it, from the moment it is so'
   await ada.page.getByText('Saved as version 6').first().waitFor();
   await theirs.waitFor({ state: 'detached' });
   await bo.page.goto(`${AGENTS}/${(await byName('quill')).id}`);
-  await main(bo).getByText('This agent is not here').waitFor();
+  await main(bo).getByText('Agent not found').waitFor();
   await bo.page.goto(AGENTS);
   await card(bo, 'Vibe').waitFor();
   assert.equal(await card(bo, 'Quill').count(), 0);
@@ -262,14 +262,14 @@ test('files: seen with where they come from, changed, begun and deleted', async 
     .click();
   await field(ada, 'MEMORY.md').fill('# Memory\n\n- Ada likes short texts.\n');
   await button(ada.page, 'Save file').click();
-  await ada.page.getByText('MEMORY.md is saved').first().waitFor();
+  await ada.page.getByText('MEMORY.md saved').first().waitFor();
   await look(ada, 'files');
   await button(ada.page, 'Add today’s log').click();
   const log = main(ada).getByRole('button', { name: /^memory\/\d{4}-\d\d-\d\d\.md/ });
   await log.waitFor();
   await button(ada.page, 'Save file').click();
   await ada.page
-    .getByText(/^memory\/.* is saved$/)
+    .getByText(/^memory\/.* saved$/)
     .first()
     .waitFor();
   await main(ada)
@@ -281,7 +281,7 @@ test('files: seen with where they come from, changed, begun and deleted', async 
     .click();
   await field(ada, 'SOUL.md').fill('You are Quill, from a file.\n');
   await button(ada.page, 'Save file').click();
-  await ada.page.getByText('SOUL.md is saved').first().waitFor();
+  await ada.page.getByText('SOUL.md saved').first().waitFor();
   assert.equal((await api(ada, 'GET', `agents/${id}`)).version, 7);
 });
 
@@ -306,7 +306,7 @@ test('out as files and in again as another agent', async () => {
   await button(ada.page, 'Import').click();
   await look(ada, 'import');
   await dialog(ada).getByLabel('Choose files').setInputFiles(files);
-  await dialog(ada).getByText('@quill is taken here').waitFor();
+  await dialog(ada).getByText('@quill is taken').waitFor();
   await dialog(ada).getByRole('textbox', { name: 'Name' }).fill('quill-two');
   await accessible(ada.page, 'importing');
   await button(ada.page, 'Import agent').click();
@@ -323,13 +323,13 @@ test('duplicate, default, inactive, archived, back, and gone for good', async ()
   await ada.page.waitForURL(/agent_\w+\/edit$/);
   assert.equal(await field(ada, 'Name').inputValue(), 'quill-two-copy');
   await more(ada, 'Make default');
-  await ada.page.getByText('is the default now').first().waitFor();
+  await ada.page.getByText('is now the default').first().waitFor();
   await ada.page.goto(AGENTS);
   await card(ada, 'Vibe').getByText('Default').waitFor({ state: 'detached' });
   await card(ada, 'Vibe').getByRole('link').click();
   await more(ada, 'Make default');
-  await ada.page.getByText('Vibe is the default now').first().waitFor();
-  await ada.page.getByRole('button', { name: /^More about/ }).click();
+  await ada.page.getByText('Vibe is now the default').first().waitFor();
+  await ada.page.getByRole('button', { name: /^Actions for/ }).click();
   assert.equal(await ada.page.getByRole('menuitem', { name: 'Archive…' }).count(), 0);
   await look(ada, 'menu');
   await ada.page.keyboard.press('Escape');
@@ -339,18 +339,18 @@ test('duplicate, default, inactive, archived, back, and gone for good', async ()
   await button(ada.page, 'Activate').click();
   await main(ada).getByText('Inactive.').waitFor({ state: 'detached' });
   await more(ada, 'Archive…');
-  await dialog(ada).getByText('go on with the workspace’s default agent').waitFor();
+  await dialog(ada).getByText('The workspace’s default agent takes over').waitFor();
   await accessible(ada.page, 'archiving');
   await button(ada.page, 'Archive agent').click();
   await main(ada).getByText('Archived.').waitFor();
   await look(ada, 'archived');
-  await button(ada.page, 'Bring back').click();
+  await button(ada.page, 'Unarchive').click();
   await main(ada).getByText('Archived.').waitFor({ state: 'detached' });
-  await more(ada, 'Delete for good…');
-  assert.equal(await button(ada.page, 'Delete for good').isDisabled(), true);
+  await more(ada, 'Delete permanently…');
+  assert.equal(await button(ada.page, 'Delete permanently').isDisabled(), true);
   await field(ada, 'Type quill-two-copy to confirm').fill('quill-two-copy');
   await look(ada, 'delete');
-  await button(ada.page, 'Delete for good').click();
+  await button(ada.page, 'Delete permanently').click();
   await ada.page.waitForURL(new RegExp(`${AGENTS}$`));
   await card(ada, 'Vibe').waitFor();
   assert.equal(await byName('quill-two-copy'), undefined);
@@ -359,12 +359,12 @@ test('duplicate, default, inactive, archived, back, and gone for good', async ()
 test('rules of the workspace: admins change them; members who may not write have no buttons', async () => {
   await ada.page.goto('/northwind/settings/workspace');
   await field(ada, 'Required text').fill('Be kind to everyone.');
-  await ada.page.getByLabel('Every kind').uncheck();
+  await ada.page.getByLabel('All kinds').uncheck();
   await ada.page.getByLabel('web_fetch').uncheck();
   await look(ada, 'rules');
-  await ada.page.getByLabel('Members may create and edit agents').uncheck();
+  await ada.page.getByLabel('Members can create and edit agents').uncheck();
   await button(ada.page, 'Save rules').click();
-  await ada.page.getByText('Saved. The next answer').first().waitFor();
+  await ada.page.getByText('Saved. The next reply').first().waitFor();
   const policy = await api(ada, 'GET', `workspaces/${headers['x-workspace-id']}/policy`);
   assert.equal(policy.members_write_agents, false);
   assert.equal(policy.allowed_tools.includes('web_fetch'), false);
@@ -383,7 +383,7 @@ test('try it: the draft answers as it is written, and Stop keeps what is there',
   await ada.page.goto(`${AGENTS}/${id}/edit`);
   await field(ada, 'Instructions').fill('You are Coder. Answer in verse.');
   await tab(ada, 'Try it').click();
-  const write = box(ada.page, 'Say something to Coder');
+  const write = box(ada.page, 'Message Coder');
   await main(ada).getByText('With your unsaved changes').waitFor();
   await write.fill('What does the build say?');
   await ada.page.keyboard.press('Enter');
@@ -403,7 +403,7 @@ test('try it: the draft answers as it is written, and Stop keeps what is there',
     .waitFor();
   await look(ada, 'try');
   await button(ada.page, 'Clear').click();
-  await main(ada).getByText('Nothing of it is kept').waitFor();
+  await main(ada).getByText('The conversation is private and not stored').waitFor();
   assert.equal((await byName('coder')).version, 1);
 });
 
@@ -416,15 +416,15 @@ test('what cannot be loaded says so and can be tried again; offline keeps what i
   await ada.page.route(/\/v1\/agents\/agent_\w+(\/versions|\/files)?(\?.*)?$/, failing);
   await ada.page.goto(AGENTS);
   await card(ada, 'Coder').getByRole('link').click();
-  await main(ada).getByText('Could not load this agent').waitFor();
+  await main(ada).getByText("Couldn't load this agent").waitFor();
   await accessible(ada.page, 'an agent that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();
   await tab(ada, 'Edit').click();
   await field(ada, 'Instructions').waitFor();
   for (const [name, words] of [
-    ['History', 'Could not load the history'],
-    ['Files', 'Could not load the files'],
+    ['History', "Couldn't load the history"],
+    ['Files', "Couldn't load the files"],
   ]) {
     broken = true;
     await tab(ada, name).click();

@@ -44,7 +44,7 @@ after(async () => {
 test('a mention says before it is sent who will answer', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
   await composer(ada).fill('@vibe a long answer, and hold it, please');
-  await ada.page.getByText('Vibe will answer here').waitFor();
+  await ada.page.getByText('Vibe will reply here').waitFor();
 });
 
 test('the answer streams to everyone who looks', async () => {
@@ -93,7 +93,7 @@ test('What it saw shows what the model was sent', async () => {
     .click();
   const panel = ada.page.getByRole('region', { name: 'What Vibe saw' });
   await panel.getByText('Friday or Monday for the launch?').first().waitFor();
-  await panel.getByText('Conversation, word for word').click();
+  await panel.getByText('Conversation', { exact: true }).click();
   const sent = model.asked.find((b) => b.stream && /hold it/.test(b.messages.at(-1).content));
   await panel.getByText('The person asking is Ada Lindholm (role: admin).').first().waitFor();
   const shown = await panel.locator('pre').allInnerTexts();
@@ -123,7 +123,7 @@ test('Stop keeps what is written, for everyone, and Retry asks again', async () 
   await mine.getByText('last-write-wins').waitFor();
   await ada.page.locator('.composer').getByRole('button', { name: 'Stop' }).click();
   for (const p of [ada, bo]) {
-    await answers(p, 'Coder').last().getByText('Cut off here. What was written is kept.').waitFor();
+    await answers(p, 'Coder').last().getByText('Interrupted. The text so far is kept.').waitFor();
     await answers(p, 'Coder').last().getByText('last-write-wins').waitFor();
   }
   assert.equal(
@@ -138,7 +138,7 @@ test('Stop keeps what is written, for everyone, and Retry asks again', async () 
     .waitFor();
   model.release();
   for (const p of [ada, bo]) {
-    await p.page.getByText('Cut off here').waitFor({ state: 'detached' });
+    await p.page.getByText('Interrupted').waitFor({ state: 'detached' });
     await answers(p, 'Coder').last().getByText('two quiet days before the fair').waitFor();
   }
 });
@@ -148,7 +148,7 @@ test('a model that is down for a moment is asked again, with a countdown', async
   await answers(bo, 'Vibe')
     .getByText(/Retrying/)
     .waitFor();
-  await answers(bo, 'Vibe').getByText('Nothing is lost').waitFor();
+  await answers(bo, 'Vibe').getByText('The same request will be sent again').waitFor();
   await answers(bo, 'Vibe').last().getByText('Monday: two quiet days before the fair.').waitFor();
 });
 
@@ -171,7 +171,7 @@ test('a direct channel with an agent: it answers everything, without being named
   await button(ada.page, 'Message Coder').click();
   const write = box(ada.page, 'Message Coder');
   await write.fill('Is the fair on Wednesday?');
-  await ada.page.getByText('Coder will answer here').waitFor();
+  await ada.page.getByText('Coder will reply here').waitFor();
   await ada.page.keyboard.press('Enter');
   await answers(ada, 'Coder').getByText('Monday: two quiet days').waitFor();
   await write.fill('And the build?');
@@ -208,17 +208,17 @@ test('switched off, an agent is plain text; the default one cannot be', async ()
   const side = page.getByRole('navigation', { name: 'Workspace' });
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
   const off = page.getByRole('menuitem', { name: 'Deactivate' });
-  await page.getByRole('button', { name: 'More about Vibe' }).click();
+  await page.getByRole('button', { name: 'Actions for Vibe' }).click();
   await page.getByRole('menuitem', { name: 'Duplicate' }).waitFor();
   assert.equal(await off.count(), 0);
   await page.keyboard.press('Escape');
   await side.getByRole('button', { name: 'Coder' }).click();
   await panel.getByRole('link', { name: 'Agent settings' }).click();
-  await page.getByRole('button', { name: 'More about Coder' }).click();
+  await page.getByRole('button', { name: 'Actions for Coder' }).click();
   await off.click();
   await page.getByRole('note').getByText('Inactive.').waitFor();
   await side.getByRole('button', { name: 'Coder' }).click();
-  await panel.getByText('Switched off').waitFor();
+  await panel.getByText('Turned off').waitFor();
   await composer(bo).fill('@co');
   await bo.page.waitForFunction(
     () => ![...document.querySelectorAll('[role=option]')].some((o) => o.textContent.includes('Coder')),

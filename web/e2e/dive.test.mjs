@@ -92,7 +92,7 @@ test('a dive opens at once beside the thread, with the box in focus; the thread 
   await opened(ada);
   assert.equal(await focused(ada), 'Explore with @vibe', 'also after the server made it');
   await dive(ada).getByText('Think out loud').waitFor();
-  await dive(ada).getByText('Starts from this message').waitFor();
+  await dive(ada).getByText('Started from this message').waitFor();
   assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'nothing was said yet');
   await button(bo.page, '1 dive open').waitFor();
   await accessible(ada.page, 'a new dive');
@@ -111,17 +111,17 @@ test('what the partner knows is chosen before the first message; who it is, at a
   await button(ada.page, 'Knows the thread up to here').click();
   await ada.page.getByRole('menuitemradio', { name: 'Only this message' }).click();
   await button(ada.page, 'Knows this message only').waitFor();
-  await button(ada.page, 'Partner: Vibe').click();
-  await ada.page.getByRole('menuitemradio', { name: 'Nobody (only when mentioned)' }).click();
+  await button(ada.page, 'Agent: Vibe').click();
+  await ada.page.getByRole('menuitemradio', { name: 'No agent (agents reply when mentioned)' }).click();
   await box(ada.page, 'Explore together').waitFor();
-  await button(ada.page, 'Partner: Agents: when mentioned').click();
+  await button(ada.page, 'Agent: Agents: when mentioned').click();
   await ada.page.getByRole('menuitemradio', { name: /^Vibe/ }).click();
   await explore(ada).waitFor();
 });
 
 test('the first line gives the name, and the partner answers each message, streaming, without being named', async () => {
   await explore(ada).fill('What breaks if we wait?\nA long answer, and hold it');
-  await dive(ada).getByText('Vibe will answer here').waitFor();
+  await dive(ada).getByText('Vibe will reply here').waitFor();
   await ada.page.keyboard.press('Enter');
   await inDive(ada, 'last-write-wins for each field').waitFor();
   await dive(ada).getByRole('heading', { name: 'What breaks if we wait?' }).waitFor();
@@ -186,7 +186,7 @@ test('the thread hears nothing of it: no message, no count, nothing unread', asy
 test('a thread message is brought in as a quote, on purpose', async () => {
   const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.hover();
-  await row.getByRole('button', { name: 'Bring in', exact: true }).click();
+  await row.getByRole('button', { name: 'Quote in dive', exact: true }).click();
   assert.equal(await focused(ada), 'Explore with @vibe');
   assert.match(
     await explore(ada).inputValue(),
@@ -224,7 +224,7 @@ test('a second dive from the same message does not see the first', async () => {
   await inDive(bo, 'Monday: two quiet days').waitFor();
   const sent = await model.until((b) => b.stream && /Make a plan/.test(b.messages.at(-1).content));
   assert.ok(!JSON.stringify(sent.messages).includes('What breaks if we wait'));
-  await button(bo.page, '2 dives open').waitFor();
+  await button(bo.page, '2 open dives').waitFor();
   await message(ada.page, QUESTION)
     .first()
     .getByRole('button', { name: 'Open the dive Make a plan' })
@@ -241,7 +241,7 @@ test('two dives of one message side by side, both live', async () => {
   await shot(ada.page, '34-dive-focus-dark');
   await button(ada.page, 'Compare with another dive').click();
   await ada.page.getByRole('menuitem', { name: /Make a plan/ }).click();
-  const beside = ada.page.getByRole('region', { name: 'Deep dive beside: Make a plan' });
+  const beside = ada.page.getByRole('region', { name: 'Second deep dive: Make a plan' });
   await beside.getByRole('article').filter({ hasText: 'Monday: two quiet days' }).waitFor();
   await say(bo, 'Step two?');
   await beside.getByRole('article').filter({ hasText: 'Step two?' }).waitFor();
@@ -251,12 +251,12 @@ test('two dives of one message side by side, both live', async () => {
   await theme(ada, 'light');
   await shot(ada.page, '36-dives-side-by-side-light');
   await theme(ada, 'dark');
-  await button(ada.page, 'Close the dive beside').click();
+  await button(ada.page, 'Close the second dive').click();
   await beside.waitFor({ state: 'detached' });
   await ada.page.keyboard.press('Escape');
   await thread(ada).waitFor();
   await button(ada.page, 'Focus view').click();
-  await button(ada.page, 'Leave the focus view').click();
+  await button(ada.page, 'Exit focus view').click();
   await thread(ada).waitFor();
   await inDive(ada, 'So Monday.').waitFor();
 });
@@ -303,12 +303,12 @@ test('What it saw gives way to the dive that it covered', async () => {
 });
 
 test('it is renamed, abandoned and opened again', async () => {
-  await button(ada.page, 'Menu of the dive').click();
+  await button(ada.page, 'Dive menu').click();
   await ada.page.getByRole('menuitem', { name: 'Rename' }).click();
   await box(ada.page, 'Name of the dive').fill('The press');
   await ada.page.keyboard.press('Enter');
   await dive(ada).getByRole('heading', { name: 'The press' }).waitFor();
-  await button(ada.page, 'Menu of the dive').click();
+  await button(ada.page, 'Dive menu').click();
   await accessible(ada.page, 'the menu of a dive');
   await ada.page.getByRole('menuitem', { name: 'Abandon dive' }).click();
   await ada.page.getByRole('dialog', { name: 'Abandon this dive?' }).waitFor();
@@ -317,14 +317,14 @@ test('it is renamed, abandoned and opened again', async () => {
   assert.equal(await explore(ada).count(), 0);
   await accessible(ada.page, 'an abandoned dive');
   await shot(ada.page, '37-dive-abandoned-dark');
-  await button(bo.page, '2 dives open').click();
+  await button(bo.page, '2 open dives').click();
   await bo.page.getByRole('menuitem', { name: /The press.*Abandoned/ }).waitFor();
   await accessible(bo.page, 'the dives of a thread');
   await shot(bo.page, '38-dives-of-a-thread-dark');
   await bo.page.keyboard.press('Escape');
   await dive(ada).getByRole('button', { name: 'Reopen' }).click();
   await explore(ada).waitFor();
-  await button(bo.page, '3 dives open').waitFor();
+  await button(bo.page, '3 open dives').waitFor();
 });
 
 test('the switcher finds it', async () => {
@@ -345,12 +345,12 @@ test('seven are enough', async () => {
     });
     assert.equal(made.status(), 201);
   }
-  await button(ada.page, '7 dives open').waitFor();
+  await button(ada.page, '7 open dives').waitFor();
   await close(ada);
   const row = thread(ada).getByRole('article').filter({ hasText: QUESTION }).first();
   await row.hover();
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
-  await ada.page.getByText('7 dives are open here. Resolve or abandon one first.').last().waitFor();
+  await ada.page.getByText('This thread has 7 open dives. Resolve or abandon one first.').last().waitFor();
   assert.ok(!ada.page.url().includes('panel='));
   await accessible(ada.page, 'a message with many dives');
 });
@@ -375,7 +375,7 @@ test('a slow start: one writes at once, and it is sent when the dive is there; a
   await inDive(bo, 'The old one?').waitFor();
   await bo.page.keyboard.type('Half a thou');
   open();
-  await dive(bo).getByText('The dive could not be started. Busy.').waitFor();
+  await dive(bo).getByText("Couldn't start the dive. Busy.").waitFor();
   await inDive(bo, 'The old one?').getByText('Not sent.').waitFor();
   await accessible(bo.page, 'a dive that could not be started');
   await shot(bo.page, '44-dive-not-started-dark');
@@ -404,7 +404,7 @@ test('offline: what is written waits; no dive is started', async () => {
   const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.hover();
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
-  await ada.page.getByText('A dive can be started when you are back').last().waitFor();
+  await ada.page.getByText('You can start a dive when').last().waitFor();
   await ada.context.setOffline(false);
   await inDive(bo, 'Written in a tunnel').waitFor();
   await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
@@ -424,7 +424,7 @@ test('resolved it is read-only, leads to its result, and can be reopened', async
   await dive(bo).getByText('Resolved by you, just now').waitFor();
   await dive(ada).getByText('Resolved by Bo Chen, just now').waitFor();
   assert.equal(await explore(ada).count(), 0);
-  await button(ada.page, '6 dives open').waitFor();
+  await button(ada.page, '6 open dives').waitFor();
   await accessible(ada.page, 'a resolved dive');
   await shot(ada.page, '43-dive-resolved-dark');
   await dive(ada).getByRole('link', { name: 'See the result' }).click();
@@ -433,7 +433,7 @@ test('resolved it is read-only, leads to its result, and can be reopened', async
   await dive(bo).getByRole('button', { name: 'Reopen' }).click();
   await dive(bo).getByText('Nothing new since the result').waitFor();
   await say(bo, 'One more thing.');
-  await dive(bo).getByText('Said since the result: not in it yet').waitFor();
+  await dive(bo).getByText('New messages since the result').waitFor();
   await accessible(bo.page, 'a reopened dive');
   await ada.page.getByRole('link', { name: 'Back to #general' }).click();
   const row = ada.page.getByRole('listitem').filter({ hasText: QUESTION });
@@ -448,7 +448,7 @@ test('on a phone the dive is a sheet: long press, Back closes it', async () => {
   await phone.page.getByRole('link', { name: QUESTION }).click();
   const row = thread(phone).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.waitFor();
-  await button(phone.page, '7 dives open').waitFor();
+  await button(phone.page, '7 open dives').waitFor();
   await accessible(phone.page, 'a thread with dives on a phone');
   await shot(phone.page, '39-thread-with-dives-phone');
   const spot = await row.getByText('Nobody wants to deploy').boundingBox();
@@ -460,7 +460,7 @@ test('on a phone the dive is a sheet: long press, Back closes it', async () => {
   await cdp.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
   await shot(phone.page, '40-message-sheet-phone');
   await phone.page.keyboard.press('Escape');
-  await button(phone.page, '7 dives open').click();
+  await button(phone.page, '7 open dives').click();
   await phone.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
   await inDive(phone, 'So Monday.').waitFor();
   await accessible(phone.page, 'a dive on a phone');

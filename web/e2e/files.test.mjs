@@ -263,7 +263,7 @@ test('what waits can be taken back into the box', async () => {
   await attach(ada, [NOTES]);
   await chip(ada, 'notes.txt').waitFor();
   await reply(ada.page, 'Not yet');
-  await button(ada.page, 'Take back').click();
+  await button(ada.page, 'Back to draft').click();
   assert.equal(await box(ada.page, BOX).inputValue(), 'Not yet');
   await chip(ada, 'notes.txt').waitFor();
   await release();
@@ -290,7 +290,7 @@ test('an upload that fails says why and can be tried again; what is too large is
   await attach(ada, [
     { name: 'film.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(26 * 1024 * 1024) },
   ]);
-  await ada.page.getByText('film.bin has 26 MB; a file may have 25 MB.').first().waitFor();
+  await ada.page.getByText('film.bin is 26 MB; the limit is 25 MB.').first().waitFor();
   assert.equal(await chip(ada, 'film.bin').count(), 0);
 });
 
@@ -311,7 +311,7 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   const id = await kept.jsonValue();
   await api(ada, 'DELETE', `files/${id}`);
   await ada.page.reload();
-  await ada.page.getByText('plan.pdf is no longer kept for this draft').first().waitFor();
+  await ada.page.getByText('plan.pdf is no longer available for this draft').first().waitFor();
   await chip(ada, 'plan.pdf').waitFor({ state: 'detached' });
   // The toast lies over the newest messages.
   await ada.page.locator('.toast').waitFor({ state: 'detached' });
@@ -321,7 +321,7 @@ test('offline an upload waits and goes on by itself', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await attach(ada, [NOTES]);
-  await chip(ada, 'notes.txt').getByText('Waits for the connection').waitFor();
+  await chip(ada, 'notes.txt').getByText('Waiting for the connection').waitFor();
   await reply(ada.page, 'From the tunnel');
   await ada.page.getByText('Waiting for 1 upload').waitFor();
   await accessible(ada.page, 'an upload without a network');

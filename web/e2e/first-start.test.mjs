@@ -85,13 +85,13 @@ test('the switcher goes from one workspace to the other, and they share nothing'
   await bo.page.waitForURL('**/northwind/c/**');
   await bo.page.getByRole('link', { name: 'Welcome, Bo' }).waitFor();
   await bo.page.goto('/nowhere/c/general');
-  await bo.page.getByText('This page is not here').waitFor();
+  await bo.page.getByText('Page not found').waitFor();
   await accessible(bo.page, 'a page that is not here');
 });
 
 test('an invite that was taken back says so', async () => {
   await bo.page.goto('/invite/not-a-token');
-  await bo.page.getByText('This invite does not work').waitFor();
+  await bo.page.getByText('Invalid invite').waitFor();
   await accessible(bo.page, 'a dead invite');
 });
 
@@ -116,7 +116,7 @@ test('signing out leads to the log-in, which leads back to where one was', async
 test('without an invite nobody else signs up', async () => {
   const cy = await person(browser, server.base);
   await cy.page.goto('/');
-  await cy.page.getByText('Ask someone in your team for an invite link').waitFor();
+  await cy.page.getByText('Ask someone on your team for an invite link').waitFor();
   await cy.close();
 });
 

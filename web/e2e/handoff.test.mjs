@@ -30,7 +30,7 @@ const agents = {};
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
 const start = (p, channel = 'general') => box(p.page, `Start a thread in #${channel}`);
 const answers = (p, name) => p.page.getByRole('article', { name: new RegExp(`^${name}, `) });
-const here = (p, who) => button(p.page, `Answers here: ${who}`);
+const here = (p, who) => button(p.page, `Replies here: ${who}`);
 const item = (p, name, role = 'menuitemradio') => p.page.getByRole(role, { name, exact: true });
 const option = (p, name) => p.page.getByRole('option', { name });
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
@@ -51,7 +51,7 @@ const inside = async (p, what) => {
   const { width: w, height: h } = p.page.viewportSize();
   assert.ok(x >= 0 && y >= 0 && x + width <= w && y + height <= h, `${x},${y} ${width}×${height}`);
 };
-const picker = (p) => p.page.getByRole('menu', { name: 'Who answers here' });
+const picker = (p) => p.page.getByRole('menu', { name: 'Agent that replies here' });
 /** In both themes. */
 const pictures = async (p, name) => {
   await shot(p.page, `${name}-dark`);
@@ -83,7 +83,7 @@ after(async () => {
 
 test('the head says who answers; choosing an agent there makes it answer every message', async () => {
   await button(ada.page, 'Agents: when mentioned').click();
-  await item(ada, 'Nobody (only when mentioned)').waitFor();
+  await item(ada, 'No agent (agents reply when mentioned)').waitFor();
   await inside(ada, picker(ada));
   await accessible(ada.page, 'the picker');
   await pictures(ada, '60-handoff-picker');
@@ -91,11 +91,11 @@ test('the head says who answers; choosing an agent there makes it answer every m
   for (const p of [ada, bo]) await here(p, 'Vibe').waitFor();
   assert.equal(
     await ada.page.evaluate(() => document.activeElement.getAttribute('aria-label')),
-    'Answers here: Vibe',
+    'Replies here: Vibe',
     'the focus is back on what opened it',
   );
   await composer(ada).fill('What speaks for Monday?');
-  await ada.page.getByText('Vibe will answer here').waitFor();
+  await ada.page.getByText('Vibe will reply here').waitFor();
   await press(ada, 'Enter');
   await answers(bo, 'Vibe').getByText('two quiet days before the fair').waitFor();
 });
@@ -109,7 +109,7 @@ test('a hand-off in the middle: a notice for all, the history stays, the next an
     await answers(p, 'Vibe').getByText('two quiet days before the fair').waitFor();
   }
   await composer(ada).fill('And who books the room?');
-  await ada.page.getByText('Coder will answer here').waitFor();
+  await ada.page.getByText('Coder will reply here').waitFor();
   await press(ada, 'Enter');
   await answers(bo, 'Coder').waitFor();
   const asked = await model.until((b) => /who books the room/.test(String(b.messages.at(-1).content)));
@@ -124,7 +124,7 @@ test('auto-reply can be switched off: the agent stands there and answers mention
   await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
   for (const p of [ada, bo]) await here(p, 'Coder, only when mentioned').waitFor();
   await composer(ada).fill('Only between us.');
-  assert.equal(await ada.page.getByText('will answer here').count(), 0);
+  assert.equal(await ada.page.getByText('will reply here').count(), 0);
   await composer(ada).fill('');
   await here(ada, 'Coder, only when mentioned').click();
   await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
@@ -143,7 +143,7 @@ test('a slash lists the commands; /agent by keyboard hands over and is no messag
   await press(ada, 'Enter');
   assert.equal(await composer(ada).inputValue(), '/agent ');
   await option(ada, 'Coder').waitFor();
-  assert.match(await option(ada, 'Coder').innerText(), /Answers here now/);
+  assert.match(await option(ada, 'Coder').innerText(), /Current/);
   await pictures(ada, '63-handoff-agents');
   await accessible(ada.page, 'the agents of /agent');
   await ada.page.keyboard.type('vi');
@@ -172,7 +172,7 @@ test('/agent none by keyboard; Esc keeps the text; what names nobody is not sent
   await option(ada, 'Vibe').waitFor();
   await ada.page.keyboard.type(' please look at this');
   await press(ada, 'Enter');
-  await ada.page.getByText('no agent is called “please look at this”').first().waitFor();
+  await ada.page.getByText('no agent is named “please look at this”').first().waitFor();
   assert.equal(await composer(ada).inputValue(), '/agent please look at this');
   assert.equal(await said(ada), before);
   await composer(ada).fill('');
@@ -194,7 +194,7 @@ test('without a connection a hand-off says so and keeps what was typed', async (
   await ada.page.getByText('You are offline').first().waitFor();
   await composer(ada).fill('/agent coder');
   await press(ada, 'Enter');
-  await ada.page.getByText('Who answers here can be changed when you are back').first().waitFor();
+  await ada.page.getByText('You can change the agent when').first().waitFor();
   assert.equal(await composer(ada).inputValue(), '/agent coder');
   await ada.context.setOffline(false);
   await ada.page.getByText('Your messages are saved').waitFor({ state: 'detached' });
@@ -214,7 +214,7 @@ test('“Version N is available”: one click moves on, for everyone', async () 
   const chip = (p) => button(p.page, `Version ${version + 1} is available`);
   await chip(bo).waitFor();
   await composer(ada).fill('Still the old one?');
-  await ada.page.getByText(`Coder (version ${version}) will answer here`).waitFor();
+  await ada.page.getByText(`Coder (version ${version}) will reply here`).waitFor();
   await pictures(ada, '64-handoff-version');
   await accessible(ada.page, 'a newer version');
   await composer(ada).fill('');
@@ -244,7 +244,7 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
   await ada.page.keyboard.type('/new');
   await press(ada, 'Enter');
   await start(ada).waitFor();
-  await ada.page.getByText('Coder will answer', { exact: true }).waitFor();
+  await ada.page.getByText('Coder will reply', { exact: true }).waitFor();
   assert.equal(await ada.page.getByText('Draft', { exact: true }).count(), 0, 'the command is gone');
   await ada.page.waitForFunction(
     () => document.activeElement?.getAttribute('aria-label') === 'Start a thread in #general',
@@ -261,13 +261,13 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
 test('/agent in a channel’s box is for the next thread, and can be taken back', async () => {
   await side(ada).getByRole('link', { name: 'general' }).click();
   await start(ada).focus();
-  assert.equal(await ada.page.getByText('will answer').count(), 0, 'once only');
+  assert.equal(await ada.page.getByText('will reply').count(), 0, 'once only');
   await ada.page.keyboard.type('/agent vi');
   await press(ada, 'Tab');
-  await ada.page.getByText('Vibe will answer', { exact: true }).waitFor();
+  await ada.page.getByText('Vibe will reply', { exact: true }).waitFor();
   assert.equal(await start(ada).inputValue(), '');
   await button(ada.page, 'Without Vibe').click();
-  await ada.page.getByText('Vibe will answer', { exact: true }).waitFor({ state: 'detached' });
+  await ada.page.getByText('Vibe will reply', { exact: true }).waitFor({ state: 'detached' });
   await start(ada).focus();
   await ada.page.keyboard.type('/agent vibe');
   await press(ada, 'Enter');
@@ -278,7 +278,7 @@ test('/agent in a channel’s box is for the next thread, and can be taken back'
   await answers(ada, 'Vibe').getByText('two quiet days').waitFor();
   await side(ada).getByRole('link', { name: 'general' }).click();
   const row = ada.page.getByRole('listitem').filter({ hasText: 'Do we need a banner?' });
-  await row.getByText('Vibe answers here').waitFor({ state: 'attached' });
+  await row.getByText('Vibe replies here').waitFor({ state: 'attached' });
   await pictures(ada, '66-handoff-rows');
   await accessible(ada.page, 'rows with their agents');
 });
@@ -290,7 +290,7 @@ test('in a dive: the partner is changed by picker and by /agent, and /new takes 
   await row.getByRole('button', { name: 'Deep dive from here', exact: true }).click();
   await box(ada.page, 'Explore with @vibe').waitFor();
   await ada.page.waitForURL(/panel=dive:fork_/);
-  await button(ada.page, 'Partner: Vibe').click();
+  await button(ada.page, 'Agent: Vibe').click();
   await ada.page.getByRole('menuitemradio', { name: /^Coder/ }).click();
   await box(ada.page, 'Explore with @coder').fill('/agent vibe');
   await press(ada, 'Enter');
@@ -318,7 +318,7 @@ test('a direct channel: the head says who answers; /new begins a conversation of
   await accessible(ada.page, 'a direct channel with an agent');
   await write.fill('/new');
   await press(ada, 'Enter');
-  await ada.page.getByText('Coder will answer in a new thread').waitFor();
+  await ada.page.getByText('Coder will reply in a new thread').waitFor();
   await write.fill('Another matter: the chairs');
   await press(ada, 'Enter');
   await message(ada.page, 'Is the fair on Wednesday?').waitFor({ state: 'detached' });
@@ -334,7 +334,7 @@ test('who may only read sees who answers and cannot change it', async () => {
   const id = data.find((m) => m.handle.startsWith('bo')).user_id;
   await call('PATCH', `members/${id}`, { role: 'viewer' });
   await bo.page.getByText('You are a viewer here').waitFor();
-  await bo.page.getByText('Answers here:').waitFor({ state: 'attached' });
+  await bo.page.getByText('Replies here:').waitFor({ state: 'attached' });
   assert.equal(await here(bo, 'Coder').count(), 0);
   await accessible(bo.page, 'a thread that one may only read');
   await call('PATCH', `members/${id}`, { role: 'member' });
@@ -343,7 +343,7 @@ test('who may only read sees who answers and cannot change it', async () => {
   await call('PATCH', `threads/${thread}`, { status: 'archived' });
   await bo.page.getByText('This thread is archived').waitFor();
   await here(bo, 'Coder').waitFor({ state: 'detached' });
-  await bo.page.getByText('Answers here:').waitFor({ state: 'attached' });
+  await bo.page.getByText('Replies here:').waitFor({ state: 'attached' });
   await call('PATCH', `threads/${thread}`, { status: 'open' });
   await here(bo, 'Coder').waitFor();
 });
@@ -355,14 +355,14 @@ test('an agent that one may not see any more breaks nothing: others can be chose
     const { version } = await call('GET', `agents/${agents.coder.id}`);
     await call('PATCH', `agents/${agents.coder.id}`, { access_control }, { 'If-Match': `"${version}"` });
   };
-  const barred = 'A restricted agent, which does not answer you';
+  const barred = 'A restricted agent, not available to you';
   await permit({ allowed_subjects: [], denied_subjects: [id] });
   await here(bo, barred).waitFor();
   await here(ada, 'Coder').first().waitFor();
   await bo.page.reload();
   await here(bo, barred).waitFor();
   await composer(bo).fill('Who is there?');
-  assert.equal(await bo.page.getByText('will answer here').count(), 0, 'nothing is promised');
+  assert.equal(await bo.page.getByText('will reply here').count(), 0, 'nothing is promised');
   await composer(bo).fill('');
   await accessible(bo.page, 'a thread whose agent one may not see');
   await composer(bo).fill('@co');
@@ -373,7 +373,7 @@ test('an agent that one may not see any more breaks nothing: others can be chose
   assert.equal(await bo.page.getByRole('menuitem', { name: /^About/ }).count(), 0);
   await press(bo, 'Escape');
   await side(bo).getByRole('link', { name: 'general' }).click();
-  await bo.page.getByText(`Answers here: ${barred}`).first().waitFor({ state: 'attached' });
+  await bo.page.getByText(`Replies here: ${barred}`).first().waitFor({ state: 'attached' });
   await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
   await permit({ allowed_subjects: [], denied_subjects: [] });
   await here(bo, 'Coder').waitFor();
@@ -384,13 +384,13 @@ test('an agent that goes away: who stands in is said at once, then by a notice w
   await option(bo, 'Coder').waitFor();
   const { version } = await call('GET', `agents/${agents.coder.id}`);
   await call('DELETE', `agents/${agents.coder.id}`, undefined, { 'If-Match': `"${version}"` });
-  await bo.page.getByText('Coder is no longer available; Vibe answers from the next message.').waitFor();
+  await bo.page.getByText('Coder is no longer available; Vibe replies from the next message on.').waitFor();
   await option(bo, 'Coder').waitFor({ state: 'detached' });
   await here(bo, 'Coder, no longer available').waitFor();
   await pictures(bo, '69-handoff-gone');
   await accessible(bo.page, 'a thread whose agent is gone');
   await composer(bo).fill('Who answers now?');
-  await bo.page.getByText('Vibe will answer here').waitFor();
+  await bo.page.getByText('Vibe will reply here').waitFor();
   await press(bo, 'Enter');
   await bo.page.getByText('Coder is no longer available, so Vibe replies here from now on.').waitFor();
   await answers(bo, 'Vibe').last().getByText('two quiet days').waitFor();
@@ -427,10 +427,10 @@ test('with many agents the picker has a search; all of it fits a phone', async (
   await accessible(phone.page, 'a thread on a phone');
   await phone.page.getByRole('button', { name: /^Version 2/ }).click();
   await phone.page.getByRole('button', { name: /^Version 2/ }).waitFor({ state: 'detached' });
-  await option(phone, 'Nobody').waitFor({ state: 'detached' });
+  await option(phone, 'No agent').waitFor({ state: 'detached' });
   await phone.page.getByRole('link', { name: 'Back to #general' }).click();
   const row = phone.page.getByRole('listitem').filter({ hasText: 'Friday or Monday' });
-  await row.getByText('Helper 7 answers here').waitFor({ state: 'attached' });
+  await row.getByText('Helper 7 replies here').waitFor({ state: 'attached' });
   for (const part of await row.locator('.tb > *').all()) await inside(phone, part);
   await pictures(phone, '72-handoff-phone-rows');
   assert.deepEqual(phone.errors, []);

@@ -92,7 +92,7 @@ test('nothing yet: both pages say what will be there', async () => {
   await ada.page.getByText('Nothing to do').waitFor();
   await accessible(ada.page, 'no actions');
   await ada.page.goto('/northwind/decisions');
-  await ada.page.getByText('Nothing is decided yet').waitFor();
+  await ada.page.getByText('No decisions yet').waitFor();
   await accessible(ada.page, 'no decisions');
 });
 
@@ -151,7 +151,7 @@ test('a tick counts everywhere, and a slip can be undone where it was made', asy
 test('owner and day are changed in place; whose has it now is told by the lists of both', async () => {
   await bo.page.goto('/northwind/actions');
   await item(bo, 'Tell the press').waitFor();
-  await button(ada.page, 'No owner').click();
+  await button(ada.page, 'Unassigned').click();
   await item(ada, 'Water the plants').waitFor();
   await accessible(ada.page, 'actions without an owner');
   await ada.page.getByLabel('Owner of “Water the plants”').selectOption({ label: 'Bo Chen' });
@@ -169,7 +169,7 @@ test('what is refused goes back to what it was, and says so', async () => {
   await ada.page.route('**/v1/action-items/*', (r) => r.abort());
   await item(ada, 'Tell the press').click();
   await ada.page
-    .getByText(/^Not changed\./)
+    .getByText(/^Couldn't save the change\./)
     .first()
     .waitFor({ state: 'attached' });
   assert.equal(await item(ada, 'Tell the press').isChecked(), false);
@@ -192,8 +192,8 @@ test('an item leads to its result and to its dive', async () => {
 
 test('what cannot be loaded says so and can be tried again', async () => {
   for (const [path, route, words, sign] of [
-    ['actions?whose=all', '**/v1/action-items?*', 'Could not load action items', 'Tell the press'],
-    ['decisions', '**/v1/decisions?*', 'Could not load decisions', 'Launch on Monday'],
+    ['actions?whose=all', '**/v1/action-items?*', "Couldn't load action items", 'Tell the press'],
+    ['decisions', '**/v1/decisions?*', "Couldn't load decisions", 'Launch on Monday'],
   ]) {
     let broken = true;
     await ada.page.route(route, (r) =>
@@ -247,8 +247,8 @@ test('decisions: searched, by channel, newest first, each with where it comes fr
     .waitFor();
   assert.equal((await titles()).length, 1);
   await ada.page.getByRole('searchbox', { name: 'Search decisions' }).fill('zzzz');
-  await ada.page.getByText('No decision matches “zzzz”').waitFor();
-  await accessible(ada.page, 'no decision matches');
+  await ada.page.getByText('No matching decisions for “zzzz”').waitFor();
+  await accessible(ada.page, 'no matching decisions');
   await button(ada.page, 'Show all decisions').click();
   await ada.page.waitForFunction(() => document.querySelectorAll('main h2').length === 2);
   await ada.page.getByLabel('Channel', { exact: true }).selectOption('general');

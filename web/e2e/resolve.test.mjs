@@ -80,7 +80,7 @@ test('resolving shows the shape of the draft while it is made', async () => {
   model.release();
   await headline(ada).waitFor();
   assert.equal(await headline(ada).inputValue(), DRAFT.headline);
-  await dive(ada).getByText('Drafted by Vibe. You have the last word.').waitFor();
+  await dive(ada).getByText('Drafted by Vibe. Review it before posting.').waitFor();
   await ada.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
   await accessible(ada.page, 'the resolve editor');
   await shot(ada.page, '31-resolve-editor-dark');
@@ -138,7 +138,7 @@ test('a source shows its message and leads to it; others can be added and taken 
   await ada.page.keyboard.press('Escape');
   await saved(ada);
   await button(ada.page, 'Source 1 of key point 1').click();
-  await button(ada.page, 'Show it in the dive').click();
+  await button(ada.page, 'Show in dive').click();
   await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
   await button(ada.page, 'Resolve dive').click();
   await headline(ada).waitFor();
@@ -202,32 +202,32 @@ test('two texts of one field: both are shown, and one is chosen', async () => {
   await shot(ada.page, '37-resolve-clash-dark');
   await clash.getByRole('button', { name: 'Use theirs' }).click();
   assert.equal(await headline(ada).inputValue(), 'Bo wants Tuesday');
-  await button(ada.page, 'Bring it back').click();
+  await button(ada.page, 'Restore').click();
   assert.equal(await headline(ada).inputValue(), 'Ada stays with Monday');
   await saved(ada);
 });
 
 test('the dive went on: the draft says so, and a new one asks before it replaces what people wrote', async () => {
-  await button(ada.page, 'Keep diving').click();
+  await button(ada.page, 'Back to the dive').click();
   await explore(ada, 'The fair is on Wednesday.');
   await answered(ada, 2);
   await button(ada.page, 'Resolve dive').click();
   await dive(ada).getByText('2 messages since this draft').waitFor();
   await accessible(ada.page, 'a stale draft');
   await shot(ada.page, '38-resolve-stale-dark');
-  await box(ada.page, 'What should be different? (optional)').fill('Name the fair');
+  await box(ada.page, 'What should change? (optional)').fill('Name the fair');
   await button(ada.page, 'Redraft').click();
-  await dive(ada).getByText('A new draft replaces what people wrote here.').waitFor();
+  await dive(ada).getByText('A new draft replaces all edits.').waitFor();
   await accessible(ada.page, 'asking before a redraft');
   model.draft = { ...DRAFT, headline: 'We launch on Monday, the fair is on Wednesday' };
-  await button(ada.page, 'Replace them').click();
+  await button(ada.page, 'Replace').click();
   await model.until((b) => /Name the fair/.test(String(b.messages.at(-1).content)));
   await ada.page.waitForFunction(
     (t) => document.querySelector('aside textarea')?.value === t,
     model.draft.headline,
   );
-  await button(ada.page, 'Bring it back').waitFor();
-  await button(ada.page, 'Let it go').click();
+  await button(ada.page, 'Restore').waitFor();
+  await button(ada.page, 'Discard').click();
 });
 
 test('a post that does not get through keeps everything', async () => {
@@ -286,7 +286,7 @@ test('a tick is live for all; one that is refused is undone and said', async () 
     r.fulfill({ status: 403, json: { error: { type: 'forbidden', code: 'x', message: 'Not now.' } } }),
   );
   await tick(bo).click();
-  await bo.page.getByText('Not changed. Not now.').first().waitFor({ state: 'attached' });
+  await bo.page.getByText("Couldn't save the change. Not now.").first().waitFor({ state: 'attached' });
   assert.equal(await tick(bo).isChecked(), true);
   await bo.page.unroute('**/v1/action-items/*');
 });
@@ -304,7 +304,7 @@ test('version 2 replaces the first one, and says what changed', async () => {
   await card(ada, 'Launch on Monday').getByRole('button', { name: 'Edit result' }).click();
   await headline(ada).waitFor();
   assert.equal(await headline(ada).inputValue(), 'Launch on Monday');
-  await dive(ada).getByText('Nothing changed since it was posted').waitFor();
+  await dive(ada).getByText('No changes since it was posted').waitFor();
   assert.equal(await button(ada.page, 'Post result').isDisabled(), true);
   await headline(ada).fill('Launch on Monday at nine');
   await button(ada.page, 'Add a question').click();
@@ -343,7 +343,7 @@ test('said after the result: the card tells that the dive went on', async () => 
   await card(bo, 'Launch on Monday at nine').getByRole('button', { name: 'Reopen' }).click();
   await box(bo.page, 'Explore with @vibe').waitFor();
   await explore(bo, 'And if it rains?');
-  await card(ada, 'Launch on Monday at nine').getByText('The dive went on since').waitFor();
+  await card(ada, 'Launch on Monday at nine').getByText('The dive has new messages').waitFor();
   await accessible(ada.page, 'a stale card');
   await shot(ada.page, '45-cards-dark');
   await ada.page.setViewportSize(PHONE);
@@ -357,7 +357,7 @@ test('a draft that is stopped leaves what was posted, or empty fields', async ()
   model.holdDrafts = true;
   await button(bo.page, 'Resolve dive').click();
   await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
-  await dive(bo).getByText('Stopped. Try again, or go on with the text below.').waitFor();
+  await dive(bo).getByText('Stopped. Try again, or continue with the text below.').waitFor();
   assert.equal(await headline(bo).inputValue(), 'Launch on Monday at nine');
   await button(bo.page, 'Close the dive').click();
   await bo.page.goto('/northwind/c/general');
@@ -367,7 +367,7 @@ test('a draft that is stopped leaves what was posted, or empty fields', async ()
   await answered(bo, 1);
   await button(bo.page, 'Resolve dive').click();
   await dive(bo).getByRole('button', { name: 'Stop', exact: true }).click();
-  await dive(bo).getByText('Stopped. Try again or write it yourself.').waitFor();
+  await dive(bo).getByText('Stopped. Try again, or write it yourself.').waitFor();
   assert.equal(await headline(bo).inputValue(), '');
   await accessible(bo.page, 'a draft that was stopped');
   await shot(bo.page, '47-resolve-stopped-light');
@@ -389,7 +389,7 @@ test('without a network the text is kept and saved later', async () => {
   await headline(bo).waitFor();
   await bo.context.setOffline(true);
   await headline(bo).fill('Umbrellas for all');
-  await dive(bo).getByText('Kept on this device, saved when you are back').waitFor();
+  await dive(bo).getByText('Kept on this device until').waitFor();
   await accessible(bo.page, 'the editor offline');
   await bo.context.setOffline(false);
   await saved(bo);
@@ -405,7 +405,7 @@ test('a source that was deleted says so', async () => {
     .click();
   await bo.page.keyboard.press('Escape');
   await saved(bo);
-  await button(bo.page, 'Keep diving').click();
+  await button(bo.page, 'Back to the dive').click();
   const said = dive(bo).getByRole('article').filter({ hasText: 'We need umbrellas.' });
   await said.hover();
   await said.getByRole('button', { name: 'More actions' }).click();
@@ -414,7 +414,7 @@ test('a source that was deleted says so', async () => {
   await button(bo.page, 'Resolve dive').click();
   await dive(bo).getByText('The dive changed since this draft').waitFor();
   await button(bo.page, 'Source 1 of key point 1').click();
-  await bo.page.getByText('This message was deleted. What it said is not here any more.').waitFor();
+  await bo.page.getByText('This message was deleted. Its text is no longer available.').waitFor();
   await accessible(bo.page, 'a source that was deleted');
   await bo.page.keyboard.press('Escape');
 });
@@ -438,7 +438,9 @@ test('without a model the draft is made of quotes and says so', async () => {
     await explore(mia, 'Decision: we meet in the library.');
     await answered(mia, 1);
     await button(mia.page, 'Resolve dive').click();
-    await dive(mia).getByText('Drafted without a model: quotes from the dive. Check it.').waitFor();
+    await dive(mia)
+      .getByText('Drafted without a model, with quotes from the dive. Review it before posting.')
+      .waitFor();
     assert.notEqual(await headline(mia).inputValue(), '');
     await accessible(mia.page, 'a draft without a model');
     await shot(mia.page, '48-resolve-builtin-dark');

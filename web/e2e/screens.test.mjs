@@ -113,7 +113,7 @@ test('every state of an answer: done, failed, retrying, stopped', async () => {
   await ada.page.getByText(/Retrying in/).scrollIntoViewIfNeeded();
   await shot(ada.page, '06-answer-states-dark');
   await ada.page.locator('.composer').getByRole('button', { name: 'Stop' }).click();
-  await ada.page.getByText('Stopped before anything was written').waitFor();
+  await ada.page.getByText('Stopped before any text was written').waitFor();
 });
 
 test('What it saw', async () => {
@@ -132,7 +132,7 @@ test('What it saw', async () => {
   await bo.page.setViewportSize({ width: 1440, height: 900 });
   await panel.getByRole('button', { name: 'Close' }).click();
   await bo.page.goto(new URL(bo.page.url()).pathname + '?panel=task:task_00000000000000000000000000');
-  await bo.page.getByText('This task is no longer kept.').waitFor();
+  await bo.page.getByText('This task is no longer available.').waitFor();
   await accessible(bo.page, 'a task that is gone');
 });
 
@@ -162,7 +162,7 @@ test('dialogs: new channel, new message, invite, about a channel, keys, delete, 
   await button(page, 'Workspace menu, Northwind').click();
   await accessible(page, 'the workspace menu');
   await shot(page, '10-workspace-menu-dark');
-  await button(page, 'Keyboard keys').click();
+  await button(page, 'Keyboard shortcuts').click();
   await check(() => Promise.resolve(), 'the key list');
   await page.getByRole('article', { name: /^Ada/ }).first().hover();
   const tools = page.getByRole('toolbar', { name: 'Message actions' });
@@ -176,7 +176,7 @@ test('dialogs: new channel, new message, invite, about a channel, keys, delete, 
   await accessible(page, 'the quick switcher');
   await shot(page, '11-switcher-dark');
   await page.getByRole('combobox').fill('zzzz');
-  await page.getByText('Nothing by that name').waitFor();
+  await page.getByText('No results').waitFor();
   await accessible(page, 'the quick switcher without a hit');
   await page.keyboard.press('Escape');
 });
@@ -205,14 +205,14 @@ test('filters that match nothing, channels and threads that are not there', asyn
     .click()
     .catch(() => undefined); // absent when all is read already
   await button(ada.page, 'Unread').click();
-  await ada.page.getByText('No threads match “Unread”').waitFor();
+  await ada.page.getByText('No matching threads').waitFor();
   await accessible(ada.page, 'no match');
   await button(ada.page, 'Show all threads').click();
   await ada.page.goto('/northwind/c/nowhere');
-  await ada.page.getByText('This channel is not here').waitFor();
+  await ada.page.getByText('Channel not found').waitFor();
   await accessible(ada.page, 'a channel that is not here');
   await ada.page.goto('/northwind/c/general/t/thread_00000000000000000000000000');
-  await ada.page.getByText('This thread is not here').waitFor();
+  await ada.page.getByText('Thread not found').waitFor();
   await accessible(ada.page, 'a thread that is not here');
 });
 
@@ -227,7 +227,7 @@ test('what cannot be loaded says so and can be tried again', async () => {
       : r.continue(),
   );
   await ada.page.goto('/northwind/c/general');
-  await ada.page.getByText('Could not load threads').waitFor();
+  await ada.page.getByText("Couldn't load threads").waitFor();
   await accessible(ada.page, 'a channel that failed to load');
   broken = false;
   await button(ada.page, 'Try again').click();
@@ -253,7 +253,7 @@ test('loading shows the shape of what comes', async () => {
 test('a direct channel, empty and in use', async () => {
   await button(ada.page, 'New message').click();
   await ada.page.getByRole('dialog').getByRole('button', { name: /Coder/ }).click();
-  await ada.page.getByText('answers every message here').first().waitFor();
+  await ada.page.getByText('replies to every message here').first().waitFor();
   await accessible(ada.page, 'an empty direct channel');
   await box(ada.page, 'Message Coder').fill('Is the build green?');
   await ada.page.keyboard.press('Enter');

@@ -23,7 +23,7 @@ let bo;
 let ids;
 const WIDE = { width: 1440, height: 900 };
 const field = (p) => p.page.getByRole('combobox', { name: 'Search messages' });
-const found = (p) => p.page.getByRole('region', { name: 'Found, newest first' });
+const found = (p) => p.page.getByRole('region', { name: 'Results, newest first' });
 const hits = (p) => found(p).locator('[data-hit]');
 const hit = (p, text) => hits(p).filter({ hasText: text });
 const option = (p, name) => p.page.getByRole('option', { name });
@@ -97,7 +97,7 @@ after(async () => {
 
 test('nothing is looked for yet: what one can write, and the field has the focus', async () => {
   await side(ada).getByRole('link', { name: 'Search' }).click();
-  await ada.page.getByRole('heading', { name: 'Search what was said' }).waitFor();
+  await ada.page.getByRole('heading', { name: 'Search messages' }).waitFor();
   assert.equal(await field(ada).evaluate((f) => f === document.activeElement), true);
   await accessible(ada.page, 'search, empty');
   await shot(ada.page, '90-search-empty-dark');
@@ -139,7 +139,7 @@ test('an address can be shared; Back goes to the search before', async () => {
   await lists(bo, 'What if it rains');
   await bo.page.keyboard.press('Enter');
   await field(bo).fill('rains deploys');
-  await bo.page.getByText('Nothing found for “rains deploys”').waitFor();
+  await bo.page.getByText('No results for “rains deploys”').waitFor();
   await bo.page.goBack();
   await lists(bo, 'What if it rains');
   assert.equal(await field(bo).inputValue(), 'rains');
@@ -166,7 +166,7 @@ test('filters are words, and complete', async () => {
   await lists(ada, 'Then the launch is on Monday');
   await button(ada.page, 'in:').click();
   await option(ada, /random/).click();
-  await ada.page.getByText('Nothing found for').waitFor();
+  await ada.page.getByText('No results for').waitFor();
   await accessible(ada.page, 'nothing found');
   await shot(ada.page, '96-search-none-dark');
   await button(ada.page, 'Without in:random').click();
@@ -235,7 +235,7 @@ test('the list reads on at its end; J and K go from hit to hit', async () => {
 
 test('Ctrl-Shift-F from anywhere; the switcher’s last row', async () => {
   await ada.page.keyboard.press('Control+Shift+F');
-  await ada.page.getByRole('heading', { name: 'Search what was said' }).waitFor();
+  await ada.page.getByRole('heading', { name: 'Search messages' }).waitFor();
   await side(ada).getByRole('link', { name: 'general' }).click();
   await box(ada.page, 'Start a thread in #general').waitFor();
   await ada.page.keyboard.press('Control+k');
@@ -257,17 +257,17 @@ test('an edited message is looked at again, a deleted one goes, at once', async 
   await api(bo, 'PATCH', `messages/${ids.bo}`, { content: 'The launch moved to Tuesday' });
   await lists(ada, 'The launch moved to Tuesday');
   await api(bo, 'PATCH', `messages/${ids.bo}`, { content: 'It moved to Tuesday' });
-  await ada.page.getByText('Nothing found for').waitFor();
+  await ada.page.getByText('No results for').waitFor();
   await field(ada).fill('moved');
   await lists(ada, 'It moved to Tuesday');
   await api(bo, 'DELETE', `messages/${ids.bo}`);
-  await ada.page.getByText('Nothing found for “moved”').waitFor();
+  await ada.page.getByText('No results for “moved”').waitFor();
 });
 
 test('what cannot be searched says why; what failed can be tried again; offline waits', async () => {
   await field(ada).fill('-');
   await ada.page.keyboard.press('Enter');
-  await ada.page.getByText('This cannot be searched for').waitFor();
+  await ada.page.getByText('Invalid search').waitFor();
   await accessible(ada.page, 'a search that cannot be done');
   let broken = true;
   await ada.page.route('**/v1/search?**', (r) =>
@@ -279,7 +279,7 @@ test('what cannot be searched says why; what failed can be tried again; offline 
       : r.continue(),
   );
   await field(ada).fill('kingfisher');
-  await ada.page.getByText('Could not search').waitFor();
+  await ada.page.getByText("Couldn't search").waitFor();
   await accessible(ada.page, 'a search that failed');
   broken = false;
   await button(ada.page, 'Try again').click();

@@ -137,7 +137,7 @@ test('no page breaks its own policy or asks another host for anything', async ()
     await ada.page.goto(path, { waitUntil: 'networkidle' });
     quiet(ada, path);
   }
-  await ada.page.getByRole('heading', { name: 'Signing in' }).waitFor();
+  await ada.page.getByRole('heading', { name: 'Authentication' }).waitFor();
   // What is far down the page is not laid out yet.
   const post = await ada.page.locator('#post-v1-threads-id-messages').textContent();
   assert.match(post, /a key with chat:write/);

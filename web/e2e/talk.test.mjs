@@ -164,7 +164,7 @@ test('a direct message is a running conversation of two', async () => {
     .getByRole('dialog')
     .getByRole('button', { name: /Bo Chen/ })
     .click();
-  await button(ada.page, 'Start writing').click();
+  await button(ada.page, 'Start conversation').click();
   const mine = box(ada.page, 'Message Bo Chen');
   await mine.click();
   // Without looking up: the box stays under the hands while the conversation begins above it.
@@ -265,7 +265,7 @@ test('the keyboard goes everywhere: switcher, next channel, messages, key list',
   await ada.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
   await ada.page.keyboard.press('Escape');
   await ada.page.keyboard.press('?');
-  await ada.page.getByRole('heading', { name: 'Keyboard keys' }).waitFor();
+  await ada.page.getByRole('heading', { name: 'Keyboard shortcuts' }).waitFor();
   await ada.page.keyboard.press('Escape');
 });
 

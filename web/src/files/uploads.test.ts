@@ -110,13 +110,13 @@ test('what is too large, empty or one too many is refused in words, and the rest
   const { uploads, told } = scene();
   uploads.add('t:thread_1', [file('big.iso', 35 * 1024 * 1024), file('nil', 0), file('ok')]);
   expect(uploads.in('t:thread_1').map((u) => u.name)).toEqual(['ok']);
-  expect(told[0]).toBe('Not attached. big.iso has 35 MB; a file may have 30 MB. nil is empty.');
+  expect(told[0]).toBe('Not attached. big.iso is 35 MB; the limit is 30 MB. nil is empty.');
   uploads.add(
     't:thread_1',
     Array.from({ length: 11 }, (_, i) => file(`f${i}`)),
   );
   expect(uploads.in('t:thread_1').length).toBe(10);
-  expect(told[1]).toBe('Not attached. A message takes 10 files: f9 and f10 left out.');
+  expect(told[1]).toBe('Not attached. The limit is 10 files per message: f9 and f10 left out.');
 });
 test('a message waits for its files, and goes out with the last of them', async () => {
   const { uploads, outbox, under, posted, send } = scene();
@@ -145,7 +145,7 @@ test('one that fails fails its message, which can be tried again, with the same 
   await under[0]!.fail(new ApiError(422, { error: { message: 'the file is broken' } }, ''));
   expect(outbox.items[0]).toMatchObject({
     status: 'failed',
-    error: 'a could not be uploaded. The file is broken',
+    error: "Couldn't upload a. The file is broken",
   });
   outbox.retry(id);
   expect(outbox.items[0]!.status).toBe('uploading');
@@ -190,7 +190,7 @@ test('what is there stays with the draft over a reload; what the server threw aw
   expect(second.uploads.in('t:thread_1').map((u) => u.name)).toEqual(['a', 'b']);
   await vi.advanceTimersByTimeAsync(0);
   expect(second.uploads.in('t:thread_1').map((u) => u.name)).toEqual(['b']);
-  expect(second.told).toEqual(['a is no longer kept for this draft. Attach it again.']);
+  expect(second.told).toEqual(['a is no longer available for this draft. Attach it again.']);
   expect(second.uploads.take('t:thread_1').length).toBe(1);
   expect(second.drafts.files('t:thread_1')).toBe(false);
 });

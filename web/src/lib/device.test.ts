@@ -56,8 +56,8 @@ test.each([
   ],
   ['Mozilla/5.0 (SmartFridge; Tizen 9.0) Fridge/1.0', 'computer', 'Unknown browser'],
   ['Mozilla/5.0 (X11; Linux x86_64) Something/2.0', 'computer', 'Unknown browser on Linux'],
-  ['curl/8.5.0', 'program', 'A program (curl)'],
-  ['python-requests/2.32.3', 'program', 'A program (python-requests)'],
+  ['curl/8.5.0', 'program', 'Program (curl)'],
+  ['python-requests/2.32.3', 'program', 'Program (python-requests)'],
   ['', 'computer', 'Unknown browser'],
   [null, 'computer', 'Unknown browser'],
 ])('%s', (agent, kind, name) => expect(deviceOf(agent)).toEqual({ kind, name }));

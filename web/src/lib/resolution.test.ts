@@ -22,7 +22,7 @@ test('fields and back is the same result', () => {
 });
 test('lengths are UTF-16 units', () => {
   expect(tooLong(edit({ headline: '🙂'.repeat(60) }))).toEqual([]);
-  expect(problems(edit({ headline: '🙂'.repeat(61) }))).toEqual(['Headline is 2 over']);
+  expect(problems(edit({ headline: '🙂'.repeat(61) }))).toEqual(['Headline is 2 over the limit']);
 });
 test('a line that moved keeps its key', () => {
   const before = fieldsOf(result());

@@ -76,7 +76,9 @@ test('the chip says what goes on', () => {
     '6.4 s',
   );
   expect(say({ status: 'failed' })).toBe('Failed');
-  expect(waitWords(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain('Nothing is lost');
+  expect(waitWords(task({ retry_at: AT, wait_reason: 'unavailable' }), 'Vibe')).toContain(
+    'The same request will be sent again',
+  );
 });
 test('only a person lets go of the end of the list', () => {
   let now = 0;

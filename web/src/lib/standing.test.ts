@@ -45,7 +45,7 @@ test('nobody stands in where it answered mentions only, nor without a default', 
 test('an agent that one may not see has no name and no version', () => {
   const s = look(bound, [vibe]);
   expect(s).toMatchObject({ state: 'barred', id: 'agent_coder', next: null, newest: null });
-  expect(standingWords(s)).toBe('A restricted agent, which does not answer you');
+  expect(standingWords(s)).toBe('A restricted agent, not available to you');
 });
 test('one that one may see and not use answers others', () => {
   const s = look({ ...bound, agent_version: 1 }, [vibe, { ...coder, access_control: nobodyElse }]);

@@ -94,7 +94,7 @@ const entry = (x: Partial<AuditEntry>): AuditEntry => ({
   ...x,
 });
 const names = {
-  person: (id: string) => (id === 'user_bo' ? 'Bo' : 'Someone who left'),
+  person: (id: string) => (id === 'user_bo' ? 'Bo' : 'Former member'),
   agent: () => null,
   channel: () => '#general',
 };
@@ -107,11 +107,11 @@ test.each([
   [{ action: 'member.removed', target: 'user_ada', data: { name: 'Ada' } }, 'left the workspace'],
   [
     { action: 'invite.created', data: { role: 'viewer', email: null } },
-    'made an invite link for anyone who has it, as viewer',
+    'created an invite link for anyone who has it, as viewer',
   ],
   [
     { action: 'key.created', data: { name: 'CI', scopes: ['chat:read', 'new:scope'] } },
-    'made the key “CI”: Read and new:scope',
+    'created the key “CI”: Read and new:scope',
   ],
   [
     { action: 'agent.status_changed', target: 'agent_1', data: { name: 'quill', status: 'archived' } },
@@ -178,7 +178,7 @@ test.each([
   [tested({ ok: true, provider: 'builtin' }), 'ok', 'The built-in responder works'],
   [tested({ error: { code: 'auth', message: '' } }), 'bad', 'The provider does not accept the key'],
   [tested({ ok: true, latency_ms: 14_000 }), 'slow', 'It works, but slowly'],
-  [tested({ error: { code: 'never_seen', message: '' } }), 'bad', 'The model did not answer'],
-  [tested({ error: { code: 'model_unavailable', message: '' } }), 'bad', 'The provider cannot be reached'],
-  [tested({ error: { code: 'timeout', message: '' } }), 'bad', 'The model did not answer in time'],
+  [tested({ error: { code: 'never_seen', message: '' } }), 'bad', 'The model did not respond'],
+  [tested({ error: { code: 'model_unavailable', message: '' } }), 'bad', 'Can’t reach the provider'],
+  [tested({ error: { code: 'timeout', message: '' } }), 'bad', 'The model did not respond in time'],
 ])('%o is told as %s', (t, tone, title) => expect(outcomeOf(t)).toMatchObject({ tone, title }));

@@ -47,10 +47,10 @@ test('tools: what is wrong is said with its place', () => {
   expect(readTools('')).toEqual({ tools: [], problem: null });
   expect(readTools('[{"type": "function",\n  oops}]').problem).toMatch(/in line 2/);
   expect(readTools('{}').problem).toMatch(/list/);
-  expect(readTools('[{"type":"telepathy"}]').problem).toMatch(/^Tool 1: "telepathy" is no kind/);
+  expect(readTools('[{"type":"telepathy"}]').problem).toMatch(/^Tool 1: "telepathy" is not a kind/);
   expect(readTools('[{"type":"function"}]').problem).toMatch(/needs a "name"/);
   expect(readTools('[{"type":"function","name":"a"},{"type":"function","name":"a"}]').problem).toMatch(
-    /Tool 2: the name "a" is there twice/,
+    /Tool 2: the name "a" is used twice/,
   );
   const read = readTools('[{"type":"function","name":"a"},{"type":"web_fetch"}]');
   expect(read.problem).toBeNull();

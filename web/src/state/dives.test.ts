@@ -191,7 +191,7 @@ test('a start that is refused says why, keeps what was written, and can be tried
   const id = ws.dives.start(origin, then);
   ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: id, direct: false }, 'First!');
   await vi.waitFor(() => expect(ws.outbox.items[0]?.status).toBe('failed'));
-  expect(ws.dives.problem(id)).toBe('7 dives are open here. Resolve or abandon one first.');
+  expect(ws.dives.problem(id)).toBe('This thread has 7 open dives. Resolve or abandon one first.');
   backend.fail = null;
   ws.dives.retry(id, then);
   ws.outbox.retry(ws.outbox.items[0]!.client_id);

@@ -100,7 +100,7 @@ test.each(['/agent', '/agent vi', '/agent vibe, please look', '/'])(
 test('to whom it belongs already, nothing is asked of the server', async () => {
   expect(await choose(coder(), inThread(), context)).toBe(true);
   expect(changes()).toEqual([]);
-  expect(shown).toEqual(['Coder answers here already']);
+  expect(shown).toEqual(['Coder already replies here']);
 });
 
 test('/new with a text starts a thread with the agent of this one', async () => {
@@ -156,26 +156,26 @@ test('a slash lists commands, then agents: as it is comes first, and there is no
   menu.look('/', 1);
   expect(titles(menu)).toEqual(['/agent', '/new']);
   menu.look('/agent', 6);
-  expect(titles(menu)).toEqual(['Coder', 'Vibe', 'Nobody']);
-  expect(menu.picked?.note).toBe('Answers here now');
+  expect(titles(menu)).toEqual(['Coder', 'Vibe', 'No agent']);
+  expect(menu.picked?.note).toBe('Current');
   menu.look('/agent vi', 9);
   expect(titles(menu)).toEqual(['Vibe']);
   menu.look('/agent no', 9);
-  expect(titles(menu)).toEqual(['Nobody']);
+  expect(titles(menu)).toEqual(['No agent']);
   menu.look('@', 1);
   expect(menu.choosing).toBe(false);
   expect(titles(menu)).toContain('Bo');
 });
-test('among many agents Nobody stays in sight', () => {
+test('among many agents, No agent stays in sight', () => {
   for (let i = 0; i < 9; i++) ws.people.agents.set(`a${i}`, agent(`a${i}`, `h${i}`, `Helper ${i}`));
   const menu = new Completion(ws, inPlace(NOBODY.key));
   menu.look('/agent ', 7);
   expect(menu.hits).toHaveLength(6);
-  expect(menu.picked).toMatchObject({ title: 'Nobody', note: 'Answers here now' });
+  expect(menu.picked).toMatchObject({ title: 'No agent', note: 'Current' });
   const bound = new Completion(ws, inPlace('agent_coder'));
   bound.look('/agent ', 7);
   expect(titles(bound)[0]).toBe('Coder');
-  expect(titles(bound).at(-1)).toBe('Nobody');
+  expect(titles(bound).at(-1)).toBe('No agent');
 });
 test('where a thread is started anyway, /new is not offered', () => {
   const menu = new Completion(ws, inPlace(NOBODY.key, true));

@@ -171,7 +171,7 @@ test('the live region says that an answer begins and ends, in the thread one loo
   t.watching = true;
   for (const status of ['queued', 'running', 'completed'] as const)
     event('task.status_changed', { task: task({ status }) });
-  expect(said).toEqual(['Vibe is answering', 'Vibe has answered']);
+  expect(said).toEqual(['Vibe is replying', 'Vibe replied']);
 });
 test('told of: a mention, and an answer that I asked for', () => {
   created({ mentions: forMe });

@@ -104,7 +104,7 @@ test('a command that names nobody comes back, before what was typed since', asyn
   await writing.running;
   expect(text()).toBe('/agent vibe, please look at the plan');
   expect([sent, back]).toEqual([[], 1]);
-  expect(shown[0]).toContain('Nothing was sent');
+  expect(shown[0]).toContain('Not sent');
 });
 test('one that the server refuses comes back too', async () => {
   scene.backend.fail = 403;
