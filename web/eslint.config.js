@@ -24,7 +24,7 @@ export default ts.config(
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
       '@typescript-eslint/no-non-null-assertion': 'off',
-      // Sanitised by DOMPurify in lib/markdown.ts, the only producer of {@html}.
+      // Sanitized by DOMPurify in lib/markdown.ts, the only producer of {@html}.
       'svelte/no-at-html-tags': 'off',
       // Bookkeeping that nothing on screen reads (timers, in-flight sets, LRU order) is deliberately plain.
       'svelte/prefer-svelte-reactivity': 'off',

@@ -13,7 +13,7 @@ export default defineConfig({
     // The client, the API reference at /docs, and the service worker, which has to be at the root.
     rolldownOptions: {
       input: { index: 'index.html', docs: 'docs.html', sw: 'src/offline/worker.ts' },
-      // What the start needs is two files, not a dozen small ones that compress badly; the first is also that of /docs.
+      // The startup bundle is two files instead of a dozen small ones that compress badly; /docs shares the first one.
       output: {
         entryFileNames: ({ name }) => (name === 'sw' ? 'sw.js' : 'assets/[name]-[hash].js'),
         codeSplitting: {

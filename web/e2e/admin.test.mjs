@@ -39,7 +39,7 @@ const said = (p, text) => p.page.locator('.said').filter({ hasText: text }).wait
 const row = (p, list, text) =>
   p.page.getByRole('list', { name: list }).getByRole('listitem').filter({ hasText: text });
 
-/** As this person's browser, without its pages. */
+/** API request with this person's session. */
 async function api(p, method, path, data) {
   const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
     method,
@@ -50,7 +50,7 @@ async function api(p, method, path, data) {
   assert.ok(answer.ok(), `${method} ${path}: ${text}`);
   return text ? JSON.parse(text) : null;
 }
-/** In both themes and at both widths, with no violation in either. */
+/** Checks accessibility and takes pictures, in both themes and at both widths. */
 async function look(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],
@@ -138,7 +138,7 @@ test('a key: made with what it may do, shown once, used, revoked', async () => {
   await accessible(ada.page, 'revoking a key');
   await button(ada.page, 'Revoke key').click();
   await line.waitFor({ state: 'detached' });
-  await ada.page.waitForFunction(() => document.activeElement?.id === 'main'); // not lost with the row
+  await ada.page.waitForFunction(() => document.activeElement?.id === 'main'); // the focus is not lost with the row
   assert.equal((await fetch(`${server.base}/v1/channels`, asKey)).status, 401);
 });
 
@@ -468,7 +468,7 @@ test('what cannot be loaded says so and is tried again, by hand or when the conn
   await main(ada).getByText("Couldn't load your keys").waitFor();
   await accessible(ada.page, 'keys that failed to load');
   broken = false;
-  // Two lists: the person's own keys, and those of everyone.
+  // Two lists: the person's own keys, and those of other members.
   await button(ada.page, 'Try again').first().click();
   await main(ada).getByText('No keys yet').waitFor();
   await button(ada.page, 'Try again').click();

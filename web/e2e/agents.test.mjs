@@ -37,7 +37,7 @@ const card = (p, name) =>
     .getByRole('listitem')
     .filter({ has: p.page.getByRole('heading', { name }) });
 
-/** As this person's browser, without its pages. */
+/** API request with this person's session. */
 async function api(p, method, path, data, more = {}) {
   const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
     method,
@@ -49,7 +49,7 @@ async function api(p, method, path, data, more = {}) {
   return JSON.parse(text);
 }
 const byName = async (name) => (await api(ada, 'GET', 'agents?limit=100')).data.find((a) => a.name === name);
-/** In both themes and at both widths, with no violation in either. */
+/** Checks accessibility and takes pictures, in both themes and at both widths. */
 async function look(p, name) {
   for (const [width, viewport] of [
     ['wide', WIDE],
@@ -293,7 +293,7 @@ test('out as files and in again as another agent', async () => {
   const file = (name) => {
     const at = zip.indexOf(`quill/${name}`);
     assert.ok(at > 0, name);
-    const size = zip.readUInt32LE(at - 30 + 18); // the header before the name
+    const size = zip.readUInt32LE(at - 30 + 18); // size field of the header before the name
     return {
       name,
       mimeType: 'text/plain',

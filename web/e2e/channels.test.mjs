@@ -1,4 +1,4 @@
-// Channels: browsing, joining, renaming, archiving with Undo, and what the sidebar shows of them.
+// Channels: browsing, joining, renaming, archiving with Undo, and their rows in the sidebar.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {

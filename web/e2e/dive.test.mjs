@@ -24,7 +24,7 @@ let server;
 let browser;
 let ada;
 let bo;
-/** The address of the thread. */
+/** Address of the thread. */
 let place;
 const QUESTION = 'Friday or Monday for the launch?';
 const dive = (p) => p.page.getByRole('region', { name: 'Deep dive', exact: true });
@@ -36,7 +36,7 @@ const say = async (p, text) => {
   await p.page.keyboard.press('Enter');
 };
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-/** From the message's own tools, as the mouse does. */
+/** Starts a dive with the message's tools, as with a mouse. */
 async function fork(p, text) {
   const row = thread(p).getByRole('article').filter({ hasText: text }).first();
   await row.hover();
@@ -49,7 +49,7 @@ const close = async (p) => {
   await dive(p).getByRole('button', { name: 'Close the dive' }).click();
   await dive(p).waitFor({ state: 'detached' });
 };
-/** What a request in this person's name needs, and where they are. */
+/** Headers and IDs for API requests of this person. */
 const caller = async (p) => {
   const { workspace, ...where } = await p.page.evaluate(async () => ({
     workspace: (await (await fetch('/v1/auth/me')).json()).workspaces[0].id,
@@ -58,7 +58,7 @@ const caller = async (p) => {
   }));
   return { headers: { 'X-Workspace-Id': workspace, origin: server.base }, ...where };
 };
-/** A thread of its own, where no other test counts. */
+/** A new thread, so that the dives of other tests do not count. */
 async function startElsewhere(p, text) {
   await p.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
   await startThread(p.page, text, 'random');

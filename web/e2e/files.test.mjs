@@ -34,7 +34,7 @@ const TONE = { name: 'tone.wav', mimeType: 'audio/wav', buffer: wav() };
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const tray = (p) => p.page.getByRole('list', { name: 'Attached files' });
 const chip = (p, name) => tray(p).getByRole('listitem').filter({ hasText: name });
-/** There as the server has it: no progress, no error. */
+/** Waits until the upload is complete: no progress, no error. */
 const there = async (p, name) => {
   await chip(p, name)
     .getByRole('button', { name: `Remove ${name}` })
@@ -46,20 +46,20 @@ const attach = async (p, files, scope = p.page) => {
   await scope.getByRole('button', { name: 'Attach files' }).click();
   await (await chooser).setFiles(files);
 };
-/** Uploads of this person wait until the test lets them go on. */
+/** Holds this person's uploads until the test releases them. */
 const hold = async (p) => {
   let go;
   const gate = new Promise((r) => (go = r));
   await p.page.route('**/v1/files', async (r) => {
     await gate;
-    await r.continue().catch(() => undefined); // called off meanwhile
+    await r.continue().catch(() => undefined); // canceled in the meantime
   });
   return async () => {
     go();
     await p.page.unroute('**/v1/files');
   };
 };
-/** Of real files in the page, as a person drags or pastes them. */
+/** Drops or pastes real files, as a person does. */
 const drag = (p, type, selector, files = []) =>
   p.page.evaluate(
     ({ type, selector, files }) => {
@@ -90,7 +90,7 @@ async function api(p, method, path, data) {
   assert.ok(answer.ok(), `${method} ${path}: ${text}`);
   return text ? JSON.parse(text) : null;
 }
-/** The id of the message of this row. */
+/** ID of this row's message. */
 const idOf = async (row) => (await row.getAttribute('id')).slice(2);
 
 before(async () => {
@@ -166,7 +166,7 @@ test('a picture opens large, with the others of its message; Esc leads back', as
   await attach(ada, [TALL, HILLS]);
   await there(ada, 'tall.png');
   await there(ada, 'hills.png');
-  await box(ada.page, BOX).press('Enter'); // without a word
+  await box(ada.page, BOX).press('Enter'); // without text
   const row = ada.page
     .locator('article[data-seq]')
     .filter({ has: ada.page.getByRole('img', { name: 'tall.png' }) });
@@ -303,7 +303,7 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await message(ada.page, 'Later').getByRole('link', { name: 'Download notes.txt' }).waitFor();
   await attach(ada, [PLAN]);
   await there(ada, 'plan.pdf');
-  // Kept a moment after it is there.
+  // The draft is stored shortly after the upload.
   const kept = await ada.page.waitForFunction(() => {
     const files = Object.entries(localStorage).find(([k]) => /^openvibe\.draft\..*\.f:/.test(k))?.[1];
     return files && JSON.parse(JSON.parse(files).text)[0].id;
@@ -313,7 +313,7 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await ada.page.reload();
   await ada.page.getByText('plan.pdf is no longer available for this draft').first().waitFor();
   await chip(ada, 'plan.pdf').waitFor({ state: 'detached' });
-  // The toast lies over the newest messages.
+  // The toast covers the newest messages.
   await ada.page.locator('.toast').waitFor({ state: 'detached' });
 });
 
@@ -467,7 +467,7 @@ test('an agent gets a picture', async () => {
   await button(ada.page, 'Upload picture').click();
   await (await chooser).setFiles(HILLS);
   await button(ada.page, 'Remove picture').waitFor();
-  await ada.page.locator('[aria-busy="true"]').waitFor({ state: 'detached' }); // the preview has it too
+  await ada.page.locator('[aria-busy="true"]').waitFor({ state: 'detached' }); // the preview is busy, too
   await accessible(ada.page, 'an agent with a picture');
   await shot(ada.page, '112-files-agent-dark');
   await ada.page.getByRole('button', { name: /^Save/ }).first().click();

@@ -122,7 +122,7 @@ test('without an invite nobody else signs up', async () => {
 
 test('on an open address the set-up needs the link that the server printed', async () => {
   const open = await new Server({ OPENVIBE_LISTEN: '0.0.0.0:0' }).start();
-  // By the machine's own address it is no secure context: the client must do without what browsers keep from such pages.
+  // The machine's own address is not a secure context: the client must work without the APIs that require one.
   const lan = Object.values(networkInterfaces())
     .flat()
     .find((i) => i.family === 'IPv4' && !i.internal)?.address;

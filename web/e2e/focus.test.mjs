@@ -1,4 +1,4 @@
-// Where the focus goes, and what the keyboard does there.
+// Focus management, and keyboard use of dialogs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -21,7 +21,7 @@ let browser;
 let ada;
 let bo;
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
-/** The accessible name of what has the focus, as the test's author would say it. */
+/** Accessible name of the focused element. */
 const focused = (page) =>
   page.evaluate(() => {
     const el = document.activeElement;
@@ -107,7 +107,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   await page.keyboard.type('Straight into the box');
   await page.keyboard.press('Enter');
   await message(page, 'Straight into the box').waitFor();
-  // Again, from the same place and from the switcher.
+  // Again, from the same button and from the switcher.
   await page.keyboard.press('Escape');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('Bo Chen');

@@ -24,7 +24,7 @@ let server;
 let browser;
 let ada;
 let bo;
-/** What a request in Ada's name needs, and the agents by name. */
+/** Headers for Ada's API requests, and the agents by name. */
 let headers;
 const agents = {};
 const composer = (p) => box(p.page, 'Reply, or @mention an agent');
@@ -45,14 +45,14 @@ const call = async (method, path, data, more = {}) => {
 const press = async (p, ...keys) => {
   for (const key of keys) await p.page.keyboard.press(key);
 };
-/** Nothing of what is open lies outside the window. */
+/** Checks that the open popover is inside the window. */
 const inside = async (p, what) => {
   const { x, y, width, height } = await what.boundingBox();
   const { width: w, height: h } = p.page.viewportSize();
   assert.ok(x >= 0 && y >= 0 && x + width <= w && y + height <= h, `${x},${y} ${width}×${height}`);
 };
 const picker = (p) => p.page.getByRole('menu', { name: 'Agent that replies here' });
-/** In both themes. */
+/** Takes pictures in both themes. */
 const pictures = async (p, name) => {
   await shot(p.page, `${name}-dark`);
   await theme(p, 'light');

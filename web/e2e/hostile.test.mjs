@@ -42,7 +42,7 @@ test('a thread with a hostile message stays readable, live and after a reload', 
       return thread.id;
     }, text);
     await message(page, 'Still readable.').last().waitFor();
-    await page.goto(`${home}${thread}`); // stored; the next message comes live here
+    await page.goto(`${home}${thread}`); // stored; the next message arrives live
     await message(page, 'Still readable.').first().waitFor();
     assert.equal(await page.getByText('Something went wrong').count(), 0, name);
   }

@@ -21,7 +21,7 @@ let bo;
 let thread;
 const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const inDom = (p) => p.page.getByRole('article').count();
-/** A person's hand: the wheel, until the sign is there. */
+/** Scrolls with the wheel until the condition is true. */
 const wheelTo = async (p, way, sign) => {
   await list(p).hover();
   for (let i = 0; i < 200 && !(await sign.isVisible()); i++) {

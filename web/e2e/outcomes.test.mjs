@@ -22,13 +22,13 @@ const WIDE = { width: 1440, height: 900 };
 const main = (p) => p.page.locator('main');
 const item = (p, text) => p.page.getByRole('checkbox', { name: text, exact: true });
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-/** A day as the contract writes it, so many days from today here. */
+/** Date in the API's format, a number of days from today in local time. */
 const day = (days) => {
   const at = new Date(Date.now() + days * 86_400_000);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
 };
 
-/** As this person's browser, without its pages. */
+/** API request with this person's session. */
 async function api(p, method, path, data) {
   const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
     method,
@@ -39,7 +39,7 @@ async function api(p, method, path, data) {
   assert.ok(answer.ok(), `${method} ${path}: ${text}`);
   return JSON.parse(text);
 }
-/** A dive of its own thread, with something said in it, resolved by `who`. */
+/** A dive in a new thread, with one message, resolved by `who`. */
 async function decide(who, channel, question, resolution) {
   const { thread, message } = await api(who, 'POST', `channels/${channel}/threads`, { content: question });
   const { fork } = await api(who, 'POST', `threads/${thread.id}/forks`, {

@@ -178,7 +178,7 @@ test('two people at the same text: who watches sees it, and may take over', asyn
 
 test('two texts of one field: both are shown, and one is chosen', async () => {
   await button(ada.page, 'Take over').click();
-  let meanwhile = 0; // between what Ada knows and her save Bo saves once
+  let meanwhile = 0; // Bo saves once between Ada's load and her save
   await ada.page.route('**/v1/forks/*/resolution', async (r) => {
     if (r.request().method() !== 'PATCH' || meanwhile++) return r.continue();
     await bo.page.request.fetch(r.request().url(), {
@@ -324,7 +324,7 @@ test('version 2 replaces the first one, and says what changed', async () => {
       .waitFor();
     await card(p, 'Launch on Monday').getByText('Replaced by').waitFor();
   }
-  // What was ticked stays so.
+  // Checked items stay checked.
   await card(bo, 'Launch on Monday at nine')
     .getByRole('button', { name: /1 action/ })
     .click();

@@ -203,7 +203,7 @@ test('filters that match nothing, channels and threads that are not there', asyn
   await ada.page.goto('/northwind/c/general');
   await button(ada.page, 'Mark all read')
     .click()
-    .catch(() => undefined); // absent when all is read already
+    .catch(() => undefined); // absent if everything is read
   await button(ada.page, 'Unread').click();
   await ada.page.getByText('No matching threads').waitFor();
   await accessible(ada.page, 'no match');
@@ -299,7 +299,7 @@ test('at 390 px: channel, drawer, thread, long press, nothing sideways', async (
   await shot(page, '17-thread-390-light');
   await theme(phone, 'dark');
   const spot = await message(page, 'The fair is on').getByText('Wednesday').boundingBox();
-  // The list takes no pointer while it still scrolls.
+  // The list ignores the pointer while it scrolls.
   await page.waitForFunction(
     ({ x, y }) => document.elementFromPoint(x + 5, y + 5)?.tagName === 'STRONG',
     spot,

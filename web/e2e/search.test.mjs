@@ -30,7 +30,7 @@ const option = (p, name) => p.page.getByRole('option', { name });
 const query = (p) => new URL(p.page.url()).searchParams.get('q');
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
 const side = (p) => p.page.getByRole('navigation', { name: 'Workspace' });
-/** Until exactly these are listed, by a part of their text, newest first. */
+/** Waits until exactly these hits are listed, newest first; each is given by a part of its text. */
 const lists = async (p, ...texts) => {
   await p.page.waitForFunction((want) => {
     const rows = [...document.querySelectorAll('[data-hit]')].map((r) => r.textContent);
@@ -38,7 +38,7 @@ const lists = async (p, ...texts) => {
   }, texts);
 };
 
-/** As this person's browser, without its pages. */
+/** API request with this person's session. */
 async function api(p, method, path, data) {
   const answer = await p.page.request.fetch(`${server.base}/v1/${path}`, {
     method,

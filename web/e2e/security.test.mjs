@@ -1,4 +1,4 @@
-// What a page may do and what it may not, in a real browser (DESIGN §8).
+// Content security in a real browser: the CSP, sanitizing, and requests to other hosts (docs/security.md).
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -6,7 +6,7 @@ import { inviteLink, joinBy, launch, message, person, reply, setUp, startThread 
 import { Model } from './lib/model.mjs';
 import { Server } from './lib/server.mjs';
 
-// Nobody answers at this name: a request to it would be seen all the same.
+// This host name does not resolve; requests to it are recorded all the same.
 const EVIL = 'https://evil.example';
 const INJECTED = [
   'Look at this',
@@ -27,7 +27,7 @@ let browser;
 let ada;
 let bo;
 
-/** Keeps what a window asked for elsewhere and what its policy stopped. */
+/** Records a window's requests to other hosts and its CSP violations. */
 async function watched(one) {
   one.elsewhere = [];
   one.violations = [];
@@ -48,7 +48,7 @@ function quiet(one, what) {
   assert.deepEqual(one.elsewhere, [], `${what}: something was asked of another host`);
   assert.deepEqual(one.errors, [], `${what}: errors in the console`);
 }
-/** What could act by itself in what is shown of a message. */
+/** Active content in a rendered message. */
 const active = (article) =>
   article.evaluate((node) => {
     const found = [];
@@ -138,7 +138,7 @@ test('no page breaks its own policy or asks another host for anything', async ()
     quiet(ada, path);
   }
   await ada.page.getByRole('heading', { name: 'Authentication' }).waitFor();
-  // What is far down the page is not laid out yet.
+  // Content far down the page is not laid out yet.
   const post = await ada.page.locator('#post-v1-threads-id-messages').textContent();
   assert.match(post, /a key with chat:write/);
   const stranger = await watched(await person(browser, server.base));
@@ -165,7 +165,7 @@ test('a page of another site can neither frame the client nor speak for who is s
     false,
   );
   assert.match(frame.url(), /^chrome-error:/);
-  // Another port of the same host is the same site: the cookie goes along, the origin tells.
+  // Another port of the same host is same-site: the cookie is sent, and only the origin differs.
   const said = await page.evaluate(async (base) => {
     const sent = await fetch(`${base}/v1/channels`, {
       method: 'POST',

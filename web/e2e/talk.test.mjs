@@ -167,7 +167,7 @@ test('a direct message is a running conversation of two', async () => {
   await button(ada.page, 'Start conversation').click();
   const mine = box(ada.page, 'Message Bo Chen');
   await mine.click();
-  // Without looking up: the box stays under the hands while the conversation begins above it.
+  // Typing continues without interruption: the composer is kept when the conversation starts above it.
   for (const text of ['Just between us', 'the second line']) {
     await ada.page.keyboard.type(text);
     await ada.page.keyboard.press('Enter');

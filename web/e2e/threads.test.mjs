@@ -1,4 +1,4 @@
-// Getting around in threads and conversations: list, switcher, find, menus, keyboard.
+// Navigation in threads and conversations: list, switcher, find, menus, keyboard.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -47,7 +47,7 @@ test('a row has 56 px: the title, and one line of the newest text', async () => 
   await startThread(ada.page, 'Launch on Monday\n\nThe fair is on Wednesday.');
   await home(ada);
   await row(ada, 'Launch on Monday').getByText('The fair is on Wednesday.').waitFor();
-  // The first row of a day also holds its heading.
+  // The first row of a day also contains its heading.
   assert.equal((await row(ada, 'Launch on Monday').locator('.th').boundingBox()).height, 56);
 });
 
@@ -167,7 +167,7 @@ test('the switcher finds threads of channels that were not opened, and does not 
   await accessible(page, 'the switcher with threads from the server');
   await shot(page, '43-switcher-server-light');
   await page.getByRole('combobox').fill('');
-  // The answer is held back until a row is selected by hand.
+  // The response is held until a row is selected by hand.
   let go;
   const gate = new Promise((r) => (go = r));
   await page.route('**/v1/search**', async (r) => {

@@ -1,4 +1,4 @@
-// Unread messages stay unread until they were on screen; lists of threads lose none.
+// Unread messages stay unread until they have been on screen; thread lists lose none.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -29,7 +29,7 @@ let thread;
 const list = (p) => p.page.getByRole('region', { name: 'Messages', exact: true });
 const bar = (p) => p.page.getByRole('region', { name: 'Unread messages' });
 const theme = (p, name) => p.page.evaluate((t) => (document.documentElement.dataset.theme = t), name);
-/** Posts as this person, by the API. */
+/** Posts as this person, over the API. */
 const post = (p, path, bodies) =>
   p.page.evaluate(
     async ({ path, bodies }) => {
@@ -53,9 +53,9 @@ const counts = (p) =>
     const t = await (await fetch(`/v1/threads/${id}`)).json();
     return { unread: t.unread_count, mentions: t.mention_count };
   }, thread);
-/** Time is the subject here: what has been on screen for a second would have been marked by now. */
+/** A fixed wait, because time is the subject: messages on screen for one second would be marked by now. */
 const onScreenForASecond = (p) => p.page.evaluate(() => new Promise((done) => setTimeout(done, 1300)));
-/** The first result that is not false. */
+/** Waits for the first truthy result. */
 const until = async (look) => {
   for (const end = Date.now() + 20_000; Date.now() < end;) {
     const found = await look();
@@ -108,11 +108,11 @@ test('a thread with 120 unread messages opens at the first of them', async () =>
 });
 
 test('jumping to the end leaves unread what was not on screen, and says how much it is', async () => {
-  // Read: what was on the first screen.
+  // Read: the messages on the first screen.
   await until(async () => (await counts(ada)).unread < UNREAD);
   await button(ada.page, 'Jump to latest').click();
   await message(ada.page, `Line number ${UNREAD}`).waitFor();
-  // Skipped: what is unread, without what is on screen now.
+  // Skipped: unread messages that are not on screen now.
   const skipped = await until(async () => {
     const { unread } = await counts(ada);
     const { shown, text } = await ada.page.evaluate(() => {

@@ -1,4 +1,4 @@
-// Nobody loses words: drafts and unsent messages of several windows, offline, closed, and reloaded at any time.
+// No text is lost: drafts and unsent messages of several windows, offline, closed, and reloaded at any time.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import {
@@ -20,7 +20,7 @@ let server;
 let browser;
 let ada;
 let bo;
-/** Paths of the threads that people write in. */
+/** Paths of the threads in which people write. */
 const threads = [];
 
 before(async () => {
@@ -52,7 +52,7 @@ async function open(of, path) {
   return page;
 }
 const threadOf = (path) => path.split('/').at(-1);
-/** The texts of a thread as the server has them. */
+/** Texts of a thread on the server. */
 const contents = (page, path) =>
   page.evaluate(async (id) => {
     const { data } = await (await fetch(`/v1/threads/${id}/messages?limit=100`)).json();
@@ -171,7 +171,7 @@ test('when the browser cannot store, it says so and keeps the text on screen', a
   await page.close();
 });
 
-/** A small generator of random numbers, repeatable from its seed (mulberry32). */
+/** Small random number generator, reproducible from its seed (mulberry32). */
 function random(seed) {
   let a = seed >>> 0;
   return (below) => {
@@ -193,7 +193,7 @@ test('whatever two windows and a second person do, online and offline, no word i
     { of: ada, page: null, at: 0 },
     { of: bo, page: null, at: 0 },
   ];
-  /** What each person typed and did not send, by thread; and what was sent to each thread. */
+  /** Unsent text of each person by thread, and messages sent to each thread. */
   const drafts = new Map([ada, bo].map((p) => [p, ['', '', '']]));
   const sent = [[], [], []];
   const did = [];
@@ -201,7 +201,7 @@ test('whatever two windows and a second person do, online and offline, no word i
   let n = 0;
 
   const open_ = async (w) => {
-    // The shell of the page comes from the server, so opening takes a connection.
+    // The page shell comes from the server, so opening a window needs a connection.
     if (offline.get(w.of)) await setOffline(w.of, false);
     w.page = await open(w.of, threads[w.at]);
   };

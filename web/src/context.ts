@@ -12,5 +12,5 @@ export interface App {
   ui: Ui;
 }
 export const [getApp, setApp] = createContext<App>();
-/** Present below the workspace's shell only. */
+/** Available only inside the workspace's shell. */
 export const [getWorkspace, setWorkspace] = createContext<WorkspaceState>();

@@ -2,24 +2,24 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { lex, NO_NAMES, toHtml } from '../src/lib/markdown';
 
-// The cases that the server's parsers are held against (tests/corpus), so that both read a text alike.
+// Shared test cases of the server's parsers (tests/corpus), so that both parse a text the same way.
 const folder = (name) => new URL(`../../tests/corpus/${name}/`, import.meta.url);
 const read = (name, file) => readFileSync(new URL(file, folder(name)), 'utf8');
-/** File, text, and what the server makes of it. */
+/** File, text, and the server's output. */
 const texts = (name) =>
   readdirSync(folder(name))
     .filter((file) => file.endsWith('.md'))
     .map((file) => [file, read(name, file), read(name, file.replace(/md$/, 'expected'))]);
 const html = (text, names = NO_NAMES) => toHtml(lex(text, names), names);
 
-// What the first wall may make.
+// Allowed output of the first layer.
 const TAGS =
   /^(?:p|br|strong|em|del|code|pre|ul|ol|li|blockquote|h[1-6]|hr|a|table|thead|tbody|tr|th|td|div|span|figure|figcaption|button)$/;
 const ATTRIBUTES =
   /^(?:href|class|start|type|tabindex|role|aria-label|aria-expanded|dir|data-lang|data-copy|data-more)$/;
 const TAG = /<\/?([a-z0-9]+)((?:\s+[a-z-]+(?:="[^"<>]*")?)*)\s*\/?>/g;
 
-/** What is wrong with HTML: tags, attributes and addresses that nobody asked for. */
+/** Violations in HTML: tags, attributes, and addresses that are not allowed. */
 function faults(out) {
   const found = [];
   const rest = out.replace(TAG, (_, tag, attributes) => {
@@ -34,7 +34,7 @@ function faults(out) {
   return found;
 }
 
-/** Numbers that are the same in every run. */
+/** Reproducible random numbers. */
 function numbers(seed) {
   let state = seed;
   return (below) => {
@@ -69,7 +69,7 @@ describe('markdown', () => {
   });
 });
 
-/** Where less is shown as a mention than the server found, and why. */
+/** Files in which the client shows fewer mentions than the server finds, with the reason. */
 const LESS = {
   'html-block.md': 'raw HTML is shown as it was typed',
   'link-labels.md': 'what describes an image has no marks',
@@ -89,7 +89,7 @@ describe('mentions', () => {
   });
 });
 
-/** Patterns that are cheap to write and expensive to read (tests/corpus/hostile). */
+/** Patterns that are cheap to write and expensive to parse (tests/corpus/hostile). */
 const patterns = JSON.parse(read('hostile', 'patterns.json'));
 const sized = ({ head = '', repeat, tail = '' }, size) =>
   head + repeat.repeat(Math.max(1, Math.floor((size - head.length - tail.length) / repeat.length))) + tail;
@@ -104,7 +104,7 @@ const KIB = 1024;
 describe('hostile text', () => {
   test.each(patterns.map((p) => [p.name, p]))('%s is rendered in linear time', (_, pattern) => {
     const [small, large] = [sized(pattern, 16 * KIB), sized(pattern, 128 * KIB)];
-    // 8 times the text. A quadratic renderer takes 64 times as long, however busy the machine is: the best of five tries counts.
+    // 8 times the text. A quadratic renderer takes 64 times as long, however busy the machine is; the best of five runs counts.
     let best = Infinity;
     for (let n = 0; n < 5 && best > 20; n++) {
       const floor = Math.max(

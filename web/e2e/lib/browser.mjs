@@ -1,4 +1,4 @@
-// Debian's Chromium, driven by playwright-core; each person is a context of their own.
+// Debian's Chromium, driven by playwright-core; each person has their own context.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
@@ -36,10 +36,10 @@ export async function launch() {
   });
 }
 
-// Said by the browser of requests that a test cut or that are refused on purpose.
+// Logged by the browser for requests that a test aborts or that are rejected on purpose.
 const EXPECTED = /Failed to load resource|WebSocket connection|net::ERR/;
 
-/** One person at one window. Anything the page logs as an error is kept and fails the suite at the end. */
+/** One person in one window. Errors that the page logs are recorded and fail the suite at the end. */
 export async function person(
   browser,
   base,
@@ -66,12 +66,12 @@ export async function person(
 
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-/** Zero violations, in both themes, and no sideways scroll. */
+/** Checks for zero accessibility violations in both themes, and no horizontal scrolling. */
 export async function accessible(page, what) {
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
   for (const theme of ['dark', 'light']) {
     await page.evaluate((t) => (document.documentElement.dataset.theme = t), theme);
-    await page.evaluate(axe); // by CDP, so the CSP does not have to be loosened
+    await page.evaluate(axe); // over CDP, so that the CSP need not be relaxed
     const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly }), RULES);
     const text = violations
       .map(
@@ -98,7 +98,7 @@ export async function shot(page, name) {
   await page.screenshot({ path: `${shots}${name}.png` });
 }
 
-// --- what people do, by the names that stay (UI.md §8) ---
+// --- user actions, by stable accessible names ---
 
 export const box = (page, name) => page.getByRole('textbox', { name, exact: true });
 export const button = (page, name) => page.getByRole('button', { name, exact: true });

@@ -1,4 +1,4 @@
-// The patterns of tests/corpus/hostile, repeated up to a size.
+// The patterns of tests/corpus/hostile, repeated up to a given size.
 import { readFileSync } from 'node:fs';
 
 const patterns = JSON.parse(

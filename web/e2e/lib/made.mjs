@@ -1,4 +1,4 @@
-// Files made in memory: nothing binary is kept in the repository.
+// Generated files, so that the repository needs no binary ones.
 import { deflateSync } from 'node:zlib';
 
 const crcTable = Array.from({ length: 256 }, (_, n) => {
@@ -20,7 +20,7 @@ const chunk = (type, data) => {
   return out;
 };
 
-/** A picture of hills under a sky, in the hue asked for. */
+/** A picture of hills under a sky, in the given hue. */
 export function png(width, height, hue = 0) {
   const rows = Buffer.alloc((width * 3 + 1) * height);
   for (let y = 0, at = 0; y < height; y++) {
@@ -47,7 +47,7 @@ export function png(width, height, hue = 0) {
     chunk('IEND', Buffer.alloc(0)),
   ]);
 }
-/** A second of a quiet tone. */
+/** One second of a quiet tone. */
 export function wav() {
   const rate = 8000;
   const out = Buffer.alloc(44 + rate);

@@ -1,4 +1,4 @@
-// A small OpenAI-compatible model server that does what the question says, so that tests decide and never wait by the clock.
+// A small OpenAI-compatible model server, controlled by the text of each request, so that tests need no fixed waits.
 import { createServer } from 'node:http';
 
 export const LONG = `Short version: **last-write-wins for each field is enough**, and it keeps the door open for more.
@@ -25,7 +25,7 @@ pub fn merge(local: &mut Note, remote: &Note) -> usize {
 
 I would ship it on Monday: two quiet days before the fair.`;
 
-/** The result of a dive in which a person says `SAID`, as the server asks for it: m1 is the forked message. */
+/** Draft of a dive that contains `SAID`, in the format that the server requests: m1 is the origin message. */
 export const SAID =
   'We launch on Monday, because nobody deploys on a Friday. I will book the room. Who tells the press?';
 export const DRAFT = {
@@ -47,11 +47,11 @@ export class Model {
   #watchers = new Set();
   /** Every request body, in order. */
   asked = [];
-  /** What it answers to who asks for the result of a dive. */
+  /** Response to a request for the result of a dive. */
   draft = DRAFT;
-  /** What it answers to a question that holds one of these words. */
+  /** Responses to requests that contain one of these words. */
   answers = new Map();
-  /** Results wait for `release`. */
+  /** Whether drafts wait for `release`. */
   holdDrafts = false;
   base = '';
 
@@ -61,10 +61,10 @@ export class Model {
     this.base = `http://127.0.0.1:${this.#server.address().port}/v1`;
     return this;
   }
-  /** The first request that fits, also one that is still to come. */
+  /** First matching request, past or future. */
   until(fits) {
     return new Promise((done, fail) => {
-      const timer = setTimeout(() => fail(new Error('the model was not asked that')), 10_000);
+      const timer = setTimeout(() => fail(new Error('the model got no matching request')), 10_000);
       const look = () => {
         const found = this.asked.find(fits);
         if (!found) return;
@@ -76,7 +76,7 @@ export class Model {
       look();
     });
   }
-  /** Lets every held answer go on to its end. */
+  /** Completes all held responses. */
   release() {
     for (const go of this.#held.splice(0)) go();
   }

@@ -1,4 +1,4 @@
-// The real server, started as its users start it: a fresh data directory, port 0, the address from standard output.
+// The real server, started like an installation: a fresh data directory, port 0, and the address from standard output.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -16,14 +16,15 @@ export class Server {
   #env;
   #log = [];
   base = '';
-  /** What it printed on standard output. */
+  /** Standard output. */
   said = '';
 
   constructor(env = {}) {
     this.#env = env;
   }
   async start() {
-    if (!existsSync(bin)) throw new Error(`${bin} is not there. Build it (cargo build) or set OPENVIBE_BIN.`);
+    if (!existsSync(bin))
+      throw new Error(`${bin} does not exist: build it (cargo build) or set OPENVIBE_BIN.`);
     this.#dir ||= await mkdtemp(join(tmpdir(), 'openvibe-e2e-'));
     const port = this.base ? new URL(this.base).port : '0';
     this.#child = spawn(bin, ['serve'], {
@@ -62,7 +63,7 @@ export class Server {
   get log() {
     return this.#log.join('').slice(-4000);
   }
-  /** Ends it as an operator would, or as a crash would (`SIGKILL`). The data stays. */
+  /** Stops it as an operator does, or as a crash does (`SIGKILL`). The data stays. */
   async stop(signal = 'SIGTERM') {
     const child = this.#child;
     if (!child) return;

@@ -1,4 +1,4 @@
-// What the stream test needs of the client, as one script for a blank page.
+// The parts of the client that the stream test needs, as one script for a blank page.
 import { lex, NO_NAMES, render, type Names } from '../../src/lib/markdown';
 import { StreamRenderer } from '../../src/lib/stream';
 

@@ -1,4 +1,4 @@
-/** What the keys do, for people: each with the words of one line. */
+/** Keyboard shortcuts of the help dialog, with their descriptions. */
 export const KEY_LIST: [string[], string][] = [
   [['Ctrl', 'K'], 'Jump to a channel, dive, person, agent or thread'],
   [['Ctrl', 'Shift', 'F'], 'Search messages'],

@@ -26,5 +26,5 @@ test('the room of a picture is known from its size, and never larger than the pi
   expect(boxOf(file({ width: 1, height: 1 }))).toEqual({ w: 44, h: 44, flat: false });
   expect(boxOf(file({}))).toEqual({ w: 320, h: 200, flat: false });
   expect(boxOf(file({ content_type: 'application/pdf' })).flat).toBe(true);
-  expect(boxOf(file({ id: '', width: 1600, height: 1200 })).flat).toBe(true); // on its way: a line
+  expect(boxOf(file({ id: '', width: 1600, height: 1200 })).flat).toBe(true); // uploading: one line
 });

@@ -3,7 +3,7 @@ import emojiNames from '../../../tests/corpus/markdown/emoji-names.md?raw';
 import emojiShown from '../../../tests/corpus/markdown/emoji-names.expected?raw';
 import { clean, lex, NO_NAMES, toHtml, versionOf, type Names } from './markdown';
 
-/** The first wall. DOMPurify, the second, needs a DOM: both together are tested in Chromium (e2e/stream.test.mjs). */
+/** First layer only. DOMPurify, the second one, needs a DOM: both are tested in Chromium (e2e/stream.test.mjs). */
 const html = (s: string, names: Names = NO_NAMES) => toHtml(lex(s, names), names);
 
 describe('safety', () => {

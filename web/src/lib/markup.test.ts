@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { continueList, linkSelection, toggleMark, type TextEdit } from './markup';
 
-/** The text with `|` around what is selected, before and after. */
+/** Text with `|` around the selection, before and after. */
 const run = (marked: string, edit: (text: string, a: number, b: number) => TextEdit | null) => {
   const a = marked.indexOf('|');
   const last = marked.lastIndexOf('|');

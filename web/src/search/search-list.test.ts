@@ -24,7 +24,7 @@ const page = (hits: SearchHit[], next: string | null = null): List<SearchHit> =>
   next_cursor: next,
 });
 type Asked = { q: string; limit?: number; cursor?: string };
-/** Answers in the order in which it was asked, when the test says so. */
+/** Server stub that responds in request order, when the test releases it. */
 function scene() {
   const asked: Asked[] = [];
   const waiting: { done: (p: List<SearchHit>) => void; fail: (e: unknown) => void }[] = [];
@@ -107,7 +107,7 @@ test('an edited hit is asked for again, once for all saves; further down stays a
   await answer(page([hit(7)], 'c2'));
   hear('message.updated', { message: message({ seq: 9, content: 'lunch' }) });
   hear('message.updated', { message: message({ seq: 9, content: 'brunch' }) });
-  hear('message.updated', { message: message({ seq: 8, content: 'launch 8' }) }); // a reaction, no new text
+  hear('message.updated', { message: message({ seq: 8, content: 'launch 8' }) }); // a reaction, not new text
   await vi.advanceTimersByTimeAsync(1000);
   expect(asked.length).toBe(3);
   await answer(page([hit(8, { highlight: 'new' })], 'c3'));

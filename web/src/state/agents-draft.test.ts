@@ -10,7 +10,7 @@ import { clashes, firstChoice, merge } from './agents-merge';
 const KEY = 'draft';
 let kept: ReturnType<typeof shelf>;
 let sent: { version: number; body: AgentPatch }[];
-/** What the server has; it refuses what is not based on it. */
+/** Server stub that rejects changes to an outdated version. */
 let there: AgentProfile;
 const api = {
   create: (body: NewAgent) => Promise.resolve(profile({ ...body, version: 1 })),

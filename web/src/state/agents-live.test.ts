@@ -11,9 +11,9 @@ import { People } from './people.svelte';
 
 const settle = () => new Promise((r) => setTimeout(r));
 
-// --- what the model is told ---
+// --- model prompt ---
 
-/** Time that stands still until `ring`. */
+/** Timer that fires only on `ring`. */
 function clock() {
   let due: (() => void) | null = null;
   return {
@@ -181,7 +181,7 @@ test('a base may not be below, and not be the fourth level', async () => {
   expect(bases('x')).toEqual(['g', 'p']);
 });
 
-// --- who may ask whom ---
+// --- access ---
 
 test('denied wins, nobody allowed means everyone, and viewers ask nobody', () => {
   const who = people();

@@ -8,7 +8,7 @@ import { Threads } from './threads.svelte';
 
 const PAGE = 30;
 const make = (n: number, x: Partial<Thread> = {}) => thread({ id: `thread_${n}`, last_seq: n, ...x });
-/** The server's threads, by their last activity. */
+/** Threads on the server, by last activity. */
 let there: Thread[];
 let threads: Threads;
 let list: ChannelState;

@@ -78,7 +78,7 @@ test('events that come while the dive is loaded win over the answers', async () 
 test('an answer does not change a count that events keep', async () => {
   inDive();
   inDive();
-  await dive().load(); // the server in memory still says 0
+  await dive().load(); // the in-memory server still has 0
   expect(dive().fork!.message_count).toBe(2);
 });
 test('a resolved dive is no longer open, and the list of its thread keeps it', async () => {
@@ -200,7 +200,7 @@ test('a start that is refused says why, keeps what was written, and can be tried
   const starts = backend.calls.flatMap((c, i) =>
     c === 'POST /v1/threads/thread_1/forks' ? [backend.bodies[i]] : [],
   );
-  expect(starts[1]).toEqual(starts[0]); // the same client id: never two dives
+  expect(starts[1]).toEqual(starts[0]); // the same client ID: never two dives
 });
 test('what was chosen after a failed start is part of the next try', async () => {
   const { ws, backend } = scene;
@@ -224,7 +224,7 @@ test('what I send into a dive is confirmed by its event', async () => {
   expect(ws.outbox.items).toEqual([]);
 });
 
-// --- told of ---
+// --- from events ---
 
 test('told of: a mention in a dive, and a result in which I had a part', () => {
   const { ws, news } = scene;

@@ -153,7 +153,7 @@ export class Drafting extends DraftText {
     if (task.status === 'completed') return this.#load();
     this.stopped = task.status === 'cancelled';
     await this.#noDraft(
-      task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} could not draft this.`,
+      task.status === 'cancelled' ? 'Stopped.' : `${this.#home.drafter()} couldn't draft this.`,
     );
   }
   async stop(): Promise<void> {
@@ -186,7 +186,7 @@ export class Drafting extends DraftText {
       if (this.#stopped) return;
       if (isMissing(e)) {
         this.#posted = false;
-        return this.#noDraft(`${this.#home.drafter()} could not draft this.`);
+        return this.#noDraft(`${this.#home.drafter()} couldn't draft this.`);
       }
       this.failed = say(e);
       this.phase = this.empty ? 'error' : 'editing';

@@ -8,7 +8,7 @@ import { fork, result } from '../test/make-results';
 import { Drafting } from './drafting.svelte';
 import { keptOn } from './drafting-kept';
 
-/** A server in memory for the draft of one dive, with the rules of plan/shapes3.md that the editor leans on. */
+/** In-memory server for the draft of one dive, with the API rules that the editor relies on. */
 class Backend {
   draft: Resolution | null = null;
   task = task({ id: 'task_r', kind: 'resolve', status: 'running', fork_id: 'fork_1' });
@@ -57,7 +57,7 @@ class Backend {
     this.change('user_me', body);
     return this.#tagged(this.draft!);
   }
-  /** As if this person had saved. */
+  /** Saves as another person. */
   change(user: string, body: ResolutionEdit): Resolution {
     const old =
       this.draft ??
@@ -156,7 +156,7 @@ test('a dive opened again starts from its posted result, unless it went on since
 test('a draft that failed or was stopped leaves empty fields and says why', async () => {
   await d.open(fork(), null, false);
   await d.follow({ ...backend.task, status: 'failed' });
-  expect([d.phase, d.failed]).toEqual(['editing', 'Vibe could not draft this.']);
+  expect([d.phase, d.failed]).toEqual(['editing', "Vibe couldn't draft this."]);
   expect(d.empty).toBe(true);
 });
 test('in a dive opened again the posted result is what one goes on from', async () => {
@@ -341,7 +341,7 @@ test('redrafting over edits asks first, mine or those of others', async () => {
   d.bringBack();
   expect(d.fields.headline).toBe('Mine');
   await d.save();
-  // Of the new draft the server knows other items.
+  // The new draft has different items on the server.
   expect(backend.bodies.at(-1)?.action_items).toMatchObject([{ text: 'Book the room' }]);
   expect(backend.bodies.at(-1)?.action_items).not.toMatchObject([{ id: 'item_1' }]);
 });

@@ -20,7 +20,7 @@ let context: { ws: WorkspaceState; ui: Ui; router: Router; focus: () => void };
 const spot = { thread: 'thread_1', fork: null };
 const vibe = () => ws.people.agents.get('agent_vibe')!;
 const coder = () => ws.people.agents.get('agent_coder')!;
-/** What was asked to be changed. */
+/** Recorded change requests. */
 const changes = () =>
   backend.calls.map((c, i) => [c, backend.bodies[i]] as const).filter(([c]) => !c.startsWith('GET'));
 const bodies = () => changes().map(([, body]) => body);

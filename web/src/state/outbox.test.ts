@@ -135,7 +135,7 @@ test('one window sends for both, and both see it go', async () => {
   await settle();
   expect(post.mock.calls.map(([i]) => i.client_id)).toEqual([id]);
   expect(a.box.items).toEqual([]);
-  expect(b.box.items.map((i) => i.client_id)).toEqual([id]); // on screen until its event is here
+  expect(b.box.items.map((i) => i.client_id)).toEqual([id]); // on screen until its event arrives
   b.box.confirm(id, 'thread_1');
   expect(b.box.items).toEqual([]);
   expect(then).toHaveBeenCalledWith('thread_1');
@@ -260,7 +260,7 @@ test('the outbox of earlier versions is taken over once, in order', () => {
   expect(make(kept).items.length).toBe(2);
 });
 
-// --- nothing leaves but by confirmation or Delete ---
+// --- messages leave only by confirmation or Delete ---
 
 test('200 messages wait and all are sent; with 200 the outbox is full', async () => {
   const kept = shelf();

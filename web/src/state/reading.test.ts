@@ -6,7 +6,7 @@ import { Reading, type UnreadCounts } from './reading.svelte';
 const loaded = { messages: [] as Message[], hasOlder: false };
 let readTo: ReturnType<typeof vi.fn<(thread: string, seq: number) => Promise<UnreadCounts | null>>>;
 let r: Reading;
-/** Messages of Bo with these numbers; `read` is where the marker stands. */
+/** Bo's messages with these `seq`s; `read` is the position of the marker. */
 const open = (seqs: readonly number[], read: number, first: number) => {
   loaded.messages = seqs.map((seq) => message({ seq }));
   loaded.hasOlder = false;

@@ -440,7 +440,7 @@ export class WorkspaceState {
     if (task.status === 'running') this.#world.say(`${name} is replying`);
     else if (task.status === 'completed') this.#world.say(`${name} replied`);
     else if (task.status === 'cancelled') this.#world.say('Stopped');
-    else if (task.status === 'failed') this.#world.say(`${name} could not reply`);
+    else if (task.status === 'failed') this.#world.say(`${name} couldn't reply`);
   }
   #membership(added: boolean, channel: Channel, user: string): void {
     if (user === this.myId) return added ? this.channels.join(channel) : this.channels.leave(channel.id);

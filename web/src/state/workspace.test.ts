@@ -59,7 +59,7 @@ test('a thread’s counters follow its messages, once', () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   const root = created({ id: 'msg_1' });
   const reply = created();
-  event('message.created', { message: reply }, { seq: reply.seq }); // as after a list that was newer
+  event('message.created', { message: reply }, { seq: reply.seq }); // as after a newer list
   expect(ws.threads.map.get('thread_1')).toMatchObject({
     reply_count: 1,
     unread_count: 2,
@@ -223,7 +223,7 @@ test('let into a channel, what is said from then on counts, also while answers a
   const plans = { ...general(), id: 'chan_p', kind: 'private', name: 'plans' };
   event('channel.member_added', { channel: plans, user_id: 'user_me' }, { channel_id: 'chan_p' });
   created({ channel_id: 'chan_p', thread_id: 'thread_p' });
-  ws.channels.put({ ...plans, kind: 'private', is_member: true, unread_count: 0, mention_count: 0 }); // a slow answer
+  ws.channels.put({ ...plans, kind: 'private', is_member: true, unread_count: 0, mention_count: 0 }); // a slow response
   created({ channel_id: 'chan_p', thread_id: 'thread_p' });
   expect(ws.channels.map.get('chan_p')!.unread_count).toBe(2);
 });
@@ -233,7 +233,7 @@ test('read in another window: the counts of a snapshot that is ahead of the even
   backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [{ ...general(), unread_count: 1 }] });
   ws.hear({ type: 'read.updated', thread_id: 'thread_x', seq: scene.seq });
   await vi.waitFor(() => expect(general().unread_count).toBe(1));
-  created(); // the event that the snapshot knew
+  created(); // the event that the snapshot included
   expect(general().unread_count).toBe(1);
   created();
   expect(general().unread_count).toBe(2);

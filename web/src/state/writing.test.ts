@@ -54,7 +54,7 @@ beforeEach(async () => {
   );
 });
 afterEach(() => scene.ws.stop());
-/** From here on the server's answers wait for `open`. */
+/** Holds the server's responses until `open`. */
 const hold = () => {
   scene.backend.gate = new Promise((r) => (open = () => r()));
 };
