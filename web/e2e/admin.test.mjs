@@ -97,7 +97,7 @@ after(async () => {
   await model?.close();
 });
 
-test('the pages that are for admins are not in the tabs of others, and say so by their address', async () => {
+test('admin pages are hidden from members, and their addresses show a notice', async () => {
   await open(bo, 'profile');
   assert.equal(await tabs(bo).getByRole('link', { name: 'Invites' }).count(), 0);
   await open(bo, 'invites');
@@ -108,7 +108,7 @@ test('the pages that are for admins are not in the tabs of others, and say so by
   await main(ada).getByRole('heading', { name: 'Invites' }).waitFor();
 });
 
-test('a key: made with what it may do, shown once, used, revoked', async () => {
+test('a key is created with scopes, shown once, used, and revoked', async () => {
   await open(ada, 'keys');
   await main(ada).getByText('No keys yet').waitFor();
   await look(ada, 'keys-none');
@@ -142,7 +142,7 @@ test('a key: made with what it may do, shown once, used, revoked', async () => {
   assert.equal((await fetch(`${server.base}/v1/channels`, asKey)).status, 401);
 });
 
-test('a key of a member is offered only what members may', async () => {
+test('a member’s key is offered only the scopes of a member', async () => {
   await open(bo, 'keys');
   await button(bo.page, 'New key').click();
   await dialog(bo).getByText('chat:write').waitFor();
@@ -150,7 +150,7 @@ test('a key of a member is offered only what members may', async () => {
   await button(bo.page, 'Cancel').click();
 });
 
-test('devices: one signed out, then all others', async () => {
+test('one device is signed out, then all others', async () => {
   const phone = await person(browser, server.base, { viewport: PHONE });
   const third = await person(browser, server.base);
   for (const p of [phone, third]) await signIn(p, 'bo@example.com');
@@ -172,7 +172,7 @@ test('devices: one signed out, then all others', async () => {
   }
 });
 
-test('an invite for one person: shown once, used up, taken away', async () => {
+test('an invite for one person is shown once, used up, and removed', async () => {
   await open(ada, 'invites');
   await row(ada, 'Invites', 'used 1 time').waitFor();
   await button(ada.page, 'New invite').click();
@@ -201,7 +201,7 @@ test('an invite for one person: shown once, used up, taken away', async () => {
   await cy.close();
 });
 
-test('members: found by words and by role, with roles that are told and a last admin who stays', async () => {
+test('members are found by words and by role; roles change live, and the last admin stays', async () => {
   await open(ada, 'members');
   await main(ada).getByRole('heading', { name: '3 members' }).waitFor();
   await look(ada, 'members');
@@ -224,7 +224,7 @@ test('members: found by words and by role, with roles that are told and a last a
   assert.equal(await ada.page.getByLabel('Role of Ada Lindholm').inputValue(), 'admin');
 });
 
-test('made admin, one has the pages at once; made member again, they are gone', async () => {
+test('a new admin sees the admin pages immediately, and loses them with the role', async () => {
   await open(bo, 'members');
   await main(bo).getByText('Bo Chen (you)').waitFor();
   assert.equal(await bo.page.getByLabel('Role of Ada Lindholm').count(), 0);
@@ -239,7 +239,7 @@ test('made admin, one has the pages at once; made member again, they are gone', 
   await tabs(bo).getByRole('link', { name: 'Invites' }).waitFor({ state: 'detached' });
 });
 
-test('the menu of a member: handle, and removal as the other one sees it', async () => {
+test('a member’s menu changes the handle and removes the member, live for the other person', async () => {
   await menu(ada, 'Cy Novak', 'Change handle…');
   await box(ada.page, 'Handle').fill('bo-chen');
   await button(ada.page, 'Change handle').click();
@@ -259,7 +259,7 @@ test('the menu of a member: handle, and removal as the other one sees it', async
   await main(bo).getByText('2 members').waitFor();
 });
 
-test('the name and the address of the workspace, followed by everybody at once', async () => {
+test('a new name and address of the workspace reach everyone immediately', async () => {
   await open(ada, 'workspace');
   await bo.page.goto('/northwind/c/general');
   await box(bo.page, 'Start a thread in #general').waitFor();
@@ -281,7 +281,7 @@ test('the name and the address of the workspace, followed by everybody at once',
   await bo.page.waitForURL('**/northwind/c/general/**');
 });
 
-test('usage: by person, agent, model and month, as a table with sums and as a file', async () => {
+test('usage by person, agent, model, and month, as a table with totals and as a file', async () => {
   for (const p of [ada, bo]) {
     await p.page.goto('/northwind/c/general');
     await startThread(p.page, '@vibe what do you say?');
@@ -318,7 +318,7 @@ test('usage: by person, agent, model and month, as a table with sums and as a fi
   assert.equal(await button(ada.page, 'Save as CSV').isDisabled(), true);
 });
 
-test('who is no admin sees what they used themselves', async () => {
+test('a member sees only their own usage', async () => {
   await open(bo, 'usage');
   const vibe = main(bo).getByRole('row').filter({ hasText: 'Vibe' });
   await vibe.waitFor();
@@ -327,7 +327,7 @@ test('who is no admin sees what they used themselves', async () => {
   await accessible(bo.page, 'one’s own usage');
 });
 
-test('the audit log: newest first, read on, by person and by action', async () => {
+test('the audit log is newest first, has pages, and filters by person and by action', async () => {
   for (let i = 0; i < 60; i++) {
     const { id } = await api(ada, 'POST', 'invites', { role: 'viewer' });
     await api(ada, 'DELETE', `invites/${id}`);
@@ -355,7 +355,7 @@ test('the audit log: newest first, read on, by person and by action', async () =
   await entries.filter({ hasText: 'changed the role of Bo Chen from admin to member' }).waitFor();
 });
 
-test('the model: which one answers, and what a test says', async () => {
+test('the model page shows the current model, and the test reports its result', async () => {
   await open(ada, 'model');
   await main(ada).getByText('scripted-1').first().waitFor();
   await button(ada.page, 'Test the connection').click();
@@ -364,7 +364,7 @@ test('the model: which one answers, and what a test says', async () => {
   await look(ada, 'model');
 });
 
-test('my data, as a file', async () => {
+test('my data is downloaded as a file', async () => {
   await open(bo, 'data');
   await look(bo, 'my-data');
   const [file] = await Promise.all([
@@ -377,7 +377,7 @@ test('my data, as a file', async () => {
   assert.doesNotMatch(data, /ada@example\.com/);
 });
 
-test('leaving: refused to the last admin, and for others they are gone for everybody at once', async () => {
+test('the last admin cannot leave; a member who leaves disappears for everyone immediately', async () => {
   await open(ada, 'data');
   await button(ada.page, 'Leave the workspace…').click();
   await button(ada.page, 'Leave').click();
@@ -397,7 +397,7 @@ test('leaving: refused to the last admin, and for others they are gone for every
   await dee.close();
 });
 
-test('the data of a member: exported, then erased after the handle was typed', async () => {
+test('a member’s data is exported, then erased after the handle was typed', async () => {
   await open(ada, 'members');
   await button(ada.page, 'Actions for Bo Chen').click();
   const [file] = await Promise.all([
@@ -423,7 +423,7 @@ test('the data of a member: exported, then erased after the handle was typed', a
   await main(ada).getByText('erased a member’s data').first().waitFor();
 });
 
-test('10,000 members: only those in sight are in the page, and any is found', async () => {
+test('of 10,000 members, only those in view are mounted, and any can be found', async () => {
   const many = Array.from({ length: 10_000 }, (_, i) => ({
     user_id: `user_${String(i).padStart(26, '0')}`,
     name: `Person ${String(i).padStart(5, '0')}`,
@@ -460,7 +460,7 @@ test('10,000 members: only those in sight are in the page, and any is found', as
   await ada.page.unroute('**/v1/members?*');
 });
 
-test('what cannot be loaded says so and is tried again, by hand or when the connection is back', async () => {
+test('a page that failed to load shows the reason, and retries on click or reconnection', async () => {
   let broken = true;
   const json = { error: { type: 'unavailable', code: 'x', message: 'The database is away.' } };
   await ada.page.route('**/v1/api-keys**', (r) => (broken ? r.fulfill({ status: 503, json }) : r.continue()));
@@ -482,7 +482,7 @@ test('what cannot be loaded says so and is tried again, by hand or when the conn
   await ada.page.getByText('You are offline').waitFor({ state: 'detached' });
 });
 
-test('loading shows the shape of what comes', async () => {
+test('loading pages show a skeleton', async () => {
   let go;
   const gate = new Promise((r) => (go = r));
   await ada.page.route('**/v1/auth/sessions**', async (r) => {

@@ -87,7 +87,7 @@ after(async () => {
   await model?.close();
 });
 
-test('the list: who is here, found by status and by words', async () => {
+test('the agent list filters by status and by words', async () => {
   await ada.page.goto(AGENTS);
   await card(ada, 'Vibe').getByText('Default').waitFor();
   await card(ada, 'Researcher').getByText('Inactive').waitFor();
@@ -109,7 +109,7 @@ test('the list: who is here, found by status and by words', async () => {
     .click();
 });
 
-test('a new agent from a template, with what the model is told beside it', async () => {
+test('a new agent from a template, with its prompt beside the form', async () => {
   await main(ada)
     .getByRole('link', { name: /^Documentation writer/ })
     .click();
@@ -134,7 +134,7 @@ test('a new agent from a template, with what the model is told beside it', async
   await look(ada, 'about');
 });
 
-test('an edit: preview of base and rules of the workspace, kept over a reload, saved as a version', async () => {
+test('an edit previews the base and the workspace’s rules, survives a reload, and is saved as a version', async () => {
   await api(ada, 'PATCH', `workspaces/${headers['x-workspace-id']}/policy`, {
     required_text: 'Never share customer data.',
   });
@@ -183,7 +183,7 @@ test('an edit: preview of base and rules of the workspace, kept over a reload, s
   assert.deepEqual(saved.agency.responsibilities, ['Reads the brief', 'Asks what is missing']);
 });
 
-test('two people at once: both versions side by side, chosen field by field', async () => {
+test('concurrent edits are shown side by side and resolved field by field', async () => {
   const { id } = await byName('quill');
   for (const p of [ada, bo]) {
     await p.page.goto(`${AGENTS}/${id}/edit`);
@@ -212,7 +212,7 @@ test('two people at once: both versions side by side, chosen field by field', as
   await bo.page.getByText('Short texts, by Ada').first().waitFor({ state: 'attached' });
 });
 
-test('history: who changed what, and back to what it was', async () => {
+test('the history shows changes by version, and rolls back', async () => {
   await tab(ada, 'History').click();
   await main(ada).getByText('From version 3 to 4').waitFor();
   await main(ada).getByText('Short texts, by Ada.').waitFor();
@@ -229,7 +229,7 @@ test('history: who changed what, and back to what it was', async () => {
   assert.deepEqual([now.version, now.temperature, /Short texts\.\n/.test(now.instructions)], [5, 0.5, true]);
 });
 
-test('access: whoever may not ask it does not have it, from the moment it is so', async () => {
+test('people without access lose the agent immediately', async () => {
   await bo.page.goto('/northwind/c/general');
   const theirs = bo.page
     .getByRole('navigation', { name: 'Workspace' })
@@ -253,7 +253,7 @@ test('access: whoever may not ask it does not have it, from the moment it is so'
   await card(ada, 'Desk').getByText('Base only').waitFor();
 });
 
-test('files: seen with where they come from, changed, begun and deleted', async () => {
+test('files are listed with their source, edited, created, and deleted', async () => {
   const { id } = await byName('quill');
   await ada.page.goto(`${AGENTS}/${id}/files`);
   await field(ada, 'SOUL.md').waitFor();
@@ -285,7 +285,7 @@ test('files: seen with where they come from, changed, begun and deleted', async 
   assert.equal((await api(ada, 'GET', `agents/${id}`)).version, 7);
 });
 
-test('out as files and in again as another agent', async () => {
+test('an exported agent is imported as another agent', async () => {
   const download = ada.page.waitForEvent('download');
   await button(ada.page, 'Export all').click();
   const zip = await readFile(await (await download).path());
@@ -317,7 +317,7 @@ test('out as files and in again as another agent', async () => {
   assert.match((await api(ada, 'GET', `agents/${id}/files/MEMORY.md`)).content, /Ada likes short texts/);
 });
 
-test('duplicate, default, inactive, archived, back, and gone for good', async () => {
+test('an agent is duplicated, made default, deactivated, archived, unarchived, and deleted', async () => {
   await more(ada, 'Duplicate');
   await main(ada).getByRole('heading', { level: 1 }).waitFor();
   await ada.page.waitForURL(/agent_\w+\/edit$/);
@@ -356,7 +356,7 @@ test('duplicate, default, inactive, archived, back, and gone for good', async ()
   assert.equal(await byName('quill-two-copy'), undefined);
 });
 
-test('rules of the workspace: admins change them; members who may not write have no buttons', async () => {
+test('admins change the workspace’s rules; members without the right have no buttons', async () => {
   await ada.page.goto('/northwind/settings/workspace');
   await field(ada, 'Required text').fill('Be kind to everyone.');
   await ada.page.getByLabel('All kinds').uncheck();
@@ -378,7 +378,7 @@ test('rules of the workspace: admins change them; members who may not write have
   await accessible(bo.page, 'an agent that one may only read');
 });
 
-test('try it: the draft answers as it is written, and Stop keeps what is there', async () => {
+test('Try it runs the unsaved draft, and Stop keeps the text so far', async () => {
   const { id } = await byName('coder');
   await ada.page.goto(`${AGENTS}/${id}/edit`);
   await field(ada, 'Instructions').fill('You are Coder. Answer in verse.');
@@ -407,7 +407,7 @@ test('try it: the draft answers as it is written, and Stop keeps what is there',
   assert.equal((await byName('coder')).version, 1);
 });
 
-test('what cannot be loaded says so and can be tried again; offline keeps what is written', async () => {
+test('a page that failed to load can be retried; offline edits are kept', async () => {
   let broken = true;
   const failing = (r) =>
     broken
@@ -451,7 +451,7 @@ test('no page logged an error', () => {
   assert.deepEqual([...ada.errors, ...bo.errors], []);
 });
 
-test('AGENTS.md of the workspace counts for every agent that has none of its own', async () => {
+test('the workspace’s AGENTS.md applies to agents without their own', async () => {
   const { id } = await byName('coder');
   await ada.page.goto('/northwind/settings/workspace');
   await field(ada, 'AGENTS.md').fill('Answer in one line.');

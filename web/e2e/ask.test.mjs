@@ -41,13 +41,13 @@ after(async () => {
   await model?.close();
 });
 
-test('a mention says before it is sent who will answer', async () => {
+test('a mention shows before sending which agent will reply', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
   await composer(ada).fill('@vibe a long answer, and hold it, please');
   await ada.page.getByText('Vibe will reply here').waitFor();
 });
 
-test('the answer streams to everyone who looks', async () => {
+test('the reply streams to everyone who is watching', async () => {
   await bo.page.getByRole('link', { name: /Friday or Monday/ }).click();
   await composer(ada).press('Enter');
   for (const p of [ada, bo]) {
@@ -59,7 +59,7 @@ test('the answer streams to everyone who looks', async () => {
   }
 });
 
-test('who comes late gets the text so far', async () => {
+test('a late viewer gets the text so far', async () => {
   const link = await inviteLink(ada.page);
   cy = await person(browser, server.base);
   await joinBy(cy.page, link, { name: 'Cy Twombly', email: 'cy@example.com' });
@@ -68,7 +68,7 @@ test('who comes late gets the text so far', async () => {
   assert.equal(await cy.page.locator('[aria-busy=true]').count(), 1);
 });
 
-test('it ends the same for all, with time and What it saw', async () => {
+test('the reply ends the same for all, with its duration and What it saw', async () => {
   model.release();
   for (const p of [ada, bo, cy]) {
     await answers(p, 'Vibe').getByText('two quiet days before the fair').waitFor();
@@ -87,7 +87,7 @@ test('it ends the same for all, with time and What it saw', async () => {
   assert.equal(await answers(ada, 'Vibe').locator('figure.code').count(), 1);
 });
 
-test('What it saw shows what the model was sent', async () => {
+test('What it saw shows the model’s input', async () => {
   await answers(ada, 'Vibe')
     .getByRole('button', { name: /What it saw/ })
     .click();
@@ -107,7 +107,7 @@ test('What it saw shows what the model was sent', async () => {
   await panel.waitFor({ state: 'detached' });
 });
 
-test('two agents in one message give two answers', async () => {
+test('two agents in one message post two replies', async () => {
   await reply(bo.page, '@vibe and @coder, are we ready?');
   await answers(ada, 'Coder').getByText('The build is green.').waitFor();
   await ada.page.waitForFunction(
@@ -116,7 +116,7 @@ test('two agents in one message give two answers', async () => {
   );
 });
 
-test('Stop keeps what is written, for everyone, and Retry asks again', async () => {
+test('Stop keeps the text so far for everyone, and Retry runs the task again', async () => {
   await reply(ada.page, '@coder a long one, hold');
   const mine = answers(ada, 'Coder').last();
   await mine.getByText(/Writing/).waitFor();
@@ -143,7 +143,7 @@ test('Stop keeps what is written, for everyone, and Retry asks again', async () 
   }
 });
 
-test('a model that is down for a moment is asked again, with a countdown', async () => {
+test('a model that is briefly down is retried, with a countdown', async () => {
   await reply(ada.page, '@vibe flaky');
   await answers(bo, 'Vibe')
     .getByText(/Retrying/)
@@ -152,7 +152,7 @@ test('a model that is down for a moment is asked again, with a countdown', async
   await answers(bo, 'Vibe').last().getByText('Monday: two quiet days before the fair.').waitFor();
 });
 
-test('a failure says in the thread what happened and what to do, and can be retried', async () => {
+test('a failure notice explains the reason and the next step, and offers Retry', async () => {
   await reply(ada.page, '@vibe refuse this');
   for (const p of [ada, bo])
     await p.page.getByRole('article').filter({ hasText: 'Failed' }).filter({ hasText: 'Vibe' }).waitFor();
@@ -163,7 +163,7 @@ test('a failure says in the thread what happened and what to do, and can be retr
     .waitFor();
 });
 
-test('a direct channel with an agent: it answers everything, without being named', async () => {
+test('in a direct channel, an agent replies to every message without a mention', async () => {
   await ada.page
     .getByRole('navigation', { name: 'Workspace' })
     .getByRole('button', { name: 'Coder' })
@@ -184,7 +184,7 @@ test('a direct channel with an agent: it answers everything, without being named
   );
 });
 
-test('what an agent is told is changed in its settings, and the panel of everyone shows it at once', async () => {
+test('edited instructions appear immediately in everyone’s agent panel', async () => {
   const { page } = ada;
   await page.getByRole('navigation', { name: 'Workspace' }).getByRole('button', { name: 'Vibe' }).click();
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
@@ -203,7 +203,7 @@ test('what an agent is told is changed in its settings, and the panel of everyon
   assert.ok(asked.messages[0].content.startsWith('You are Vibe. Rhyme.'), asked.messages[0].content);
 });
 
-test('switched off, an agent is plain text; the default one cannot be', async () => {
+test('mentions of an inactive agent are plain text; the default agent cannot be deactivated', async () => {
   const { page } = ada;
   const side = page.getByRole('navigation', { name: 'Workspace' });
   const panel = page.getByRole('region', { name: 'Agent', exact: true });
@@ -230,7 +230,7 @@ test('no page logged an error', () => {
   assert.deepEqual([...ada.errors, ...bo.errors, ...cy.errors], []);
 });
 
-test('without a model the built-in responder answers, and says what it is', async () => {
+test('without a model, the built-in responder replies and identifies itself', async () => {
   const alone = await new Server().start();
   const eve = await person(browser, alone.base);
   try {

@@ -46,13 +46,13 @@ async function create(p, name, topic = '') {
   await box(p.page, `Start a thread in #${name}`).waitFor();
 }
 
-test('an empty channel suggests questions that an agent can answer there', async () => {
+test('an empty channel suggests questions for an agent', async () => {
   await button(ada.page, '@vibe what can you do?').click();
   assert.equal(await box(ada.page, 'Start a thread in #general').inputValue(), '@vibe what can you do?');
   await box(ada.page, 'Start a thread in #general').fill('');
 });
 
-test('the sidebar has joined channels only; the others are behind Browse channels', async () => {
+test('the sidebar lists joined channels only; Browse channels lists the others', async () => {
   await create(ada, 'launch', 'The fair in March');
   await create(ada, 'design');
   await channels(ada).getByRole('link', { name: 'launch' }).waitFor();
@@ -77,7 +77,7 @@ test('the sidebar has joined channels only; the others are behind Browse channel
   await box(bo.page, 'Start a thread in #launch').waitFor();
 });
 
-test('renaming a channel takes everyone in it along', async () => {
+test('everyone in a renamed channel moves to its new address', async () => {
   await channels(ada).getByRole('link', { name: 'launch' }).click();
   await button(ada.page, 'About #launch').click();
   await box(ada.page, 'Name').fill('Launch Week');
@@ -90,7 +90,7 @@ test('renaming a channel takes everyone in it along', async () => {
   }
 });
 
-test('a name that is taken is refused, and the dialog stays', async () => {
+test('a taken name is rejected, and the dialog stays open', async () => {
   await button(ada.page, 'About #launch-week').click();
   await box(ada.page, 'Name').fill('design');
   await button(ada.page, 'Save').click();
@@ -98,7 +98,7 @@ test('a name that is taken is refused, and the dialog stays', async () => {
   await ada.page.keyboard.press('Escape');
 });
 
-test('archiving asks first; Cancel archives nothing', async () => {
+test('archiving asks for confirmation; Cancel does nothing', async () => {
   await button(ada.page, 'About #launch-week').click();
   await button(ada.page, 'Archive channel…').click();
   await dialog(ada).getByRole('heading', { name: 'Archive #launch-week?' }).waitFor();
@@ -128,7 +128,7 @@ test('Undo in the toast brings an archived channel back', async () => {
   await box(ada.page, 'Start a thread in #launch-week').waitFor();
 });
 
-test('Settings, Channels: admins and creators unarchive, others have no such page', async () => {
+test('in Settings, Channels, admins and creators unarchive; others do not have the page', async () => {
   await button(ada.page, 'About #launch-week').click();
   await button(ada.page, 'Archive channel…').click();
   await button(ada.page, 'Archive channel').click();

@@ -86,7 +86,7 @@ after(async () => {
   await model?.close();
 });
 
-test('a dive opens at once beside the thread, with the box in focus; the thread gets a chip and no message', async () => {
+test('a dive opens immediately beside the thread with the composer focused; the thread gets a chip and no message', async () => {
   await fork(ada, QUESTION);
   assert.equal(await focused(ada), 'Explore with @vibe');
   await opened(ada);
@@ -103,7 +103,7 @@ test('a dive opens at once beside the thread, with the box in focus; the thread 
   assert.equal(await thread(bo).getByRole('article').count(), 2);
 });
 
-test('what the partner knows is chosen before the first message; who it is, at any time', async () => {
+test('the context is chosen before the first message; the agent can change at any time', async () => {
   await button(ada.page, 'Knows this message only').click();
   await ada.page.getByRole('menuitemradio', { name: 'Include the thread so far' }).click();
   await button(ada.page, 'Knows the thread up to here').waitFor();
@@ -119,7 +119,7 @@ test('what the partner knows is chosen before the first message; who it is, at a
   await explore(ada).waitFor();
 });
 
-test('the first line gives the name, and the partner answers each message, streaming, without being named', async () => {
+test('the first line becomes the title, and the agent replies to each message without a mention', async () => {
   await explore(ada).fill('What breaks if we wait?\nA long answer, and hold it');
   await dive(ada).getByText('Vibe will reply here').waitFor();
   await ada.page.keyboard.press('Enter');
@@ -134,7 +134,7 @@ test('the first line gives the name, and the partner answers each message, strea
   assert.ok(!all.includes('Nobody wants to deploy'), 'and nothing else of the thread');
 });
 
-test('somebody else joins by the chip and sees the answer grow', async () => {
+test('another person joins with the chip and sees the reply stream', async () => {
   await button(bo.page, '1 dive open').click();
   await bo.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
   await inDive(bo, 'last-write-wins for each field').waitFor();
@@ -145,7 +145,7 @@ test('somebody else joins by the chip and sees the answer grow', async () => {
   for (const p of [ada, bo]) await inDive(p, 'two quiet days before the fair').waitFor();
 });
 
-test('both write; the partner answers each', async () => {
+test('both people write; the agent replies to each', async () => {
   await say(bo, 'And the room?');
   await inDive(ada, 'And the room?').waitFor();
   for (const p of [ada, bo])
@@ -156,14 +156,14 @@ test('both write; the partner answers each', async () => {
     );
 });
 
-test('typing is seen in the dive and not in the thread', async () => {
+test('typing is shown in the dive and not in the thread', async () => {
   await explore(ada).pressSequentially('Perh');
   await dive(bo).getByText('Ada Lindholm is typing').waitFor();
   assert.equal(await thread(bo).getByText('is typing').count(), 0);
   await explore(ada).fill('');
 });
 
-test('the thread hears nothing of it: no message, no count, nothing unread', async () => {
+test('the thread is not affected: no message, no count, nothing unread', async () => {
   assert.equal(await thread(bo).getByRole('article').count(), 2);
   await close(bo);
   await bo.page.getByRole('navigation', { name: 'Workspace' }).getByRole('link', { name: 'random' }).click();
@@ -183,7 +183,7 @@ test('the thread hears nothing of it: no message, no count, nothing unread', asy
   await inDive(bo, 'Anybody else?').waitFor();
 });
 
-test('a thread message is brought in as a quote, on purpose', async () => {
+test('a thread message is quoted in the dive on request', async () => {
   const row = thread(ada).getByRole('article').filter({ hasText: 'Nobody wants to deploy' });
   await row.hover();
   await row.getByRole('button', { name: 'Quote in dive', exact: true }).click();
@@ -198,7 +198,7 @@ test('a thread message is brought in as a quote, on purpose', async () => {
   await inDive(ada, 'So Monday.').locator('blockquote').waitFor();
 });
 
-test('its tools have no dive from a dive; the origin leads back', async () => {
+test('dive messages offer no deep dive; the origin links back', async () => {
   await inDive(ada, 'So Monday.').hover();
   await inDive(ada, 'So Monday.').getByRole('button', { name: 'Copy link' }).waitFor();
   assert.equal(await dive(ada).getByRole('button', { name: 'Deep dive from here' }).count(), 0);
@@ -207,7 +207,7 @@ test('its tools have no dive from a dive; the origin leads back', async () => {
   await ada.page.waitForURL(/panel=dive:fork_\w+#m-msg_/);
 });
 
-test('a reload keeps the panel and what was being written', async () => {
+test('a reload keeps the panel and the draft', async () => {
   await explore(ada).fill('Not yet sent');
   await ada.page.reload();
   await inDive(ada, 'So Monday.').waitFor();
@@ -215,7 +215,7 @@ test('a reload keeps the panel and what was being written', async () => {
   await explore(ada).fill('');
 });
 
-test('a second dive from the same message does not see the first', async () => {
+test('a second dive from the same message does not include the first', async () => {
   await fork(bo, QUESTION);
   await opened(bo);
   await dive(bo).getByText('Think out loud').waitFor();
@@ -261,7 +261,7 @@ test('two dives of one message side by side, both live', async () => {
   await inDive(ada, 'So Monday.').waitFor();
 });
 
-test('the keyboard: J and K in the list one is in, Esc closes and gives the focus back, D dives', async () => {
+test('keyboard: J and K move in the focused list, Esc closes and restores the focus, D starts a dive', async () => {
   await explore(ada).focus();
   await ada.page.keyboard.press('Escape');
   await ada.page.keyboard.press('Escape');
@@ -293,7 +293,7 @@ test('the keyboard: J and K in the list one is in, Esc closes and gives the focu
   await inDive(ada, 'Third one').waitFor();
 });
 
-test('What it saw gives way to the dive that it covered', async () => {
+test('closing What it saw reveals the dive under it', async () => {
   await inDive(ada, 'Monday: two quiet days')
     .getByRole('button', { name: /What it saw/ })
     .click();
@@ -302,7 +302,7 @@ test('What it saw gives way to the dive that it covered', async () => {
   await inDive(ada, 'Third one').waitFor();
 });
 
-test('it is renamed, abandoned and opened again', async () => {
+test('a dive is renamed, abandoned, and reopened', async () => {
   await button(ada.page, 'Dive menu').click();
   await ada.page.getByRole('menuitem', { name: 'Rename' }).click();
   await box(ada.page, 'Name of the dive').fill('The press');
@@ -327,7 +327,7 @@ test('it is renamed, abandoned and opened again', async () => {
   await button(bo.page, '3 open dives').waitFor();
 });
 
-test('the switcher finds it', async () => {
+test('the switcher finds a dive', async () => {
   await bo.page.keyboard.press('Control+k');
   await box(bo.page, 'Jump to a channel, dive, person, agent or thread')
     .or(bo.page.getByRole('combobox', { name: /Jump to a channel, dive/ }))
@@ -336,7 +336,7 @@ test('the switcher finds it', async () => {
   await inDive(bo, 'Third one').waitFor();
 });
 
-test('seven are enough', async () => {
+test('an eighth dive is rejected', async () => {
   const { headers, at, first } = await caller(ada);
   for (let i = 0; i < 4; i++) {
     const made = await ada.page.request.post(`${server.base}/v1/threads/${at}/forks`, {
@@ -355,7 +355,7 @@ test('seven are enough', async () => {
   await accessible(ada.page, 'a message with many dives');
 });
 
-test('a slow start: one writes at once, and it is sent when the dive is there; a failed one is tried again', async () => {
+test('a slow start: messages wait until the dive exists; a failed start can be retried', async () => {
   await startElsewhere(bo, 'Which hall has the better light?');
   let open;
   const gate = new Promise((r) => (open = r));
@@ -392,7 +392,7 @@ test('a slow start: one writes at once, and it is sent when the dive is there; a
   await message(bo.page, QUESTION).first().waitFor();
 });
 
-test('offline: what is written waits; no dive is started', async () => {
+test('offline: messages wait, and no dive is started', async () => {
   await thread(bo).getByRole('button', { name: 'Open the dive The press' }).click();
   await inDive(bo, 'Third one').waitFor();
   await thread(ada).getByRole('button', { name: 'Open the dive The press' }).click();
@@ -410,7 +410,7 @@ test('offline: what is written waits; no dive is started', async () => {
   await inDive(ada, 'Written in a tunnel').getByText('Waiting to send').waitFor({ state: 'detached' });
 });
 
-test('resolved it is read-only, leads to its result, and can be reopened', async () => {
+test('a resolved dive is read-only, links to its result, and can be reopened', async () => {
   await thread(bo).getByRole('button', { name: 'Open the dive Make a plan' }).click();
   await inDive(bo, 'Step two?').waitFor();
   await thread(ada).getByRole('button', { name: 'Open the dive Make a plan' }).click();
@@ -442,7 +442,7 @@ test('resolved it is read-only, leads to its result, and can be reopened', async
   await shot(ada.page, '45-channel-with-result-dark');
 });
 
-test('on a phone the dive is a sheet: long press, Back closes it', async () => {
+test('on a phone, the dive is a sheet: long press opens it, Back closes it', async () => {
   const phone = await person(browser, server.base, { viewport: PHONE, touch: true });
   await joinBy(phone.page, await inviteLink(ada.page), { name: 'Cy Twombly', email: 'cy@example.com' });
   await phone.page.getByRole('link', { name: QUESTION }).click();

@@ -107,7 +107,7 @@ after(async () => {
   await server?.close();
 });
 
-test('files by the button: chips, then a message with a picture and cards', async () => {
+test('files from the button: chips, then a message with a picture and cards', async () => {
   await startThread(ada.page, 'Pictures of the place');
   await attach(ada, [HILLS, PLAN, NOTES]);
   for (const f of [HILLS, PLAN, NOTES]) await there(ada, f.name);
@@ -141,7 +141,7 @@ test('files by the button: chips, then a message with a picture and cards', asyn
   await ada.page.setViewportSize(WIDE);
 });
 
-test('the room of a picture is kept: nothing moves when it comes', async () => {
+test('a picture’s space is reserved: nothing shifts when it loads', async () => {
   let go;
   const gate = new Promise((r) => (go = r));
   await bo.page.route('**/v1/files/file_*', async (r) => {
@@ -162,7 +162,7 @@ test('the room of a picture is kept: nothing moves when it comes', async () => {
   await shot(bo.page, '104-files-other-person-light');
 });
 
-test('a picture opens large, with the others of its message; Esc leads back', async () => {
+test('a picture opens large, with the others of its message; Esc closes it', async () => {
   await attach(ada, [TALL, HILLS]);
   await there(ada, 'tall.png');
   await there(ada, 'hills.png');
@@ -192,7 +192,7 @@ test('a picture opens large, with the others of its message; Esc leads back', as
   );
 });
 
-test('pasted and dropped files are attached; text that is pasted with a picture of itself is text', async () => {
+test('pasted and dropped files are attached; text pasted with a picture of itself stays text', async () => {
   assert.equal(await drag(ada, 'paste', '[data-composer]', [raw(NOTES)]), true);
   await there(ada, 'notes.txt');
   const text = await ada.page.evaluate(() => {
@@ -222,7 +222,7 @@ test('pasted and dropped files are attached; text that is pasted with a picture 
   await message(ada.page, '').locator('audio[aria-label="tone.wav"]').waitFor();
 });
 
-test('an upload shows how far it is and can be called off; only then the page asks before it closes', async () => {
+test('an upload shows its progress and can be canceled; the page asks before closing only during uploads', async () => {
   assert.equal(await asks(ada), false);
   const release = await hold(ada);
   await attach(ada, [HILLS, NOTES]);
@@ -239,7 +239,7 @@ test('an upload shows how far it is and can be called off; only then the page as
   await tray(ada).waitFor({ state: 'detached' });
 });
 
-test('a message waits for its uploads and goes out by itself; others do not wait', async () => {
+test('a message waits for its uploads and is then sent automatically; other messages do not wait', async () => {
   const release = await hold(ada);
   await attach(ada, [NOTES, PLAN]);
   await chip(ada, 'plan.pdf').waitFor();
@@ -258,7 +258,7 @@ test('a message waits for its uploads and goes out by itself; others do not wait
   assert.equal(await message(ada.page, 'With two files').count(), 1);
 });
 
-test('what waits can be taken back into the box', async () => {
+test('a waiting message can be moved back to the composer', async () => {
   const release = await hold(ada);
   await attach(ada, [NOTES]);
   await chip(ada, 'notes.txt').waitFor();
@@ -272,7 +272,7 @@ test('what waits can be taken back into the box', async () => {
   await box(ada.page, BOX).fill('');
 });
 
-test('an upload that fails says why and can be tried again; what is too large is refused at once', async () => {
+test('a failed upload shows the reason and can be retried; a file over the limit is rejected immediately', async () => {
   let broken = true;
   await ada.page.route('**/v1/files', (r) =>
     broken
@@ -294,7 +294,7 @@ test('an upload that fails says why and can be tried again; what is too large is
   assert.equal(await chip(ada, 'film.bin').count(), 0);
 });
 
-test('a draft keeps its uploads over a reload, and lets go of what is no longer there', async () => {
+test('a draft keeps its uploads over a reload, and drops deleted ones', async () => {
   await box(ada.page, BOX).fill('Later');
   await ada.page.reload();
   await there(ada, 'notes.txt');
@@ -317,7 +317,7 @@ test('a draft keeps its uploads over a reload, and lets go of what is no longer 
   await ada.page.locator('.toast').waitFor({ state: 'detached' });
 });
 
-test('offline an upload waits and goes on by itself', async () => {
+test('offline, an upload waits and continues automatically', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await attach(ada, [NOTES]);
@@ -329,7 +329,7 @@ test('offline an upload waits and goes on by itself', async () => {
   await message(bo.page, 'From the tunnel').getByRole('link', { name: 'Download notes.txt' }).waitFor();
 });
 
-test('a thread begins with files, and is called by them', async () => {
+test('a thread that starts with files is named by them', async () => {
   await ada.page.getByRole('link', { name: 'Back to #general' }).click();
   await box(ada.page, 'Start a thread in #general').waitFor();
   await attach(ada, [PLAN]);
@@ -396,7 +396,7 @@ test('text files are read beside the conversation: tables, text, and the beginni
   await log.getByRole('button', { name: 'Close' }).click();
 });
 
-test('in a dive', async () => {
+test('files in a dive', async () => {
   const row = message(ada.page, 'The view, and the plan');
   await ada.page.getByRole('region', { name: 'Messages', exact: true }).hover();
   await ada.page.mouse.wheel(0, -9000);
@@ -444,7 +444,7 @@ test('a composer stays while its dive is created, and the file that is being cho
   await panel.getByRole('button', { name: 'Close' }).click();
 });
 
-test('a deleted message takes its files with it; a viewer has no button', async () => {
+test('a deleted message’s files are deleted; a viewer has no attach button', async () => {
   const row = message(bo.page, 'With two files');
   await row.waitFor();
   const href = await row.getByRole('link', { name: 'Download notes.txt' }).getAttribute('href');
@@ -459,7 +459,7 @@ test('a deleted message takes its files with it; a viewer has no button', async 
   await bo.page.getByRole('img', { name: 'hills.png' }).first().waitFor();
 });
 
-test('an agent gets a picture', async () => {
+test('an agent receives a picture', async () => {
   const { data } = await api(ada, 'GET', 'agents');
   const vibe = data.find((a) => a.name === 'coder');
   await ada.page.goto(`/northwind/settings/agents/${vibe.id}/edit`);

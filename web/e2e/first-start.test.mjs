@@ -34,7 +34,7 @@ after(async () => {
   await server?.close();
 });
 
-test('a fresh server leads to the set-up page, whatever the address', async () => {
+test('a fresh server redirects every address to the setup page', async () => {
   await ada.page.goto('/northwind/c/general');
   await box(ada.page, 'Workspace name').waitFor();
   assert.equal(new URL(ada.page.url()).pathname, '/setup');
@@ -42,7 +42,7 @@ test('a fresh server leads to the set-up page, whatever the address', async () =
   await shot(ada.page, '01-setup-dark');
 });
 
-test('one form makes the account and the workspace, with #general, #random, Vibe and Coder', async () => {
+test('one form creates the account and the workspace, with #general, #random, Vibe, and Coder', async () => {
   await setUp(ada.page);
   assert.equal(new URL(ada.page.url()).pathname, '/northwind/c/general');
   const side = ada.page.getByRole('navigation', { name: 'Workspace' });
@@ -52,7 +52,7 @@ test('one form makes the account and the workspace, with #general, #random, Vibe
   await accessible(ada.page, 'an empty channel');
 });
 
-test('an invite link brings in the next person, who sees the same workspace', async () => {
+test('an invite link adds the next person, who sees the same workspace', async () => {
   link = await inviteLink(ada.page);
   await bo.page.goto(new URL(link).pathname);
   await ada.page.getByRole('heading', { name: 'general' }).waitFor();
@@ -64,7 +64,7 @@ test('an invite link brings in the next person, who sees the same workspace', as
   await message(bo.page, 'Welcome').waitFor();
 });
 
-test('who is signed in already joins by the same link with one click', async () => {
+test('a signed-in person joins with the same link in one click', async () => {
   await button(ada.page, 'Workspace menu, Northwind').click();
   await button(ada.page, 'New workspace').click();
   await box(ada.page, 'Workspace name').fill('Fairground');
@@ -78,7 +78,7 @@ test('who is signed in already joins by the same link with one click', async () 
   await box(bo.page, 'Start a thread in #general').waitFor();
 });
 
-test('the switcher goes from one workspace to the other, and they share nothing', async () => {
+test('the switcher changes between workspaces, which share nothing', async () => {
   await bo.page.getByText('Nothing here yet').waitFor();
   await button(bo.page, 'Workspace menu, Fairground').click();
   await bo.page.getByRole('button', { name: 'Northwind' }).click();
@@ -89,13 +89,13 @@ test('the switcher goes from one workspace to the other, and they share nothing'
   await accessible(bo.page, 'a page that is not here');
 });
 
-test('an invite that was taken back says so', async () => {
+test('a revoked invite shows a notice', async () => {
   await bo.page.goto('/invite/not-a-token');
   await bo.page.getByText('Invalid invite').waitFor();
   await accessible(bo.page, 'a dead invite');
 });
 
-test('signing out leads to the log-in, which leads back to where one was', async () => {
+test('signing out leads to sign-in, which returns to the previous page', async () => {
   await bo.page.goto('/northwind/settings/profile');
   await button(bo.page, 'Sign out').click();
   await box(bo.page, 'Email').waitFor();
@@ -113,14 +113,14 @@ test('signing out leads to the log-in, which leads back to where one was', async
   await box(bo.page, 'Start a thread in #random').waitFor();
 });
 
-test('without an invite nobody else signs up', async () => {
+test('without an invite, nobody else can sign up', async () => {
   const cy = await person(browser, server.base);
   await cy.page.goto('/');
   await cy.page.getByText('Ask someone on your team for an invite link').waitFor();
   await cy.close();
 });
 
-test('on an open address the set-up needs the link that the server printed', async () => {
+test('on a public address, setup requires the link that the server printed', async () => {
   const open = await new Server({ OPENVIBE_LISTEN: '0.0.0.0:0' }).start();
   // The machine's own address is not a secure context: the client must work without the APIs that require one.
   const lan = Object.values(networkInterfaces())
@@ -145,7 +145,7 @@ test('on an open address the set-up needs the link that the server printed', asy
   }
 });
 
-test('a device that is signed out from another one is led to the log-in', async () => {
+test('a device that is signed out remotely returns to sign-in', async () => {
   const other = await person(browser, server.base);
   await other.page.goto('/login');
   await box(other.page, 'Email').fill('bo@example.com');

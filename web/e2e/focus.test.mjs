@@ -47,7 +47,7 @@ after(async () => {
   await server?.close();
 });
 
-test('a dialog opens with the focus in its first field, and Enter does what it is for', async () => {
+test('a dialog opens with the focus in its first field, and Enter submits it', async () => {
   const { page } = ada;
   for (const [open, field] of [
     ['New channel', 'Name'],
@@ -72,7 +72,7 @@ test('a dialog opens with the focus in its first field, and Enter does what it i
   await box(page, 'Start a thread in #launch').waitFor();
 });
 
-test('a dialog without a field opens on its main button', async () => {
+test('a dialog without a field focuses its main button', async () => {
   const { page } = ada;
   await side(ada).getByRole('link', { name: 'general' }).click();
   await startThread(page, 'To be deleted');
@@ -119,7 +119,7 @@ test('New message by keyboard alone: find, Enter selects, Enter starts, then typ
   await becomes(page, 'Message Bo Chen');
 });
 
-test('a thread that is opened has the focus on its messages: J and K work at once', async () => {
+test('opening a thread focuses its messages: J and K work immediately', async () => {
   const { page } = bo;
   await page.getByRole('link', { name: 'To be deleted' }).click();
   await becomes(page, 'Messages');

@@ -81,7 +81,7 @@ after(async () => {
   await model?.close();
 });
 
-test('the head says who answers; choosing an agent there makes it answer every message', async () => {
+test('the header shows the responder; an agent chosen there replies to every message', async () => {
   await button(ada.page, 'Agents: when mentioned').click();
   await item(ada, 'No agent (agents reply when mentioned)').waitFor();
   await inside(ada, picker(ada));
@@ -100,7 +100,7 @@ test('the head says who answers; choosing an agent there makes it answer every m
   await answers(bo, 'Vibe').getByText('two quiet days before the fair').waitFor();
 });
 
-test('a hand-off in the middle: a notice for all, the history stays, the next answer is the new agent’s', async () => {
+test('a handoff in the middle: everyone gets a notice, the history stays, and the new agent replies next', async () => {
   await here(bo, 'Vibe').click();
   await bo.page.getByRole('menuitemradio', { name: /^Coder/ }).click();
   for (const p of [ada, bo]) {
@@ -119,7 +119,7 @@ test('a hand-off in the middle: a notice for all, the history stays, the next an
   await accessible(ada.page, 'a thread that was handed over');
 });
 
-test('auto-reply can be switched off: the agent stands there and answers mentions only', async () => {
+test('auto-reply can be turned off: the agent stays bound and replies only to mentions', async () => {
   await here(ada, 'Coder').click();
   await item(ada, 'Coder answers every message', 'menuitemcheckbox').click();
   for (const p of [ada, bo]) await here(p, 'Coder, only when mentioned').waitFor();
@@ -131,7 +131,7 @@ test('auto-reply can be switched off: the agent stands there and answers mention
   await here(bo, 'Coder').waitFor();
 });
 
-test('a slash lists the commands; /agent by keyboard hands over and is no message', async () => {
+test('a slash lists the commands; /agent by keyboard hands the thread over and is not a message', async () => {
   const before = await said(ada);
   await composer(ada).focus();
   await ada.page.keyboard.type('/');
@@ -158,7 +158,7 @@ test('a slash lists the commands; /agent by keyboard hands over and is no messag
   );
 });
 
-test('/agent none by keyboard; Esc keeps the text; what names nobody is not sent', async () => {
+test('/agent none by keyboard; Esc keeps the text; an unknown name is not sent', async () => {
   const before = await said(ada);
   await ada.page.keyboard.type('/agent none');
   await press(ada, 'Enter');
@@ -178,7 +178,7 @@ test('/agent none by keyboard; Esc keeps the text; what names nobody is not sent
   await composer(ada).fill('');
 });
 
-test('other slashes are text, and a doubled one is a slash', async () => {
+test('other slashes are text, and a doubled slash is a slash', async () => {
   await reply(ada.page, '/shrug, as they say');
   await message(bo.page, '/shrug, as they say').waitFor();
   await composer(ada).fill('//agent is how one hands over');
@@ -189,7 +189,7 @@ test('other slashes are text, and a doubled one is a slash', async () => {
   assert.equal((await shown.locator('.prose').innerText()).trim(), '/agent is how one hands over');
 });
 
-test('without a connection a hand-off says so and keeps what was typed', async () => {
+test('without a connection, a handoff shows a notice and keeps the text', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').first().waitFor();
   await composer(ada).fill('/agent coder');
@@ -203,7 +203,7 @@ test('without a connection a hand-off says so and keeps what was typed', async (
   await here(bo, 'Coder').waitFor();
 });
 
-test('“Version N is available”: one click moves on, for everyone', async () => {
+test('“Version N is available” switches to it in one click, for everyone', async () => {
   const { version } = await call('GET', `agents/${agents.coder.id}`);
   await call(
     'PATCH',
@@ -226,7 +226,7 @@ test('“Version N is available”: one click moves on, for everyone', async () 
   assert.equal(await ada.page.getByText('from Coder to Coder').count(), 0, 'no notice');
 });
 
-test('/new with a text starts a thread with the same agent and goes there', async () => {
+test('/new with text starts a thread with the same agent and opens it', async () => {
   const from = threadId(ada);
   await answers(ada, 'Coder').last().getByText('two quiet days').waitFor();
   await composer(ada).fill('/new The room for the fair, please');
@@ -239,7 +239,7 @@ test('/new with a text starts a thread with the same agent and goes there', asyn
   assert.equal(await bo.page.getByText('/new').count(), 0);
 });
 
-test('/new alone goes to the channel’s box, with that agent', async () => {
+test('/new alone focuses the channel’s composer, with that agent chosen', async () => {
   await composer(ada).focus();
   await ada.page.keyboard.type('/new');
   await press(ada, 'Enter');
@@ -258,7 +258,7 @@ test('/new alone goes to the channel’s box, with that agent', async () => {
   await answers(ada, 'Coder').getByText('two quiet days').waitFor();
 });
 
-test('/agent in a channel’s box is for the next thread, and can be taken back', async () => {
+test('/agent in a channel’s composer applies to the next thread, and can be undone', async () => {
   await side(ada).getByRole('link', { name: 'general' }).click();
   await start(ada).focus();
   assert.equal(await ada.page.getByText('will reply').count(), 0, 'once only');
@@ -283,7 +283,7 @@ test('/agent in a channel’s box is for the next thread, and can be taken back'
   await accessible(ada.page, 'rows with their agents');
 });
 
-test('in a dive: the partner is changed by picker and by /agent, and /new takes it along', async () => {
+test('in a dive, the agent is changed by picker and by /agent, and /new keeps it', async () => {
   await ada.page.getByRole('link', { name: /Do we need a banner/ }).click();
   const row = message(ada.page, 'Do we need a banner?').first();
   await row.hover();
@@ -306,7 +306,7 @@ test('in a dive: the partner is changed by picker and by /agent, and /new takes 
   await answers(ada, 'Vibe').getByText('two quiet days').waitFor();
 });
 
-test('a direct channel: the head says who answers; /new begins a conversation of its own', async () => {
+test('a direct channel’s header shows the responder; /new starts a separate conversation', async () => {
   await side(ada).getByRole('button', { name: 'Coder' }).click();
   await button(ada.page, 'Message Coder').click();
   const write = box(ada.page, 'Message Coder');
@@ -329,7 +329,7 @@ test('a direct channel: the head says who answers; /new begins a conversation of
   await message(ada.page, 'Is the fair on Wednesday?').waitFor();
 });
 
-test('who may only read sees who answers and cannot change it', async () => {
+test('a viewer sees the responder and cannot change it', async () => {
   const { data } = await call('GET', 'members');
   const id = data.find((m) => m.handle.startsWith('bo')).user_id;
   await call('PATCH', `members/${id}`, { role: 'viewer' });
@@ -348,7 +348,7 @@ test('who may only read sees who answers and cannot change it', async () => {
   await here(bo, 'Coder').waitFor();
 });
 
-test('an agent that one may not see any more breaks nothing: others can be chosen, and it can come back', async () => {
+test('losing access to the bound agent breaks nothing: others can be chosen, and it can come back', async () => {
   const { data } = await call('GET', 'members');
   const id = data.find((m) => m.handle.startsWith('bo')).user_id;
   const permit = async (access_control) => {
@@ -379,7 +379,7 @@ test('an agent that one may not see any more breaks nothing: others can be chose
   await here(bo, 'Coder').waitFor();
 });
 
-test('an agent that goes away: who stands in is said at once, then by a notice with the answer', async () => {
+test('an agent that becomes unavailable: the fallback is shown immediately, then in a notice with the reply', async () => {
   await composer(bo).fill('@co');
   await option(bo, 'Coder').waitFor();
   const { version } = await call('GET', `agents/${agents.coder.id}`);
@@ -400,7 +400,7 @@ test('an agent that goes away: who stands in is said at once, then by a notice w
   await composer(bo).fill('');
 });
 
-test('with many agents the picker has a search; all of it fits a phone', async () => {
+test('with many agents, the picker has a search; it fits on a phone', async () => {
   for (let i = 1; i <= 9; i++) {
     await call('POST', 'agents', { name: `helper-${i}`, display_name: `Helper ${i}`, instructions: 'Help.' });
   }

@@ -48,7 +48,7 @@ test('a thread with a hostile message stays readable, live and after a reload', 
   }
 });
 
-test('Markdown that people write is shown as they mean it', async () => {
+test('common Markdown is rendered as intended', async () => {
   const { page } = ada;
   await page
     .getByRole('link', { name: /general/ })

@@ -58,12 +58,12 @@ after(async () => {
   await server?.close();
 });
 
-test('who was there all along sees the end, with few rows in the page', async () => {
+test('a person who was present sees the end, with few mounted rows', async () => {
   await message(ada.page, `Line number ${COUNT}`).waitFor();
   assert.ok((await inDom(ada)) < 60, `${await inDom(ada)} rows`);
 });
 
-test('who comes later starts at the first unread message', async () => {
+test('a late visitor starts at the first unread message', async () => {
   await bo.page.getByRole('link', { name: 'The very first line' }).click();
   await message(bo.page, `Line number ${COUNT}`)
     .or(bo.page.getByRole('separator', { name: 'New messages' }))
@@ -72,7 +72,7 @@ test('who comes later starts at the first unread message', async () => {
   assert.ok((await inDom(bo)) < 60, `${await inDom(bo)} rows`);
 });
 
-test('scrolling up reads older pages down to the first line, without jumps', async () => {
+test('scrolling up loads older pages to the first line, without jumps', async () => {
   await wheelTo(ada, -1, message(ada.page, 'The very first line'));
   assert.ok((await inDom(ada)) < 60, `${await inDom(ada)} rows`);
   const numbers = await ada.page
@@ -85,7 +85,7 @@ test('scrolling up reads older pages down to the first line, without jumps', asy
   );
 });
 
-test('what comes while I read back does not move me; the pill counts it and leads to it', async () => {
+test('new messages do not move a reader who is scrolled up; the pill counts them and jumps to them', async () => {
   const before = await list(ada).evaluate((el) => el.scrollTop);
   await reply(bo.page, 'fresh from Bo');
   await ada.page.getByRole('button', { name: '1 new' }).waitFor();
@@ -94,14 +94,14 @@ test('what comes while I read back does not move me; the pill counts it and lead
   await message(ada.page, 'fresh from Bo').waitFor();
 });
 
-test('at the end the list follows what comes', async () => {
+test('at the end, the list follows new messages', async () => {
   await reply(bo.page, 'one more from Bo');
   await message(ada.page, 'one more from Bo').waitFor();
   const gap = await list(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight);
   assert.ok(gap < 5, `${gap}px from the end`);
 });
 
-test('a link into the middle opens there, reads on both ways, and comes back to the end', async () => {
+test('a link into the middle opens there, loads in both directions, and returns to the end', async () => {
   await wheelTo(
     ada,
     -1,
@@ -135,7 +135,7 @@ test('a link into the middle opens there, reads on both ways, and comes back to 
   await cold.close();
 });
 
-test('my own message brings me to the end', async () => {
+test('my own message scrolls to the end', async () => {
   assert.equal(await message(ada.page, 'one more from Bo').count(), 0, 'still reading back');
   await reply(ada.page, 'back at the end');
   await message(ada.page, 'back at the end').waitFor();

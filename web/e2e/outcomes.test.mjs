@@ -86,7 +86,7 @@ after(async () => {
   await server?.close();
 });
 
-test('nothing yet: both pages say what will be there', async () => {
+test('both empty pages explain their content', async () => {
   await ada.page.goto('/northwind/actions');
   await ada.page.getByRole('heading', { name: 'Actions', level: 1 }).waitFor();
   await ada.page.getByText('Nothing to do').waitFor();
@@ -96,7 +96,7 @@ test('nothing yet: both pages say what will be there', async () => {
   await accessible(ada.page, 'no decisions');
 });
 
-test('an action item given to me appears at once, in its group', async () => {
+test('an action item assigned to me appears immediately, in its group', async () => {
   await ada.page.goto('/northwind/actions');
   await ada.page.getByText('Nothing to do').waitFor();
   await decide(bo, ids.general, 'Friday or Monday for the launch?', {
@@ -133,7 +133,7 @@ test('an action item given to me appears at once, in its group', async () => {
   await ada.page.setViewportSize(WIDE);
 });
 
-test('a tick counts everywhere, and a slip can be undone where it was made', async () => {
+test('a completed item is updated everywhere, and a slip can be undone in place', async () => {
   const link = ada.page.getByRole('link', { name: /^Actions/ });
   await link.getByText('4', { exact: false }).waitFor();
   await item(ada, 'Book the room').check();
@@ -148,7 +148,7 @@ test('a tick counts everywhere, and a slip can be undone where it was made', asy
   assert.equal(await item(ada, 'Book the room').count(), 0);
 });
 
-test('owner and day are changed in place; whose has it now is told by the lists of both', async () => {
+test('owner and due date are changed in place; both people’s lists follow', async () => {
   await bo.page.goto('/northwind/actions');
   await item(bo, 'Tell the press').waitFor();
   await button(ada.page, 'Unassigned').click();
@@ -165,7 +165,7 @@ test('owner and day are changed in place; whose has it now is told by the lists 
   assert.equal(new URL(ada.page.url()).search, '?whose=all');
 });
 
-test('what is refused goes back to what it was, and says so', async () => {
+test('a rejected change is reverted, with a notice', async () => {
   await ada.page.route('**/v1/action-items/*', (r) => r.abort());
   await item(ada, 'Tell the press').click();
   await ada.page
@@ -176,7 +176,7 @@ test('what is refused goes back to what it was, and says so', async () => {
   await ada.page.unroute('**/v1/action-items/*');
 });
 
-test('an item leads to its result and to its dive', async () => {
+test('an action item links to its result and its dive', async () => {
   await main(ada).getByRole('link', { name: 'Launch on Monday' }).first().click();
   await ada.page
     .getByRole('article', { name: 'Result: Launch on Monday: two quiet days before the fair' })
@@ -190,7 +190,7 @@ test('an item leads to its result and to its dive', async () => {
     .waitFor();
 });
 
-test('what cannot be loaded says so and can be tried again', async () => {
+test('a list that failed to load can be retried', async () => {
   for (const [path, route, words, sign] of [
     ['actions?whose=all', '**/v1/action-items?*', "Couldn't load action items", 'Tell the press'],
     ['decisions', '**/v1/decisions?*', "Couldn't load decisions", 'Launch on Monday'],
@@ -211,7 +211,7 @@ test('what cannot be loaded says so and can be tried again', async () => {
   }
 });
 
-test('decisions: searched, by channel, newest first, each with where it comes from', async () => {
+test('decisions are searched, filtered by channel, newest first, and link to their sources', async () => {
   await ada.page.goto('/northwind/decisions');
   await decide(ada, ids.random, 'Tea or coffee?', {
     headline: 'Tea in the morning, coffee after lunch',
@@ -256,7 +256,7 @@ test('decisions: searched, by channel, newest first, each with where it comes fr
   assert.deepEqual(await titles(), ['Launch on Monday: two quiet days before the fair']);
 });
 
-test('a long ledger is read page by page', async () => {
+test('a long list of decisions is loaded in pages', async () => {
   for (let i = 1; i <= 32; i++)
     await decide(bo, ids.random, `Question ${i}`, { headline: `Answer ${i}`, points: ['Because.'] });
   await ada.page.goto('/northwind/decisions');
@@ -270,7 +270,7 @@ test('a long ledger is read page by page', async () => {
   assert.equal(await links.count(), 34);
 });
 
-test('the pages by keyboard alone', async () => {
+test('both pages work by keyboard alone', async () => {
   await ada.page.goto('/northwind/actions?whose=all');
   await item(ada, 'Tell the press').focus();
   await ada.page.keyboard.press('Space');
@@ -290,7 +290,7 @@ test('the pages by keyboard alone', async () => {
   await item(ada, 'Tell the press').waitFor();
 });
 
-test('offline the lists stay readable', async () => {
+test('offline, the lists stay readable', async () => {
   await ada.context.setOffline(true);
   await ada.page.getByText('You are offline').waitFor();
   await item(ada, 'Tell the press').waitFor();
@@ -299,7 +299,7 @@ test('offline the lists stay readable', async () => {
   await ada.page.getByText('You are offline').waitFor({ state: 'detached' });
 });
 
-test('a viewer reads, and changes nothing', async () => {
+test('a viewer reads and cannot change anything', async () => {
   await api(ada, 'PATCH', `members/${ids.bo}`, { role: 'viewer' });
   await bo.page.goto('/northwind/actions?whose=all');
   await item(bo, 'Thank the testers').waitFor();

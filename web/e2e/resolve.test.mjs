@@ -64,7 +64,7 @@ after(async () => {
   await model?.close();
 });
 
-test('resolving shows the shape of the draft while it is made', async () => {
+test('resolving shows a skeleton while the draft is written', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?');
   await openDive(ada, 'Friday or Monday');
   await explore(ada, SAID);
@@ -89,7 +89,7 @@ test('resolving shows the shape of the draft while it is made', async () => {
   await theme(ada, 'dark');
 });
 
-test('a headline too long is counted, and cannot be posted', async () => {
+test('a headline that is too long shows its length, and cannot be posted', async () => {
   await headline(ada).fill('x'.repeat(124));
   await dive(ada).getByText('124/120').waitFor();
   await dive(ada).getByText('Headline is 4 over').waitFor();
@@ -99,7 +99,7 @@ test('a headline too long is counted, and cannot be posted', async () => {
   await saved(ada);
 });
 
-test('points move by key and button, lines come and go, and all of it survives a reload', async () => {
+test('points move by key and button, lines are added and removed, and all of it survives a reload', async () => {
   const point = (n) => box(ada.page, `Key point ${n}`);
   await point(1).focus();
   await ada.page.keyboard.press('Alt+ArrowDown');
@@ -123,7 +123,7 @@ test('points move by key and button, lines come and go, and all of it survives a
   assert.equal(await box(ada.page, 'Open question 1').count(), 0);
 });
 
-test('a source shows its message and leads to it; others can be added and taken away', async () => {
+test('a source shows its message and links to it; sources can be added and removed', async () => {
   await button(ada.page, 'Source 1 of key point 1').click();
   const source = ada.page.getByRole('dialog', { name: 'Source 1 of key point 1' });
   await source.getByText('nobody deploys on a Friday. I will').waitFor();
@@ -144,7 +144,7 @@ test('a source shows its message and leads to it; others can be added and taken 
   await headline(ada).waitFor();
 });
 
-test('the preview is the very card', async () => {
+test('the preview equals the card', async () => {
   await button(ada.page, 'Preview').click();
   const preview = card(ada, 'We launch on Monday');
   await preview.getByText('The room is free').waitFor();
@@ -159,7 +159,7 @@ test('the preview is the very card', async () => {
   await ada.page.setViewportSize(WIDE);
 });
 
-test('two people at the same text: who watches sees it, and may take over', async () => {
+test('two people on the same text: the observer sees the changes, and can take over', async () => {
   await bo.page.goto(ada.page.url());
   await headline(bo).waitFor();
   await headline(ada).fill('We launch on Monday morning');
@@ -176,7 +176,7 @@ test('two people at the same text: who watches sees it, and may take over', asyn
   assert.equal(await headline(ada).inputValue(), 'We launch on Monday at nine');
 });
 
-test('two texts of one field: both are shown, and one is chosen', async () => {
+test('conflicting edits of a field are both shown, and one is chosen', async () => {
   await button(ada.page, 'Take over').click();
   let meanwhile = 0; // Bo saves once between Ada's load and her save
   await ada.page.route('**/v1/forks/*/resolution', async (r) => {
@@ -207,7 +207,7 @@ test('two texts of one field: both are shown, and one is chosen', async () => {
   await saved(ada);
 });
 
-test('the dive went on: the draft says so, and a new one asks before it replaces what people wrote', async () => {
+test('a stale draft is marked, and a redraft asks before it replaces edits', async () => {
   await button(ada.page, 'Back to the dive').click();
   await explore(ada, 'The fair is on Wednesday.');
   await answered(ada, 2);
@@ -230,7 +230,7 @@ test('the dive went on: the draft says so, and a new one asks before it replaces
   await button(ada.page, 'Discard').click();
 });
 
-test('a post that does not get through keeps everything', async () => {
+test('a failed post keeps everything', async () => {
   await ada.page.route('**/v1/forks/*/publish', (r) => r.abort());
   await headline(ada).fill('Launch on Monday');
   await saved(ada);
@@ -261,7 +261,7 @@ test('posted: the card is in the thread for everyone, and has the focus', async 
   await shot(ada.page, '41-card-dark');
 });
 
-test('a card opens and folds, each as its reader likes it, also after a reload', async () => {
+test('each reader’s expansion of a card survives a reload', async () => {
   const mine = card(ada, 'Launch on Monday');
   await mine.getByRole('button', { name: /1 action/ }).click();
   await mine.getByRole('checkbox', { name: 'Book the room' }).waitFor();
@@ -275,7 +275,7 @@ test('a card opens and folds, each as its reader likes it, also after a reload',
   await card(bo, 'Launch on Monday').getByText('Nobody deploys on a Friday').waitFor();
 });
 
-test('a tick is live for all; one that is refused is undone and said', async () => {
+test('checking off an item is live for everyone; a rejected change is reverted with a notice', async () => {
   const tick = (p) => card(p, 'Launch on Monday').getByRole('checkbox', { name: 'Book the room' });
   await card(bo, 'Launch on Monday')
     .getByRole('button', { name: /1 action/ })
@@ -291,7 +291,7 @@ test('a tick is live for all; one that is refused is undone and said', async () 
   await bo.page.unroute('**/v1/action-items/*');
 });
 
-test('a source of a card opens the dive at the message', async () => {
+test('a card’s source opens the dive at the message', async () => {
   await card(ada, 'Launch on Monday').getByRole('link', { name: 'Source 1' }).first().click();
   await dive(ada).locator('article.flash').getByText('nobody deploys on a Friday. I will').waitFor();
   await button(ada.page, 'Close the dive').click();
@@ -299,7 +299,7 @@ test('a source of a card opens the dive at the message', async () => {
 
 /** Path of the thread whose result has two versions. */
 let launchThread;
-test('version 2 replaces the first one, and says what changed', async () => {
+test('version 2 replaces the first one, and shows its changes', async () => {
   launchThread = new URL(ada.page.url()).pathname;
   await card(ada, 'Launch on Monday').getByRole('button', { name: 'Edit result' }).click();
   await headline(ada).waitFor();
@@ -339,7 +339,7 @@ test('version 2 replaces the first one, and says what changed', async () => {
   await bo.page.keyboard.press('Escape');
 });
 
-test('said after the result: the card tells that the dive went on', async () => {
+test('a card shows when its dive has new messages', async () => {
   await card(bo, 'Launch on Monday at nine').getByRole('button', { name: 'Reopen' }).click();
   await box(bo.page, 'Explore with @vibe').waitFor();
   await explore(bo, 'And if it rains?');
@@ -352,7 +352,7 @@ test('said after the result: the card tells that the dive went on', async () => 
   await ada.page.setViewportSize(WIDE);
 });
 
-test('a draft that is stopped leaves what was posted, or empty fields', async () => {
+test('a stopped draft keeps the posted text, or leaves empty fields', async () => {
   await answered(bo, 3);
   model.holdDrafts = true;
   await button(bo.page, 'Resolve dive').click();
@@ -373,7 +373,7 @@ test('a draft that is stopped leaves what was posted, or empty fields', async ()
   await shot(bo.page, '47-resolve-stopped-light');
 });
 
-test('a result that is written by hand', async () => {
+test('a result can be written by hand', async () => {
   await button(bo.page, 'Try again').click();
   await button(bo.page, 'Write it myself').click();
   await headline(bo).fill('Umbrellas for everyone');
@@ -384,7 +384,7 @@ test('a result that is written by hand', async () => {
   await card(bo, 'Umbrellas for everyone').getByText('written by you').waitFor();
 });
 
-test('without a network the text is kept and saved later', async () => {
+test('without a network, the text is kept and saved later', async () => {
   await card(bo, 'Umbrellas for everyone').getByRole('button', { name: 'Edit result' }).click();
   await headline(bo).waitFor();
   await bo.context.setOffline(true);
@@ -395,7 +395,7 @@ test('without a network the text is kept and saved later', async () => {
   await saved(bo);
 });
 
-test('a source that was deleted says so', async () => {
+test('a deleted source shows a notice', async () => {
   await button(bo.page, 'Add a point').click();
   await bo.page.keyboard.type('It may rain');
   await button(bo.page, 'Add a source to key point 1').click();
@@ -419,7 +419,7 @@ test('a source that was deleted says so', async () => {
   await bo.page.keyboard.press('Escape');
 });
 
-test('a viewer is told who writes results', async () => {
+test('a viewer sees a notice instead of the editor', async () => {
   const address = bo.page.url();
   await ada.page.goto('/northwind/settings/members');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
@@ -428,7 +428,7 @@ test('a viewer is told who writes results', async () => {
   await accessible(bo.page, 'the editor for a viewer');
 });
 
-test('without a model the draft is made of quotes and says so', async () => {
+test('without a model, the draft consists of quotes and is marked as such', async () => {
   const alone = await new Server({}).start();
   try {
     const mia = await person(browser, alone.base);

@@ -46,7 +46,7 @@ after(async () => {
   await model?.close();
 });
 
-test('a channel with threads: read, unread, with an answer under way', async () => {
+test('a channel with threads: read, unread, with a reply in progress', async () => {
   await startThread(
     ada.page,
     'Rate limits for the public API: by key, by workspace, or both?\n\nOne customer has 40 keys.',
@@ -70,7 +70,7 @@ test('a channel with threads: read, unread, with an answer under way', async () 
   await theme(ada, 'dark');
 });
 
-test('a thread in which an answer is written', async () => {
+test('a thread in which a reply is written', async () => {
   await ada.page.getByRole('link', { name: /Friday or Monday/ }).click();
   await message(ada.page, 'last-write-wins for each field').waitFor();
   await accessible(ada.page, 'a streaming thread');
@@ -79,7 +79,7 @@ test('a thread in which an answer is written', async () => {
   await message(ada.page, 'two quiet days before the fair').waitFor();
 });
 
-test('completion, and the hint who will answer', async () => {
+test('completion, and the hint about the responder', async () => {
   await box(bo.page, 'Reply, or @mention an agent').pressSequentially('@');
   await bo.page.getByRole('listbox', { name: 'Suggestions' }).waitFor();
   await accessible(bo.page, 'completion of names');
@@ -97,7 +97,7 @@ test('completion, and the hint who will answer', async () => {
   await box(bo.page, 'Reply, or @mention an agent').fill('');
 });
 
-test('every state of an answer: done, failed, retrying, stopped', async () => {
+test('every state of a reply: done, failed, retrying, stopped', async () => {
   await reply(ada.page, '@vibe refuse this');
   await ada.page.getByRole('article').filter({ hasText: 'Failed' }).waitFor();
   await reply(ada.page, '@coder flaky');
@@ -199,7 +199,7 @@ test('settings, each page', async () => {
   await ada.page.setViewportSize({ width: 1440, height: 900 });
 });
 
-test('filters that match nothing, channels and threads that are not there', async () => {
+test('filters without matches, missing channels and threads', async () => {
   await ada.page.goto('/northwind/c/general');
   await button(ada.page, 'Mark all read')
     .click()
@@ -216,7 +216,7 @@ test('filters that match nothing, channels and threads that are not there', asyn
   await accessible(ada.page, 'a thread that is not here');
 });
 
-test('what cannot be loaded says so and can be tried again', async () => {
+test('a page that failed to load can be retried', async () => {
   let broken = true;
   await ada.page.route('**/v1/channels/*/threads**', (r) =>
     broken
@@ -235,7 +235,7 @@ test('what cannot be loaded says so and can be tried again', async () => {
   await ada.page.unroute('**/v1/channels/*/threads**');
 });
 
-test('loading shows the shape of what comes', async () => {
+test('loading pages show a skeleton', async () => {
   let go;
   const gate = new Promise((r) => (go = r));
   await ada.page.route('**/v1/threads/*/messages**', async (r) => {
@@ -274,7 +274,7 @@ test('offline', async () => {
   await ada.page.getByText('Waiting to send').waitFor({ state: 'detached' });
 });
 
-test('at 390 px: channel, drawer, thread, long press, nothing sideways', async () => {
+test('at 390 px: channel, drawer, thread, long press, no horizontal scrolling', async () => {
   const phone = await person(browser, server.base, { theme: 'dark', viewport: PHONE, touch: true });
   const { page } = phone;
   await page.goto('/login');
@@ -322,7 +322,7 @@ test('at 390 px: channel, drawer, thread, long press, nothing sideways', async (
   await phone.close();
 });
 
-test('a viewer reads everything and is told why there is no box, from the moment it is so', async () => {
+test('a viewer reads everything and sees immediately why there is no composer', async () => {
   await bo.page.goto('/northwind/c/general');
   await box(bo.page, 'Start a thread in #general').waitFor();
   await ada.page.goto('/northwind/settings/members');

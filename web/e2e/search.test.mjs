@@ -95,7 +95,7 @@ after(async () => {
   await server?.close();
 });
 
-test('nothing is looked for yet: what one can write, and the field has the focus', async () => {
+test('the empty search page shows the syntax and focuses the field', async () => {
   await side(ada).getByRole('link', { name: 'Search' }).click();
   await ada.page.getByRole('heading', { name: 'Search messages' }).waitFor();
   assert.equal(await field(ada).evaluate((f) => f === document.activeElement), true);
@@ -103,7 +103,7 @@ test('nothing is looked for yet: what one can write, and the field has the focus
   await shot(ada.page, '90-search-empty-dark');
 });
 
-test('what is typed is looked for, marked, and stands in the address', async () => {
+test('the query is searched while typing, highlighted, and kept in the address', async () => {
   await field(ada).pressSequentially('launch');
   await hit(ada, 'Then the launch is on Monday').waitFor();
   await ada.page.waitForURL('**/northwind/search?q=launch');
@@ -130,7 +130,7 @@ test('what is typed is looked for, marked, and stands in the address', async () 
   await ada.page.setViewportSize(WIDE);
 });
 
-test('an address can be shared; Back goes to the search before', async () => {
+test('an address can be shared; Back returns to the previous search', async () => {
   await bo.page.goto('/northwind/search?q=launch');
   await lists(bo, 'What if it rains', 'Then the launch', 'deploys on a Friday', 'Friday or Monday');
   assert.equal(await field(bo).inputValue(), 'launch');
@@ -148,7 +148,7 @@ test('an address can be shared; Back goes to the search before', async () => {
   assert.equal(query(bo), 'launch');
 });
 
-test('filters are words, and complete', async () => {
+test('filters are typed as words, with completion', async () => {
   await field(ada).fill('');
   await field(ada).pressSequentially('launch fr');
   await option(ada, /from:/).waitFor();
@@ -178,7 +178,7 @@ test('filters are words, and complete', async () => {
   await option(ada, /Yesterday/).waitFor({ state: 'detached' });
 });
 
-test('a hit far up in a long thread opens there; the way back leads to the hit', async () => {
+test('a hit far up in a long thread opens there; Back returns to the hit', async () => {
   await field(ada).fill('kingfisher');
   await hit(ada, 'at dawn').waitFor();
   await ada.page.keyboard.press('ArrowDown');
@@ -197,7 +197,7 @@ test('a hit far up in a long thread opens there; the way back leads to the hit',
   await ada.page.waitForFunction((id) => document.activeElement?.dataset.hit === id, ids.far);
 });
 
-test('what was said in a dive opens the dive at the message', async () => {
+test('a hit in a dive opens the dive at the message', async () => {
   await field(ada).fill('rains');
   await lists(ada, 'What if it rains');
   await hit(ada, 'What if it rains').getByText(/dive/i).waitFor();
@@ -214,7 +214,7 @@ test('what was said in a dive opens the dive at the message', async () => {
   await ada.page.goBack();
 });
 
-test('the list reads on at its end; J and K go from hit to hit', async () => {
+test('the list loads more at its end; J and K move between hits', async () => {
   await ada.page.goto('/northwind/search?q=watch%20in:random');
   await hit(ada, 'Watch 400').waitFor();
   const first = await hits(ada).count();
@@ -233,7 +233,7 @@ test('the list reads on at its end; J and K go from hit to hit', async () => {
   await message(ada.page, 'Watch 399').waitFor();
 });
 
-test('Ctrl-Shift-F from anywhere; the switcher’s last row', async () => {
+test('Ctrl-Shift-F works anywhere; so does the switcher’s last row', async () => {
   await ada.page.keyboard.press('Control+Shift+F');
   await ada.page.getByRole('heading', { name: 'Search messages' }).waitFor();
   await side(ada).getByRole('link', { name: 'general' }).click();
@@ -251,7 +251,7 @@ test('Ctrl-Shift-F from anywhere; the switcher’s last row', async () => {
   await ada.page.waitForURL('**/search?q=general');
 });
 
-test('an edited message is looked at again, a deleted one goes, at once', async () => {
+test('an edited hit is searched again, and a deleted one is removed immediately', async () => {
   await field(ada).fill(`launch from:${ids.handle}`);
   await lists(ada, 'Then the launch is on Monday');
   await api(bo, 'PATCH', `messages/${ids.bo}`, { content: 'The launch moved to Tuesday' });
@@ -264,7 +264,7 @@ test('an edited message is looked at again, a deleted one goes, at once', async 
   await ada.page.getByText('No results for “moved”').waitFor();
 });
 
-test('what cannot be searched says why; what failed can be tried again; offline waits', async () => {
+test('an invalid search shows the reason; a failed one can be retried; an offline one waits', async () => {
   await field(ada).fill('-');
   await ada.page.keyboard.press('Enter');
   await ada.page.getByText('Invalid search').waitFor();
@@ -293,7 +293,7 @@ test('what cannot be searched says why; what failed can be tried again; offline 
   await lists(ada, 'Nobody deploys');
 });
 
-test('a search that takes long shows the shape of what comes', async () => {
+test('a slow search shows a skeleton', async () => {
   let go;
   const gate = new Promise((r) => (go = r));
   await ada.page.route('**/v1/search?**', async (r) => {
@@ -308,7 +308,7 @@ test('a search that takes long shows the shape of what comes', async () => {
   await ada.page.unroute('**/v1/search?**');
 });
 
-test('a viewer searches as everybody', async () => {
+test('a viewer can search', async () => {
   await ada.page.goto('/northwind/settings/members');
   await ada.page.getByLabel('Role of Bo Chen').selectOption('viewer');
   await bo.page.goto('/northwind/search?q=kingfisher');

@@ -85,7 +85,7 @@ after(async () => {
   await model?.close();
 });
 
-test('what a person writes is shown and never run', async () => {
+test('people’s text is shown and never executed', async () => {
   await startThread(ada.page, INJECTED);
   await bo.page
     .getByRole('link', { name: /Look at this/ })
@@ -102,7 +102,7 @@ test('what a person writes is shown and never run', async () => {
   }
 });
 
-test('links and images of an agent do nothing until somebody clicks them', async () => {
+test('links and images of an agent do nothing until someone clicks them', async () => {
   model.answers.set('picture', `${INJECTED}\n\nThat was **all**.`);
   await reply(ada.page, '@vibe show me a picture');
   for (const one of [ada, bo]) {
@@ -125,7 +125,7 @@ test('links and images of an agent do nothing until somebody clicks them', async
   }
 });
 
-test('no page breaks its own policy or asks another host for anything', async () => {
+test('no page violates its policy or requests other hosts', async () => {
   const [, workspace] = new URL(ada.page.url()).pathname.split('/');
   for (const path of [
     `/${workspace}/c/general`,
@@ -149,7 +149,7 @@ test('no page breaks its own policy or asks another host for anything', async ()
   await stranger.close();
 });
 
-test('a page of another site can neither frame the client nor speak for who is signed in', async () => {
+test('another site’s page can neither frame the client nor act for the signed-in user', async () => {
   const other = createServer((_, res) =>
     res
       .writeHead(200, { 'content-type': 'text/html' })
@@ -195,7 +195,7 @@ test('a page of another site can neither frame the client nor speak for who is s
   await new Promise((r) => other.close(r));
 });
 
-test('every answer says how it is to be taken', async () => {
+test('every response has its security headers', async () => {
   const page = await fetch(`${server.base}/`);
   const html = await page.text();
   const asset = /(?:src|href)="(\/assets\/[^"]+)"/.exec(html)[1];

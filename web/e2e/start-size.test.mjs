@@ -18,7 +18,7 @@ const text = async (path) => {
 };
 const kib = (body) => gzipSync(body).length / 1024;
 
-test('the start stays within its budget', async () => {
+test('the startup bundle stays within its limits', async () => {
   const page = await text('/');
   const scripts = new Map();
   const add = async (path) => {

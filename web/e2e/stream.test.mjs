@@ -36,7 +36,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-test('text streamed in pieces of any size ends equal to the same text rendered whole', async () => {
+test('text streamed in pieces of any size renders like the whole text', async () => {
   const wrong = await page.evaluate(async (documents) => {
     const { StreamRenderer, render, NO_NAMES } = window.ovtest;
     const shape = (n) =>
@@ -63,7 +63,7 @@ test('text streamed in pieces of any size ends equal to the same text rendered w
   assert.deepEqual(wrong, []);
 });
 
-test('nothing that runs or calls out gets into the page, streamed or whole, at any moment', async () => {
+test('no active content gets into the page, streamed or whole, at any moment', async () => {
   const bad = await page.evaluate((text) => {
     const { StreamRenderer, render, NO_NAMES } = window.ovtest;
     const unsafe = 'script, img, iframe, [onerror], [onclick], [style], a[href^="javascript" i]';
@@ -85,7 +85,7 @@ test('nothing that runs or calls out gets into the page, streamed or whole, at a
   assert.deepEqual(bad, []);
 });
 
-test('what scrolls can be reached by keyboard, and a list may begin anywhere', async () => {
+test('scrollable blocks can be reached by keyboard, and a list can start at any number', async () => {
   const kept = await page.evaluate(() => {
     const el = document.createElement('div');
     el.innerHTML = window.ovtest.render('```\nx\n```\n\n|a|\n|-|\n|1|\n\n7. seven', window.ovtest.NO_NAMES);
@@ -98,7 +98,7 @@ test('what scrolls can be reached by keyboard, and a list may begin anywhere', a
   assert.deepEqual(kept, ['BUTTON', 'PRE', 'DIV', 'OL']);
 });
 
-test('an end that differs from what was streamed is painted whole', async () => {
+test('a final text that differs from the streamed one is painted in full', async () => {
   const text = await page.evaluate(() => {
     const { StreamRenderer, NO_NAMES } = window.ovtest;
     const el = document.createElement('div');
@@ -125,7 +125,7 @@ test('closed blocks are written once and never touched again', async () => {
   assert.equal(same, true);
 });
 
-test('hostile text stays readable in every piece that it is streamed in', async () => {
+test('hostile text stays readable in every piece in which it is streamed', async () => {
   const messages = hostile(12 * 1024);
   assert.ok(messages.length >= 60);
   const wrong = await page.evaluate((messages) => {

@@ -36,14 +36,14 @@ after(async () => {
   await server?.close();
 });
 
-test('presence: both see that the other is here', async () => {
+test('presence: both people see each other online', async () => {
   await side(ada).getByRole('link', { name: 'Members' }).click();
   await ada.page.getByRole('heading', { name: '2 members' }).waitFor();
   await ada.page.waitForFunction(() => document.querySelectorAll('.presence.on').length === 2);
   await go(ada, 'general');
 });
 
-test('a thread is there for the other at once, and so is the reply', async () => {
+test('a thread and its reply appear immediately for the other person', async () => {
   await startThread(ada.page, 'Friday or Monday for the launch?\n\nThe fair is on **Wednesday**.');
   assert.equal(
     await composer(ada).evaluate((el) => el === document.activeElement),
@@ -56,7 +56,7 @@ test('a thread is there for the other at once, and so is the reply', async () =>
   await message(ada.page, 'I vote for Monday').waitFor();
 });
 
-test('typing shows, and goes when the message comes', async () => {
+test('typing is shown, and ends with the message', async () => {
   await composer(bo).pressSequentially('Because');
   await ada.page.getByText('Bo Chen is typing…').waitFor();
   await bo.page.keyboard.press('Enter');
@@ -64,7 +64,7 @@ test('typing shows, and goes when the message comes', async () => {
   await ada.page.getByText('Bo Chen is typing…').waitFor({ state: 'detached' });
 });
 
-test('my message is never there twice, also not for a moment', async () => {
+test('my message is never shown twice, not even briefly', async () => {
   await ada.page.evaluate(() => {
     window.most = 0;
     new MutationObserver(() => {
@@ -79,7 +79,7 @@ test('my message is never there twice, also not for a moment', async () => {
   assert.equal(await ada.page.evaluate(() => window.most), 1);
 });
 
-test('reactions of both add up, live', async () => {
+test('reactions of both people add up, live', async () => {
   const mine = message(ada.page, 'I vote for Monday');
   await mine.hover();
   await mine.getByRole('button', { name: 'React', exact: true }).click();
@@ -92,7 +92,7 @@ test('reactions of both add up, live', async () => {
   await mine.getByRole('button', { name: '🎉 1' }).waitFor();
 });
 
-test('Up in an empty box edits my last message; the other sees the new text', async () => {
+test('Up in an empty composer edits my last message; the other person sees the new text', async () => {
   await composer(ada).click();
   await ada.page.keyboard.press('ArrowUp');
   await box(ada.page, 'Edit message').fill('once and **for all**');
@@ -101,7 +101,7 @@ test('Up in an empty box edits my last message; the other sees the new text', as
   await edited.getByText('(edited)').waitFor();
 });
 
-test('deleting asks first and leaves a tombstone for both', async () => {
+test('deleting asks for confirmation and leaves a tombstone for both people', async () => {
   const mine = message(ada.page, 'once and for all');
   await mine.hover();
   await mine.getByRole('button', { name: 'More actions' }).click();
@@ -129,7 +129,7 @@ test('a mention counts in the sidebar and the title, and reading clears it', asy
   await bo.page.waitForFunction(() => !document.title.startsWith('('));
 });
 
-test('marked unread, it is bold again', async () => {
+test('a thread marked as unread is bold again', async () => {
   const asked = message(bo.page, 'can you book the room?');
   await asked.focus();
   await bo.page.keyboard.press('u');
@@ -137,7 +137,7 @@ test('marked unread, it is bold again', async () => {
   await go(bo, 'random');
 });
 
-test('a private channel shows to whom it is open, and to nobody else', async () => {
+test('a private channel is visible only to its members', async () => {
   await button(ada.page, 'New channel').click();
   await box(ada.page, 'Name').fill('Fair Plans');
   await ada.page.getByLabel(/Private/).check();
@@ -158,7 +158,7 @@ test('a private channel shows to whom it is open, and to nobody else', async () 
   await ada.page.keyboard.press('Escape');
 });
 
-test('a direct message is a running conversation of two', async () => {
+test('a direct message is one running conversation', async () => {
   await button(ada.page, 'New message').click();
   await ada.page
     .getByRole('dialog')
@@ -191,7 +191,7 @@ test('a draft survives a reload', async () => {
   await box(ada.page, 'Message Bo Chen').fill('');
 });
 
-test('offline: what I write waits, and goes out once when I am back', async () => {
+test('offline: my messages wait, and are sent once when I am back', async () => {
   await bo.context.setOffline(true);
   await bo.page.getByText('You are offline').waitFor();
   await box(bo.page, 'Message Ada Lindholm').fill('written in a tunnel');
@@ -203,7 +203,7 @@ test('offline: what I write waits, and goes out once when I am back', async () =
   assert.equal(await message(bo.page, 'written in a tunnel').count(), 1);
 });
 
-test('a server that is killed and started again loses nothing and doubles nothing', async () => {
+test('killing and restarting the server loses and duplicates nothing', async () => {
   await server.stop('SIGKILL');
   await box(ada.page, 'Message Bo Chen').fill('sent while it was down');
   await ada.page.keyboard.press('Enter');
@@ -226,7 +226,7 @@ test('a server that is killed and started again loses nothing and doubles nothin
   }
 });
 
-test('a refused message says so and keeps its text; trying again sends it once', async () => {
+test('a rejected message shows the reason and keeps its text; a retry sends it once', async () => {
   let refuse = true;
   await ada.page.route('**/v1/threads/*/messages', (route) =>
     refuse && route.request().method() === 'POST'
@@ -246,7 +246,7 @@ test('a refused message says so and keeps its text; trying again sends it once',
   assert.equal(await message(ada.page, 'third time lucky').count(), 1);
 });
 
-test('the keyboard goes everywhere: switcher, next channel, messages, key list', async () => {
+test('the keyboard reaches everything: switcher, next channel, messages, shortcuts', async () => {
   await ada.page.keyboard.press('Control+k');
   await ada.page.keyboard.type('rand');
   await ada.page.keyboard.press('Enter');
@@ -275,7 +275,7 @@ test('a link to a message opens its thread there', async () => {
   await bo.page.waitForFunction((i) => document.getElementById(i)?.classList.contains('flash'), id);
 });
 
-test('notifications are asked for on the first mention, never at load', async () => {
+test('notification permission is requested on the first mention, never on load', async () => {
   const page = await bo.context.newPage();
   await page.addInitScript(() => {
     window.asked = 0;

@@ -43,7 +43,7 @@ after(async () => {
   await server?.close();
 });
 
-test('a row has 56 px: the title, and one line of the newest text', async () => {
+test('a row is 56 px high: the title, and one line of the newest text', async () => {
   await startThread(ada.page, 'Launch on Monday\n\nThe fair is on Wednesday.');
   await home(ada);
   await row(ada, 'Launch on Monday').getByText('The fair is on Wednesday.').waitFor();
@@ -51,7 +51,7 @@ test('a row has 56 px: the title, and one line of the newest text', async () => 
   assert.equal((await row(ada, 'Launch on Monday').locator('.th').boundingBox()).height, 56);
 });
 
-test('with Stay here, starting a thread leaves the list open, and this is kept', async () => {
+test('with Stay here, starting a thread keeps the list open, and the choice is saved', async () => {
   await button(ada.page, 'Stay here').click();
   const start = box(ada.page, 'Start a thread in #general');
   for (const text of ['Second thread', 'Third thread']) {
@@ -71,7 +71,7 @@ test('with Stay here, starting a thread leaves the list open, and this is kept',
   await button(ada.page, 'Stay here').click();
 });
 
-test('the keyboard in the list: skip link, J, K, arrows, Enter, and ] to the next unread thread', async () => {
+test('keyboard in the list: skip link, J, K, arrows, Enter, and ] to the next unread thread', async () => {
   const { page } = bo;
   await page.goto('/northwind/c/general');
   await row(bo, 'Third thread').waitFor();
@@ -113,7 +113,7 @@ test('Ctrl-B, Ctrl-I, Ctrl-E, lists, and a URL over a selection', async () => {
   await composer(ada).fill('');
 });
 
-test('Ctrl-F finds in the whole thread; next and previous go through the hits', async () => {
+test('Ctrl-F searches the whole thread; next and previous move between hits', async () => {
   const { page } = ada;
   for (const text of ['The needle is here', 'Some hay', 'A second needle']) await reply(page, text);
   await message(page, 'A second needle').waitFor();
@@ -141,7 +141,7 @@ test('Ctrl-F finds in the whole thread; next and previous go through the hits', 
   await box(page, 'Find in this thread').waitFor({ state: 'detached' });
 });
 
-test('a thread is renamed, archived, and opened again from its menu', async () => {
+test('a thread is renamed, archived, and unarchived from its menu', async () => {
   const { page } = ada;
   await button(page, 'Thread menu').click();
   await accessible(page, 'the thread menu');
@@ -156,7 +156,7 @@ test('a thread is renamed, archived, and opened again from its menu', async () =
   await composer(ada).waitFor();
 });
 
-test('the switcher finds threads of channels that were not opened, and does not move the selected row', async () => {
+test('the switcher finds threads of unopened channels, without moving the selected row', async () => {
   const { page } = bo;
   await page.goto('/northwind/c/random');
   await box(page, 'Start a thread in #random').waitFor();
@@ -190,7 +190,7 @@ test('the switcher finds threads of channels that were not opened, and does not 
   await page.getByRole('heading', { name: 'Where the needle is' }).waitFor();
 });
 
-test('every conversation with an agent is in its menu; the switcher lists them under its name', async () => {
+test('each conversation with an agent is in its menu; the switcher lists them under its name', async () => {
   const { page } = ada;
   await button(page, 'New message').click();
   await page.getByRole('dialog').getByRole('button', { name: /Vibe/ }).click();
@@ -225,7 +225,7 @@ test('every conversation with an agent is in its menu; the switcher lists them u
   await menu.getByText('Archived').waitFor();
 });
 
-test('between people, the header says nothing about agents', async () => {
+test('between people, the header does not mention agents', async () => {
   const { page } = bo;
   await home(bo);
   await row(bo, 'Launch on Monday').click();

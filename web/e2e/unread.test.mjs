@@ -94,7 +94,7 @@ after(async () => {
   await server?.close();
 });
 
-test('a thread with 120 unread messages opens at the first of them', async () => {
+test('a thread with 120 unread messages opens at the first one', async () => {
   assert.deepEqual(await counts(ada), { unread: UNREAD, mentions: 1 });
   await ada.page.goto('/northwind/c/general');
   await ada.page.getByRole('link', { name: 'Plans for the fair' }).click();
@@ -107,7 +107,7 @@ test('a thread with 120 unread messages opens at the first of them', async () =>
   assert.equal(await bar(ada).count(), 0);
 });
 
-test('jumping to the end leaves unread what was not on screen, and says how much it is', async () => {
+test('jumping to the end leaves unseen messages unread, and shows their number', async () => {
   // Read: the messages on the first screen.
   await until(async () => (await counts(ada)).unread < UNREAD);
   await button(ada.page, 'Jump to latest').click();
@@ -145,7 +145,7 @@ test('jumping to the end leaves unread what was not on screen, and says how much
   await ada.page.setViewportSize({ width: 1440, height: 900 });
 });
 
-test('Go back leads to the first message that was not read, and stays there', async () => {
+test('Go back returns to the first unread message, and stays there', async () => {
   const { unread } = await counts(ada);
   await button(ada.page, 'Go back').click();
   const first = message(ada.page, new RegExp(`Line number ${UNREAD - unread + 1}\\b`)).first();
@@ -158,7 +158,7 @@ test('Go back leads to the first message that was not read, and stays there', as
   assert.equal(await button(ada.page, 'Jump to latest').count(), 1, 'what comes below is one click away');
 });
 
-test('a link far below the divider: the bar says since when, and Jump leads there', async () => {
+test('after a link far below the divider, the bar shows since when, and Jump leads there', async () => {
   const other = await person(browser, server.base);
   await other.page.goto('/login');
   await box(other.page, 'Email').fill('ada@example.com');
@@ -183,7 +183,7 @@ test('a link far below the divider: the bar says since when, and Jump leads ther
   await other.close();
 });
 
-test('Mark as read does just that, for the whole thread', async () => {
+test('Mark as read marks the whole thread', async () => {
   await ada.page.reload();
   await button(ada.page, 'Jump to latest').click();
   await button(ada.page, 'Mark as read').click();
@@ -191,7 +191,7 @@ test('Mark as read does just that, for the whole thread', async () => {
   assert.deepEqual(await counts(ada), { unread: 0, mentions: 0 });
 });
 
-test('what is said while the tab is hidden stays unread until it is on screen', async () => {
+test('messages that arrive while the tab is hidden stay unread until they are on screen', async () => {
   // A reader at the end of the thread, since "Jump to latest" above.
   await until(() => list(ada).evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 2));
   await ada.page.evaluate(() => {
@@ -211,7 +211,7 @@ test('what is said while the tab is hidden stays unread until it is on screen', 
   assert.equal((await counts(ada)).unread, 0);
 });
 
-test('every thread of a long list is reached, with few rows in the page, whatever happens elsewhere', async () => {
+test('every thread of a long list is reachable, with few mounted rows, despite changes elsewhere', async () => {
   const titles = (name, n) => Array.from({ length: n }, (_, i) => ({ content: `${name} ${i + 1}.` }));
   await post(bo, `/v1/channels/${await channelId(bo, 'random')}/threads`, titles('Topic', THREADS));
   await ada.page

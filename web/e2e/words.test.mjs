@@ -63,7 +63,7 @@ const stored = (page, prefix) =>
 const isEmpty = (page) =>
   page.waitForFunction(() => !Object.keys(localStorage).some((k) => k.startsWith('openvibe.out.')));
 
-test('two windows type in two threads and are closed: both drafts are there', async () => {
+test('two windows type in two threads and are closed: both drafts survive', async () => {
   const one = await open(ada, threads[0]);
   const two = await open(ada, threads[1]);
   await box(one, BOX).fill('a draft in the first');
@@ -80,7 +80,7 @@ test('two windows type in two threads and are closed: both drafts are there', as
   await again.close();
 });
 
-test('what is typed in one window shows in another at once, and is sent once', async () => {
+test('text typed in one window appears in another immediately, and is sent once', async () => {
   const one = await open(ada, threads[0]);
   const two = await open(ada, threads[0]);
   await box(one, BOX).fill('typed in the one');
@@ -97,7 +97,7 @@ test('what is typed in one window shows in another at once, and is sent once', a
   await two.close();
 });
 
-test('messages sent offline from two windows that are closed: both arrive when one is opened', async () => {
+test('messages sent offline from two closed windows both arrive when one is opened', async () => {
   const one = await open(ada, threads[0]);
   const two = await open(ada, threads[1]);
   await ada.context.setOffline(true);
@@ -121,7 +121,7 @@ test('messages sent offline from two windows that are closed: both arrive when o
   await again.close();
 });
 
-test('with 200 messages waiting, sending is off, the text stays, and all of them arrive', async () => {
+test('with 200 messages waiting, sending is disabled, the text stays, and all of them arrive', async () => {
   const page = await open(ada, threads[2]);
   await ada.context.setOffline(true);
   await page.getByText('You are offline').waitFor();
@@ -157,7 +157,7 @@ test('with 200 messages waiting, sending is off, the text stays, and all of them
   await page.close();
 });
 
-test('when the browser cannot store, it says so and keeps the text on screen', async () => {
+test('when the browser cannot store, a notice is shown and the text stays on screen', async () => {
   const page = await open(ada, threads[0]);
   await page.evaluate(() => {
     Storage.prototype.setItem = () => {
@@ -182,7 +182,7 @@ function random(seed) {
   };
 }
 
-test('whatever two windows and a second person do, online and offline, no word is lost and none is doubled', async () => {
+test('whatever two windows and a second person do, online and offline, no text is lost or duplicated', async () => {
   // `random` tries another sequence, which the log names; without it every run is the same.
   const asked = process.env.OPENVIBE_WORDS_SEED ?? '1';
   const seed = asked === 'random' ? Math.floor(Math.random() * 2 ** 31) : Number(asked);

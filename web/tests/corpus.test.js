@@ -49,10 +49,10 @@ const WORDS =
 
 describe('markdown', () => {
   const all = texts('markdown');
-  test.each(all)('%s gives no HTML but ours', (_, text) => {
+  test.each(all)('%s renders only allowed HTML', (_, text) => {
     expect(faults(html(text))).toEqual([]);
   });
-  test('nor does what is made of these texts', () => {
+  test('random mixtures of these texts render only allowed HTML', () => {
     const next = numbers(7);
     for (let n = 0; n < 3000; n++) {
       let text = all[next(all.length)][1];
@@ -77,7 +77,7 @@ const LESS = {
 };
 
 describe('mentions', () => {
-  test.each(texts('mentions'))('%s shows those that the server found', (file, text, expected) => {
+  test.each(texts('mentions'))('%s shows the mentions that the server finds', (file, text, expected) => {
     const found = expected.split('\n').flatMap((line) => line.split(' ')[2] ?? []);
     const names = { handles: new Set(found), me: null, channels: new Map() };
     const marks = [...html(text, names).matchAll(/<span class="mention">@([^<]*)<\/span>/g)];
@@ -116,14 +116,14 @@ describe('hostile text', () => {
     expect(best).toBeLessThan(20);
     expect(faults(html(sized(pattern, 32 * KIB)))).toEqual([]);
   });
-  test('is shown as it was typed where Markdown would nest too deep or has too many marks', () => {
+  test('text that nests too deeply or has too many marks is shown as typed', () => {
     for (const repeat of ['> ', '- ', '1. ', '> - ', '*a_', '**a ', '~~a ', '`a``', '![']) {
       const text = sized({ repeat, tail: 'x' }, 3 * KIB);
       expect(html(text), repeat).toContain('Shown as plain text');
       expect(html(text).replace(/<[^>]*>/g, ''), repeat).toContain(text.replaceAll('>', '&gt;'));
     }
   });
-  test('leaves the other blocks of a message alone', () => {
+  test('the other blocks of a message are not affected', () => {
     const out = html(`**before**\n\n${'*a_'.repeat(500)}\n\n**after**`);
     expect(out).toContain('<strong>before</strong>');
     expect(out).toContain('<strong>after</strong>');
@@ -140,13 +140,13 @@ describe('hostile text', () => {
     for (const text of [`${'> '.repeat(21)}x`, `${'- '.repeat(21)}x`, `${'*a* '.repeat(100)}*`])
       expect(html(text)).toContain('plain text');
   });
-  test('a long text is rendered as its parts would be', () => {
+  test('a long text renders like its parts', () => {
     const part =
       '# Title\n\nA *paragraph* with `code`\nand a line.\n\n- one\n- two\n  - three\n\n```js\nlet a = 1;\n\nlet b;\n```\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n> quoted\n\n';
     const [once, often] = [html(part), html(part.repeat(60))];
     expect(often.replaceAll('\n', '')).toBe(once.replaceAll('\n', '').repeat(60));
   });
-  test('a long table and long code stay whole', () => {
+  test('long tables and long code stay whole', () => {
     expect(html(sized({ head: '|a|\n|-|\n', repeat: '| cell |\n' }, 40 * KIB)).match(/<table/g)).toHaveLength(
       1,
     );

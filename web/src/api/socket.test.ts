@@ -77,11 +77,11 @@ beforeEach(() => {
   socket.start({ epoch: 'e1', seq: 10 });
 });
 
-test('hello names the workspace, the epoch and what was seen', () => {
+test('hello names the workspace, the epoch, and the cursor', () => {
   expect(open().sent).toEqual([{ type: 'hello', protocol: 1, workspace_id: 'ws_1', epoch: 'e1', since: 10 }]);
 });
 
-test('the cursor follows events, live and heartbeats, never ready', () => {
+test('the cursor follows events, live, and heartbeats, but not ready', () => {
   open().says(ready(99));
   expect(socket.cursor).toBe(10);
   wire().says(created(11), created(14));
@@ -94,7 +94,7 @@ test('the cursor follows events, live and heartbeats, never ready', () => {
   expect(socket.cursor).toBe(25);
 });
 
-test('an event is applied once, also when it is replayed', () => {
+test('an event is applied once, even if it is replayed', () => {
   open().says(
     ready(12),
     created(11),
@@ -107,7 +107,7 @@ test('an event is applied once, also when it is replayed', () => {
   expect(events.map((e) => e.seq)).toEqual([11, 12, 13]);
 });
 
-test('after a drop it comes back with the cursor, waiting longer each time', () => {
+test('after a drop, it reconnects with the cursor, with increasing delays', () => {
   open().says(ready(11), created(11), { type: 'live', seq: 11 });
   wire().drops();
   expect(states.at(-1)).toBe('down');
@@ -122,7 +122,7 @@ test('after a drop it comes back with the cursor, waiting longer each time', () 
   expect(open().sent[0]).toMatchObject({ type: 'hello', since: 11 });
 });
 
-test('going live again starts the waiting anew', () => {
+test('going live resets the delay', () => {
   for (let i = 0; i < 3; i++) {
     wire().drops();
     vi.advanceTimersByTime(10_000);
@@ -133,7 +133,7 @@ test('going live again starts the waiting anew', () => {
   expect(wires).toHaveLength(5);
 });
 
-test('being back online does not wait for the back-off', () => {
+test('coming back online skips the back-off', () => {
   wire().drops();
   socket.retryNow();
   expect(wires).toHaveLength(2);
@@ -141,7 +141,7 @@ test('being back online does not wait for the back-off', () => {
   expect(wires).toHaveLength(2);
 });
 
-test('a connection that died with the network is found out when it is back', () => {
+test('a connection that died with the network is detected when the network is back', () => {
   open().says(ready(10), { type: 'live', seq: 10 });
   socket.retryNow();
   expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
@@ -153,7 +153,7 @@ test('a connection that died with the network is found out when it is back', () 
   expect(states.at(-1)).toBe('down');
 });
 
-test('too slow (4008) reconnects at once; not signed in (4001) does not', () => {
+test('too slow (4008) reconnects immediately; signed out (4001) does not', () => {
   open().says(ready(10), { type: 'live', seq: 10 });
   wire().drops(4008);
   expect(wires).toHaveLength(2);
@@ -183,12 +183,12 @@ test('silence for two and a half heartbeats is a drop', () => {
   expect(states.at(-1)).toBe('down');
 });
 
-test('a heartbeat is answered, so that the server hears from us', () => {
+test('a heartbeat gets a response, so that the server does not time out', () => {
   open().says(ready(10), { type: 'live', seq: 10 }, { type: 'heartbeat', seq: 10 });
   expect(wire().sent.at(-1)).toMatchObject({ type: 'ping' });
 });
 
-test('places are subscribed when live, again after a drop, and counted', () => {
+test('conversations are subscribed when live, again after a drop, and counted', () => {
   socket.subscribe('thread_1');
   socket.subscribe('thread_1');
   expect(open().sent).toHaveLength(1);
@@ -204,7 +204,7 @@ test('places are subscribed when live, again after a drop, and counted', () => {
   expect(wire().sent.at(-1)).toMatchObject({ type: 'unsubscribe' });
 });
 
-test('each request has an id of its own', () => {
+test('each request has its own ID', () => {
   open().says(ready(10), { type: 'live', seq: 10 });
   socket.subscribe('thread_1');
   socket.subscribe('thread_2');
@@ -214,7 +214,7 @@ test('each request has an id of its own', () => {
   expect(new Set(ids).size).toBe(2);
 });
 
-test('frames that are not JSON are skipped', () => {
+test('frames that are not JSON are ignored', () => {
   open().onmessage?.({ data: '{' });
   wire().says(ready(10), created(11));
   expect(events).toHaveLength(1);

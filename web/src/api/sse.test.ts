@@ -9,7 +9,7 @@ const EVENTS = [
   { event: 'message', data: '[DONE]' },
 ];
 
-test('a stream is the same wherever it is cut, and with any kind of line end', () => {
+test('a stream is parsed the same wherever it is cut, and with any line ending', () => {
   for (const ends of ['\n', '\r\n']) {
     const text = STREAM.replaceAll('\n', ends);
     for (const size of [1, 2, 3, 7, text.length]) {
@@ -21,7 +21,7 @@ test('a stream is the same wherever it is cut, and with any kind of line end', (
   }
 });
 
-test('letters of several bytes survive a cut between them; the last event needs no empty line', async () => {
+test('multi-byte characters survive a cut; the last event needs no empty line', async () => {
   const bytes = new TextEncoder().encode('data: größer 🎉\n');
   const body = new ReadableStream<Uint8Array>({
     start(c) {
@@ -34,7 +34,7 @@ test('letters of several bytes survive a cut between them; the last event needs 
   expect(found).toEqual([{ event: 'message', data: 'größer 🎉' }]);
 });
 
-test('whoever stops reading cancels the stream', async () => {
+test('a consumer that stops reading cancels the stream', async () => {
   let cancelled = false;
   const body = new ReadableStream<Uint8Array>({
     start: (c) => c.enqueue(new TextEncoder().encode('data: a\n\ndata: b\n\n')),

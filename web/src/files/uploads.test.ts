@@ -95,7 +95,7 @@ function scene(kept = shelf()) {
 }
 const states = (u: Uploads) => u.in('t:thread_1').map((x) => x.status);
 
-test('three at a time; the next begins when one is there', async () => {
+test('three at a time; the next one starts when one is done', async () => {
   const { uploads, under } = scene();
   uploads.add(
     't:thread_1',
@@ -106,7 +106,7 @@ test('three at a time; the next begins when one is there', async () => {
   await under[1]!.done();
   expect(states(uploads)).toEqual(['sending', 'done', 'sending', 'sending']);
 });
-test('what is too large, empty or one too many is refused in words, and the rest goes on', () => {
+test('files that are too large, empty, or too many are rejected with a reason; the others continue', () => {
   const { uploads, told } = scene();
   uploads.add('t:thread_1', [file('big.iso', 35 * 1024 * 1024), file('nil', 0), file('ok')]);
   expect(uploads.in('t:thread_1').map((u) => u.name)).toEqual(['ok']);
@@ -118,7 +118,7 @@ test('what is too large, empty or one too many is refused in words, and the rest
   expect(uploads.in('t:thread_1').length).toBe(10);
   expect(told[1]).toBe('Not attached. The limit is 10 files per message: f9 and f10 left out.');
 });
-test('a message waits for its files, and goes out with the last of them', async () => {
+test('a message waits for its files, and is sent after the last one', async () => {
   const { uploads, outbox, under, posted, send } = scene();
   uploads.add('t:thread_1', [file('a'), file('b')]);
   await under[0]!.done();
@@ -130,7 +130,7 @@ test('a message waits for its files, and goes out with the last of them', async 
   expect(posted).toEqual([{ content: 'Here', ids: ['file_a', 'file_b'] }]);
   expect(outbox.items).toEqual([]);
 });
-test('a message without files is not held up by one that waits for its own', async () => {
+test('a message without files is not delayed by one that waits for its files', async () => {
   const { uploads, outbox, posted, send } = scene();
   uploads.add('t:thread_1', [file('a')]);
   send('Later');
@@ -138,7 +138,7 @@ test('a message without files is not held up by one that waits for its own', asy
   await vi.advanceTimersByTimeAsync(0);
   expect(posted.map((p) => p.content)).toEqual(['Now']);
 });
-test('one that fails fails its message, which can be tried again, with the same id', async () => {
+test('a failed upload fails its message, which can be retried with the same ID', async () => {
   const { uploads, outbox, under, posted, send } = scene();
   uploads.add('t:thread_1', [file('a')]);
   const id = send('Here');
@@ -153,7 +153,7 @@ test('one that fails fails its message, which can be tried again, with the same 
   await under[1]!.done();
   expect(posted.length).toBe(1);
 });
-test('without the network it waits, and goes on by itself', async () => {
+test('without a network, an upload waits and continues automatically', async () => {
   const { uploads, under } = scene();
   uploads.add('t:thread_1', [file('a')]);
   await under[0]!.fail(new Unreachable(false));
@@ -164,7 +164,7 @@ test('without the network it waits, and goes on by itself', async () => {
   uploads.online();
   expect(under.length).toBe(3);
 });
-test('called off: the rest goes on, and what was there already is removed', async () => {
+test('after canceling one, the others continue, and an uploaded file is deleted', async () => {
   const { uploads, under, removed } = scene();
   uploads.add(
     't:thread_1',
@@ -177,7 +177,7 @@ test('called off: the rest goes on, and what was there already is removed', asyn
   uploads.remove('t:thread_1', uploads.in('t:thread_1')[0]!);
   expect(removed).toEqual(['file_b']);
 });
-test('what is there stays with the draft over a reload; what the server threw away goes, with a word', async () => {
+test('uploaded files stay with the draft over a reload; files deleted on the server are removed with a notice', async () => {
   const first = scene();
   first.uploads.add('t:thread_1', [file('a'), file('b'), file('c')]);
   await first.under[0]!.done();
@@ -194,7 +194,7 @@ test('what is there stays with the draft over a reload; what the server threw aw
   expect(second.uploads.take('t:thread_1').length).toBe(1);
   expect(second.drafts.files('t:thread_1')).toBe(false);
 });
-test('a message that waits can be taken back into its box, before what was written since', async () => {
+test('a waiting message can be moved back to the composer, before newer text', async () => {
   const { uploads, outbox, drafts, under, send } = scene();
   uploads.add('t:thread_1', [file('a')]);
   send('Here');
@@ -206,13 +206,13 @@ test('a message that waits can be taken back into its box, before what was writt
   await under[0]!.done();
   expect(drafts.files('t:thread_1')).toBe(true);
 });
-test('a message that is thrown away calls its uploads off', () => {
+test('deleting a message cancels its uploads', () => {
   const { uploads, outbox, under, send } = scene();
   uploads.add('t:thread_1', [file('a')]);
   outbox.remove(send('Here'));
   expect(under[0]!.sent.signal.aborted).toBe(true);
 });
-test('a page that was closed meanwhile says what is missing and keeps the text', async () => {
+test('a message whose page was closed lists its missing files and keeps its text', async () => {
   const first = scene();
   first.uploads.add('t:thread_1', [file('a'), file('b')]);
   await first.under[0]!.done();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { boxOf, kindOf, sizeText } from './words';
 
-test('sizes in words', () => {
+test('sizes as text', () => {
   expect([1, 999, 1024, 12_300, 1_048_576, 3_565_158, 25 * 1024 * 1024, 1_020_000].map(sizeText)).toEqual([
     '1 byte',
     '999 bytes',
@@ -13,13 +13,13 @@ test('sizes in words', () => {
     '996 KB',
   ]);
 });
-test('only pictures that the server shows as such are pictures', () => {
+test('only types that the server serves as pictures are pictures', () => {
   expect(
     ['image/png', 'image/svg+xml', 'text/plain; charset=utf-8', 'text/html', 'application/zip'].map(kindOf),
   ).toEqual(['image', 'other', 'text', 'other', 'archive']);
 });
 const file = (x: object) => ({ id: 'file_1', content_type: 'image/png', width: null, height: null, ...x });
-test('the room of a picture is known from its size, and never larger than the picture', () => {
+test('a picture’s box follows from its size, and is never larger than the picture', () => {
   expect(boxOf(file({ width: 1600, height: 1200 }))).toEqual({ w: 400, h: 300, flat: false });
   expect(boxOf(file({ width: 300, height: 3000 }))).toEqual({ w: 44, h: 300, flat: false });
   expect(boxOf(file({ width: 120, height: 80 }))).toEqual({ w: 120, h: 80, flat: false });

@@ -48,12 +48,12 @@ test('at most six rows', () => {
     ),
   ).toHaveLength(6);
 });
-test('picking replaces what was typed and leaves one blank', () => {
+test('picking replaces the typed text and leaves one space', () => {
   const t = findTrigger('hi @vi there', 6)!;
   expect(apply('hi @vi there', 6, t, '@vibe')).toEqual({ text: 'hi @vibe there', caret: 9 });
   expect(apply('@v', 2, findTrigger('@v', 2)!, '@vibe')).toEqual({ text: '@vibe ', caret: 6 });
 });
-test('the draft hint counts what the server will count', () => {
+test('the draft hint matches the server’s rules', () => {
   expect([...handlesIn('@Vibe and (@coder), not me@x.org')]).toEqual(['vibe', 'coder']);
   expect([...handlesIn('`@vibe` and\n```\n@coder\n```')]).toEqual([]);
   expect([...handlesIn('> @vibe said\n\\@coder https://x/@ada')]).toEqual([]);

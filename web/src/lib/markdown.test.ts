@@ -12,7 +12,7 @@ describe('safety', () => {
     expect(html('a <script>alert(1)</script>')).not.toContain('<script');
     expect(html('<div onclick="x()">y</div>')).not.toContain('<div onclick');
   });
-  test('images become links, so that a reply cannot make browsers call out', () => {
+  test('images become links, so that a reply cannot make browsers send requests', () => {
     const out = html('![chart](https://evil.example/p.png)');
     expect(out).not.toContain('<img');
     expect(out).toContain('<a href="https://evil.example/p.png">chart</a>');
@@ -28,13 +28,13 @@ describe('safety', () => {
     expect(html(`[x](${href})`)).not.toContain('href');
     expect(html(`![x](${href})`)).not.toContain('href');
   });
-  test('quotes in an address do not break out of the attribute', () => {
+  test('quotes in a URL do not break out of the attribute', () => {
     expect(html('[x](https://a.example/"onmouseover="alert(1))')).not.toMatch(/"onmouseover/);
   });
   test('the language of a fence is text', () => {
     expect(html('```"><script>\nx\n```')).not.toContain('<script');
   });
-  test('without a DOM nothing is let through', () => {
+  test('without a DOM, nothing is rendered', () => {
     expect(clean('<b>x</b>')).toBe('');
   });
 });
@@ -45,22 +45,22 @@ describe('names', () => {
     me: 'mia',
     channels: new Map([['general', '/nw/c/general']]),
   };
-  test('only what was mentioned is marked, mine stronger', () => {
+  test('only real mentions are marked, the user’s own with emphasis', () => {
     expect(html('@vibe and @Mia, not @ghost', names)).toContain('<span class="mention">@vibe</span>');
     expect(html('@Mia', names)).toContain('<span class="mention me">@Mia</span>');
     expect(html('@ghost', names)).not.toContain('mention');
   });
-  test('not inside a word, code or an address', () => {
+  test('mentions inside a word, code, or a URL are not marked', () => {
     expect(html('me@vibe', names)).not.toContain('class="mention"');
     expect(html('`@vibe`', names)).not.toContain('class="mention"');
     expect(html('```\n@vibe\n```', names)).not.toContain('class="mention"');
   });
-  test('channels that one may see are links', () => {
+  test('visible channels are links', () => {
     expect(html('see #general', names)).toContain('<a class="chan" href="/nw/c/general">#general</a>');
     expect(html('see #secret', names)).not.toContain('chan');
     expect(html('a#general', names)).not.toContain('chan');
   });
-  test('what a handle holds cannot be HTML', () => {
+  test('a handle cannot contain HTML', () => {
     expect(html('@vibe<b>', names)).not.toContain('<b>');
   });
 });
@@ -76,7 +76,7 @@ describe('blocks', () => {
     const out = html('|a|b|c|\n|:-|:-:|-:|\n|1|2|3|');
     for (const to of ['left', 'center', 'right']) expect(out).toContain(`class="to-${to}"`);
   });
-  test('each block decides the direction of its text', () => {
+  test('each block determines its text direction', () => {
     for (const text of ['a', '# a', '- a', '> a']) expect(html(text).match(/dir="auto"/g)).toHaveLength(1);
   });
   test('tasks have no bullets', () => {
@@ -87,7 +87,7 @@ describe('blocks', () => {
     expect(code(40)).not.toContain('Show all');
     expect(code(41)).toContain('Show all 41 lines');
   });
-  test('line breaks of instructions are not hard', () => {
+  test('single line breaks in instructions are not hard breaks', () => {
     expect(toHtml(lex('a\nb', NO_NAMES, { breaks: false }), NO_NAMES)).not.toContain('<br');
     expect(html('a\nb')).toContain('<br');
   });

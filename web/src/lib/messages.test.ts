@@ -4,15 +4,15 @@ import { counts, insert, mentionsMe, merge, replace, toggled } from './messages'
 
 const [a, b, c] = [message({ seq: 1 }), message({ seq: 2 }), message({ seq: 3 })];
 
-test('messages stand in the order of seq, however they come', () => {
+test('messages are in the order of seq, however they arrive', () => {
   expect([b, c, a].reduce(insert, [])).toEqual([a, b, c]);
 });
-test('the same message again replaces, never doubles', () => {
+test('the same message again replaces the first one', () => {
   const edited = { ...b, content: 'new' };
   expect(insert([a, b, c], edited)).toEqual([a, edited, c]);
   expect(replace([a, c], edited)).toEqual([a, c]);
 });
-test('a page adds what is missing and leaves what is here', () => {
+test('a page adds missing messages and keeps existing ones', () => {
   const newer = { ...b, content: 'from an event' };
   expect(merge([newer], [a, b, c])).toEqual([a, newer, c]);
 });
@@ -22,14 +22,14 @@ test('reactions toggle per person', () => {
   expect(toggled([{ emoji: '👍', user_ids: ['u'] }], '👍', 'u', false)).toEqual([]);
   expect(toggled([{ emoji: '👍', user_ids: ['u'] }], '👍', 'u', true)[0]!.user_ids).toEqual(['u']);
 });
-test('unread: what others said on the main line', () => {
+test('unread: messages of others on the main line', () => {
   expect(counts(a, 'user_me')).toBe(true);
   expect(counts(fromAgent(), 'user_me')).toBe(true);
   expect(counts(a, 'user_bo')).toBe(false);
   expect(counts(message({ kind: 'notice' }), 'user_me')).toBe(false);
   expect(counts(message({ fork_id: 'fork_1' }), 'user_me')).toBe(false);
 });
-test('a mention is for me by handle or by group, not by myself', () => {
+test('mentions of me are by handle or by group, and not my own', () => {
   const at = (type: 'user' | 'group', id: string | null) => [{ type, id, handle: 'x', start: 0, length: 2 }];
   expect(mentionsMe(message({ mentions: at('user', 'user_me') }), 'user_me')).toBe(true);
   expect(mentionsMe(message({ mentions: at('group', null) }), 'user_me')).toBe(true);

@@ -16,7 +16,7 @@ import { dueGroup, dueWords } from './resolution-due';
 const nobody = (user: string | null, name: string | null) => user ?? name ?? 'no owner';
 const edit = (x: Parameters<typeof result>[0] = {}) => editOf(fieldsOf(result(x)));
 
-test('fields and back is the same result', () => {
+test('converting to fields and back gives the same result', () => {
   const { headline, key_points, action_items } = result();
   expect(edit()).toMatchObject({ headline, key_points, action_items });
 });
@@ -30,11 +30,11 @@ test('a line that moved keeps its key', () => {
   const after = fieldsOf(result({ key_points: key_points.toReversed() }), before);
   expect(after.key_points.map((e) => e.key)).toEqual(before.key_points.map((e) => e.key).reverse());
 });
-test('an id alone is no change', () => {
+test('an ID alone is not a change', () => {
   expect(changedFields(edit(), edit({ action_items: [action({ id: 'item_9' })] }))).toEqual([]);
   expect(changedFields(NOTHING, edit())).toEqual(['headline', 'conclusion', 'key_points', 'action_items']);
 });
-test('merging takes both, and names the fields where both differ', () => {
+test('merging takes both sides, and names the fields that conflict', () => {
   const base = edit();
   const { merged, clashes } = merge(
     base,
@@ -44,14 +44,14 @@ test('merging takes both, and names the fields where both differ', () => {
   expect(clashes).toEqual(['headline']);
   expect(merged).toMatchObject({ headline: 'Mine', open_questions: [{ text: 'Why?' }] });
 });
-test('sources are numbered in the order of reading', () => {
+test('sources are numbered in reading order', () => {
   expect([...sourceNumbers(result())]).toEqual([
     ['msg_1', 1],
     ['msg_2', 2],
   ]);
 });
 
-test('the difference of two versions, in fields and lines', () => {
+test('the diff of two versions, in fields and lines', () => {
   const a = result({ open_questions: [{ text: 'Who tells the press?', sources: [] }] });
   const b = result({
     headline: 'Launch on Tuesday',
@@ -84,7 +84,7 @@ test('the difference of two versions, in fields and lines', () => {
   expect(diff(a, a, nobody)).toEqual([]);
 });
 
-test('due days in words and groups, by the day here', () => {
+test('due dates as text and groups, in the local time zone', () => {
   const friday = new Date(2026, 0, 9, 23, 30);
   const of = (due: string) => [dueGroup(due, friday), dueWords(due, false, friday)];
   expect(of('2026-01-08')).toEqual(['overdue', 'Overdue since 8 Jan']);

@@ -49,7 +49,7 @@ test('the panel is in the query, the message in the fragment', () => {
   expect(at('/n/c/g?panel=task').panel).toBeNull();
   expect(at('/n/c/g?panel=other:x').panel).toBeNull();
 });
-test('a dive is a panel, also while it is resolved, and may take the place of the main column', () => {
+test('a dive is a panel, also while it is resolved, and can replace the main column', () => {
   const dive = { kind: 'dive', id: 'fork_1', resolve: false };
   expect(at('/n/c/g/t/x?panel=dive:fork_1')).toMatchObject({ panel: dive, focus: null });
   expect(at('/n/c/g/t/x?panel=dive:fork_1:resolve').panel).toEqual({ ...dive, resolve: true });
@@ -58,7 +58,7 @@ test('a dive is a panel, also while it is resolved, and may take the place of th
   expect(at('/n/c/g/t/x?panel=task:task_1&focus=1').focus).toBeNull();
   expect(at(to.dive('n', 'g', 'x', 'fork_1'))).toMatchObject({ panel: dive });
 });
-test('channel names of other scripts survive the way into an address and back', () => {
+test('channel names in other scripts survive a round trip through a URL', () => {
   const path = to.channel('n', 'größe-日本');
   expect(at(path).route).toMatchObject({ channel: 'größe-日本' });
 });
@@ -66,7 +66,7 @@ test('a link to a message of a dive opens the dive', () => {
   const place = at(to.dive('n', 'g', 'x', 'fork_1', 'msg_2'));
   expect(place).toMatchObject({ panel: { kind: 'dive', id: 'fork_1' }, message: null, diveMessage: 'msg_2' });
 });
-test('addresses of agents come back as they went', () => {
+test('agent URLs survive a round trip', () => {
   expect(at(to.agent('n', 'agent_1')).route).toMatchObject({ agent: 'agent_1', tab: 'about' });
   expect(at(to.agent('n', 'agent_1', 'history')).route).toMatchObject({ tab: 'history' });
   const made = at(to.newAgent('n', 'code-reviewer'));

@@ -21,11 +21,11 @@ test('my message keeps its key when the echo replaces it', () => {
   const after = rows({ messages: [echo], unsent: [] });
   expect(before[0]!.key).toBe(after[0]!.key);
 });
-test('never twice while both are here', () => {
+test('a message is never shown twice while both copies are present', () => {
   const echo = message({ author: { type: 'human', ...me }, client_id: 'c1' });
   expect(rows({ messages: [echo], unsent: [unsent('c1')] })).toHaveLength(1);
 });
-test('a waiting answer holds its place, and its message takes it', () => {
+test('a pending reply reserves its row, and its message takes it', () => {
   const before = rows({ messages: [human(1)], tasks: [task({ status: 'running' })] });
   expect(before[1]).toMatchObject({ kind: 'task', key: 'task_1' });
   const reply = fromAgent({ seq: 2, state: 'streaming', metadata: { task_id: 'task_1' } });
@@ -33,7 +33,7 @@ test('a waiting answer holds its place, and its message takes it', () => {
   expect(after).toHaveLength(2);
   expect(after[1]).toMatchObject({ kind: 'message', key: 'task_1' });
 });
-test('an answer stopped before its first word stays below its question, until it is retried', () => {
+test('a reply stopped before its first word stays below its trigger message until it is retried', () => {
   const input = {
     messages: [human(1), human(2)],
     tasks: [task({ status: 'cancelled' as const, trigger_message_id: 'msg_1' })],
@@ -42,7 +42,7 @@ test('an answer stopped before its first word stays below its question, until it
   const retried = [...input.tasks, task({ id: 'task_2', status: 'running', retry_of: 'task_1' })];
   expect(rows({ ...input, tasks: retried }).map((r) => r.key)).toEqual(['msg_1', 'msg_2', 'task_2']);
 });
-test('neighbours of one person are grouped for five minutes', () => {
+test('consecutive messages of one person are grouped for five minutes', () => {
   const list = [
     human(1),
     human(2, '2026-01-05T09:04:00.000Z'),
@@ -64,17 +64,17 @@ test('a day is named once', () => {
   const list = [human(1), human(2), human(3, '2026-01-06T12:00:00.000Z')];
   expect(rows({ messages: list }).map((r) => r.day !== null)).toEqual([true, false, true]);
 });
-test('a deleted message of a person leaves a tombstone, a retried part of an answer goes', () => {
+test('a person’s deleted message leaves a tombstone, a retried part of a reply disappears', () => {
   const gone = human(1);
   const part = fromAgent({ seq: 2, deleted_at: AT });
   expect(rows({ messages: [{ ...gone, deleted_at: AT }, part] })).toHaveLength(1);
 });
-test('with the end out of sight nothing is put behind it', () => {
+test('nothing is appended while the end is not loaded', () => {
   expect(
     rows({ messages: [human(1)], tasks: [task({ status: 'queued' })], unsent: [unsent('c1')], atEnd: false }),
   ).toHaveLength(1);
 });
-test('rows before the first keep the place from the end, rows after the last do not', () => {
+test('rows added at the start keep the position from the end, rows added at the end do not', () => {
   const [a, b, c] = [human(1), human(2), human(3)].map((m) => rows({ messages: [m] })[0]!);
   expect(movedAtStart([b!, c!], [a!, b!, c!])).toBe(true);
   expect(movedAtStart([a!, b!, c!], [b!, c!])).toBe(true);
@@ -82,7 +82,7 @@ test('rows before the first keep the place from the end, rows after the last do 
   expect(movedAtStart([], [a!])).toBe(false);
 });
 
-test('a reply names its question unless that is directly above', () => {
+test('a reply names its trigger message unless that is directly above', () => {
   const reply = (seq: number, parent: string, more = {}) =>
     fromAgent({ seq, id: `msg_${seq}`, parent_id: parent, ...more });
   const list = [human(1), human(2), reply(3, 'msg_1'), reply(4, 'msg_2')];
@@ -92,7 +92,7 @@ test('a reply names its question unless that is directly above', () => {
   const waiting = task({ status: 'queued', trigger_message_id: 'msg_1' });
   expect(rows({ messages: [human(1), human(2)], tasks: [waiting] })[2]!.replyTo?.id).toBe('msg_1');
 });
-test('the notice of a failure is settled once its question is answered', () => {
+test('a failure notice is settled once its trigger message gets a reply', () => {
   const notice = message({
     id: 'msg_2',
     seq: 2,

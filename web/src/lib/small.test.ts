@@ -26,7 +26,7 @@ test('on Apple platforms Ctrl keeps its meaning in text, and Cmd is the modifier
     isCommandKey(key('b', { metaKey: true }), true),
   ]).toEqual([false, true]);
 });
-test('plain keys do nothing while one types, those with a modifier do', () => {
+test('plain shortcuts do nothing while typing, those with a modifier do', () => {
   expect(commandFor(key('j'), false)).toBe('next-message');
   expect(commandFor(key('j'), true)).toBeNull();
   expect(commandFor(key('k', { ctrlKey: true }), true)).toBe('switcher');
@@ -37,7 +37,7 @@ test('plain keys do nothing while one types, those with a modifier do', () => {
   expect(commandFor(key('ArrowDown', { altKey: true, shiftKey: true }), true)).toBe('next-unread');
   expect(commandFor(key('/', { isComposing: true }), false)).toBeNull();
 });
-test('the switcher prefers the start of the name, then of a word', () => {
+test('the switcher prefers the start of the name, then the start of a word', () => {
   const all = ['infra-general', 'general', 'genesis', 'random'].map((title) => ({ title }));
   expect(bestMatches(all, 'gen', 9).map((x) => x.title)).toEqual(['general', 'genesis', 'infra-general']);
   expect(bestMatches(all, 'rdm', 9).map((x) => x.title)).toEqual(['random']);
@@ -51,12 +51,12 @@ test('a thread is named by its title, else by its first line', () => {
 test('a preview has no marks', () => {
   expect(plain('**Ship** [it](http://x)\n\n```rs\nlet a;\n```\n- now')).toBe('Ship it code now');
 });
-test('small words', () => {
+test('small text helpers', () => {
   expect(initials('Ada Lindholm Berg')).toBe('AL');
   expect(listed(['A', 'B', 'C'])).toBe('A, B and C');
   expect(searchEmoji('tada', 1)[0]!.char).toBe('🎉');
 });
-test('days are named as people name them', () => {
+test('days have familiar names', () => {
   const now = new Date(2026, 0, 8, 12);
   const at = (day: number) => new Date(2026, 0, day, 9).toISOString();
   expect(dayOf(at(8), now)).toBe('Today');
@@ -64,7 +64,7 @@ test('days are named as people name them', () => {
   expect(dayOf(at(5), now)).toBe('Monday');
   expect(dayOf(new Date(2025, 10, 2).toISOString(), now)).toBe('2 November 2025');
 });
-test('the chip says what goes on', () => {
+test('the chip shows the state of the task', () => {
   const now = Date.parse(AT) + 7200;
   const say = (x: object, writing = false) =>
     chipText(task(x), { now, writing, me: 'user_me', stopped: () => 'You' });
@@ -80,7 +80,7 @@ test('the chip says what goes on', () => {
     'The same request will be sent again',
   );
 });
-test('only a person lets go of the end of the list', () => {
+test('only user input releases the list from its end', () => {
   let now = 0;
   const stick = new StickToEnd(() => now);
   const at = (scrollTop: number) =>

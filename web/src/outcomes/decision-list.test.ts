@@ -5,7 +5,7 @@ import { DecisionList } from './decision-list.svelte';
 
 const result = (id: string) => ({ id, fork_id: `of-${id}`, channel_id: 'c', action_items: [] }) as never;
 
-test('a result that is published while the list is on its way is not lost', async () => {
+test('a result published while the list is loading is not lost', async () => {
   const answers: ((ids: string[]) => void)[] = [];
   const list = new DecisionList({
     decisions: () =>

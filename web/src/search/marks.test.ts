@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { piecesOf } from './marks';
 
-test('what was looked for is marked, the rest is plain', () => {
+test('matches are marked, the rest is plain', () => {
   expect(piecesOf('the <mark>launch</mark> is on <mark>Mon</mark>day')).toEqual([
     { text: 'the ', hit: false },
     { text: 'launch', hit: true },
@@ -10,7 +10,7 @@ test('what was looked for is marked, the rest is plain', () => {
     { text: 'day', hit: false },
   ]);
 });
-test('what somebody wrote as HTML stays text', () => {
+test('HTML in a message stays text', () => {
   expect(piecesOf('&lt;img onerror=&quot;x()&quot;&gt; &amp;lt; <mark>a&#39;b</mark> &#x1F389;')).toEqual([
     { text: '<img onerror="x()"> &lt; ', hit: false },
     { text: "a'b", hit: true },

@@ -49,7 +49,7 @@ function scene() {
   return { list, asked, answer, ids, hear };
 }
 
-test('hits stand together by thread, the thread with the newest one first', async () => {
+test('hits are grouped by thread, the thread with the newest one first', async () => {
   const { list, answer } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8, { thread_id: 'thread_2' }), hit(7)]));
@@ -58,7 +58,7 @@ test('hits stand together by thread, the thread with the newest one first', asyn
     ['thread_2', [8]],
   ]);
 });
-test('an answer to what was asked before the last letter is not shown', async () => {
+test('a response to an outdated query is ignored', async () => {
   const { list, asked, answer, ids } = scene();
   void list.load('la');
   void list.load('launch');
@@ -68,7 +68,7 @@ test('an answer to what was asked before the last letter is not shown', async ()
   expect(ids()).toEqual([2]);
   expect(asked.map((a) => a.q)).toEqual(['la', 'launch']);
 });
-test('more comes behind what is there, each hit once', async () => {
+test('the next page is appended, each hit once', async () => {
   const { list, asked, answer, ids } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8)], 'c1'));
@@ -78,7 +78,7 @@ test('more comes behind what is there, each hit once', async () => {
   expect(asked[1]).toMatchObject({ cursor: 'c1' });
   expect(list.more).toBe(false);
 });
-test('reading on that fails keeps what is there and says so', async () => {
+test('a failed next page keeps the hits and shows an error', async () => {
   const { list, answer, ids } = scene();
   void list.load('launch');
   await answer(page([hit(9)], 'c1'));
@@ -88,7 +88,7 @@ test('reading on that fails keeps what is there and says so', async () => {
   expect(list.status).toBe('ready');
   expect(list.stuck).not.toBe('');
 });
-test('a deleted message goes, also from an answer that was under way', async () => {
+test('a deleted message is removed, also from a response in flight', async () => {
   const { list, answer, ids, hear } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8)], 'c1'));
@@ -99,7 +99,7 @@ test('a deleted message goes, also from an answer that was under way', async () 
   await answer(page([hit(7), hit(6)]));
   expect(ids()).toEqual([8, 6]);
 });
-test('an edited hit is asked for again, once for all saves; further down stays as it was', async () => {
+test('an edited hit is searched again, once for all saves; hits further down stay as they were', async () => {
   const { list, asked, answer, ids, hear } = scene();
   void list.load('launch');
   await answer(page([hit(9), hit(8)], 'c1'));
@@ -114,7 +114,7 @@ test('an edited hit is asked for again, once for all saves; further down stays a
   expect(ids()).toEqual([8, 7]);
   expect(list.hits[0]!.highlight).toBe('new');
 });
-test('a private channel that I am put out of takes its hits along; a renamed thread is asked for again', async () => {
+test('hits of a private channel that I leave are removed; a renamed thread is searched again', async () => {
   const { list, asked, answer, ids, hear } = scene();
   void list.load('launch');
   await answer(page([hit(9, { channel_id: 'chan_2' }), hit(8)]));
@@ -127,7 +127,7 @@ test('a private channel that I am put out of takes its hits along; a renamed thr
   hear('channel.member_removed', { channel: channel({ id: 'chan_2', kind: 'private' }), user_id: 'user_me' });
   expect(ids()).toEqual([8]);
 });
-test('why it failed decides what can be done', async () => {
+test('the kind of error determines the next step', async () => {
   const { list, answer } = scene();
   void list.load('-launch');
   await answer(new ApiError(400, { error: { code: 'invalid_query', message: 'say what to find' } }, ''));

@@ -23,7 +23,7 @@ test('the word at the caret; a phrase in quotes is one', () => {
   expect(wordAt('a "two words" b', 8).text).toBe('"two words"');
   expect(wordAt('"still open', 9).text).toBe('"still open');
 });
-test('a word that may become a filter is offered it from its second letter on', () => {
+test('a word that may become a filter is suggested from its second letter on', () => {
   expect(inserts('f')).toEqual([]);
   expect(inserts('fr')).toEqual(['from:']);
   expect(inserts('HA')).toEqual(['has:']);
@@ -42,12 +42,12 @@ test('the values of each filter, by handle or by any word of the name', () => {
   ]);
   expect(inserts('after:2025-12')).toEqual(['after:2025-12-29', 'after:2025-12-06']);
 });
-test('what is written out needs no offer, so that Enter searches', () => {
+test('a complete word gets no suggestion, so that Enter searches', () => {
   expect(inserts('from:bo')).toEqual([]);
   expect(inserts('in:General')).toEqual([]);
   expect(inserts('from:nobody')).toEqual([]);
 });
-test('an offer takes the place of its word', () => {
+test('a suggestion replaces its word', () => {
   const text = 'launch fr today';
   expect(put(text, wordAt(text, 9), 'from:')).toEqual({ text: 'launch from: today', caret: 12 });
   const more = 'launch from:b';
@@ -60,7 +60,7 @@ test('the filters of a query, and the query without one of them', () => {
   expect(filtersIn(q)).toEqual(['from:bo', 'in:general']);
   expect(without(q, 'from:bo')).toBe('launch "in:quotes here" has: in:general');
 });
-test('a filter whose value is still to come does not narrow the search', () => {
+test('a filter without a value does not narrow the search', () => {
   expect(asked('launch from: "two  words"')).toBe('launch "two  words"');
   expect(asked(' launch  day ')).toBe('launch  day');
   expect(asked('from:')).toBe('');

@@ -29,14 +29,14 @@ const usage = (data: UsageRow[], x: Partial<Usage> = {}): Usage => ({
   ...x,
 });
 
-test('months go back over the turn of a year', () => {
+test('months go back across years', () => {
   expect(monthBefore('2026-01', 1)).toBe('2025-12');
   expect(monthBefore('2026-11', -2)).toBe('2027-01');
   expect(monthName('2026-11')).toBe('November 2026');
   expect(spanOf('person', '2026-11')).toEqual({ from: '2026-11', to: '2026-11' });
   expect(spanOf('month', '2026-11')).toEqual({ from: '2025-12', to: '2026-11' });
 });
-test('who used most stands first; months stand in their order, quiet ones too', () => {
+test('the highest usage comes first; months are in calendar order, including empty ones', () => {
   const people = [
     row({ key: 'a', input_tokens: 5 }),
     row({ key: 'b', input_tokens: 5, output_tokens: 9 }),
@@ -49,11 +49,11 @@ test('who used most stands first; months stand in their order, quiet ones too', 
   expect(months[3]).toMatchObject({ tasks: 4 });
   expect(nameOf(months[0]!, 'month')).toBe('December 2025');
 });
-test('a cost that is not known is a dash, and little is not nothing', () => {
+test('an unknown cost is a dash, and a small one is not zero', () => {
   expect([null, 0, 0.004, 1234.5].map(money)).toEqual(['—', '$0.00', '< $0.01', '$1,234.50']);
   expect([0, 9999, 12_345, 2_400_000].map(brief)).toEqual(['0', '9,999', '12.3k', '2.4M']);
 });
-test('the CSV quotes what has to be quoted and holds no formula', () => {
+test('the CSV is quoted correctly and contains no formulas', () => {
   const text = csvOf(
     [row({ name: 'Lind, "Ada"', cost_usd: null }), row({ key: 'x', name: '=1+1' })],
     'person',
@@ -66,7 +66,7 @@ test('the CSV quotes what has to be quoted and holds no formula', () => {
   ]);
 });
 
-test('a member is found by name, handle or address, every word counting', () => {
+test('members are found by name, handle, or email, matching every word', () => {
   const all = [
     member('u1', 'Ada Lindholm', 'ada'),
     { ...member('u2', 'Bo Chen', 'bo'), role: 'admin' as Role },
@@ -77,7 +77,7 @@ test('a member is found by name, handle or address, every word counting', () => 
   expect(found('', 'admin')).toEqual(['u2']);
   expect(found('ada', 'admin')).toEqual([]);
 });
-test('a key is offered no more than its maker’s role may do', () => {
+test('a key offers only the scopes of its creator’s role', () => {
   const of = (role: Role) => SCOPES.filter((s) => s.roles.includes(role)).map((s) => s.scope);
   expect(of('viewer')).toEqual(['chat:read', 'agents:read']);
   expect(of('member')).not.toContain('workspace:admin');
@@ -124,7 +124,7 @@ test.each([
   ],
 ])('%o reads well', (x, words) => expect(auditWords(entry(x), names)).toBe(words));
 
-test('of two filters in a row the answer to the second counts, and older entries come after newer ones', async () => {
+test('the response to the latest filter wins, and older entries are appended', async () => {
   const asked: { after?: string; action?: string }[] = [];
   const answers: ((ids: string[], more?: boolean) => void)[] = [];
   const list = new AuditList({
@@ -148,7 +148,7 @@ test('of two filters in a row the answer to the second counts, and older entries
   expect(list.entries.map((e) => e.id)).toEqual(['b', 'a', '_']);
   expect(list.more).toBe(false);
 });
-test('what is shown stays when it cannot be read again, and the reason is told', async () => {
+test('content stays when a reload fails, and the error is shown', async () => {
   let fail = false;
   const loaded = new Loaded(() =>
     fail

@@ -32,7 +32,7 @@ beforeEach(() => {
   there = profile({ version: 3 });
 });
 
-test('only what changed is sent, over the version that it began with', async () => {
+test('only changes are sent, with the version that the draft started from', async () => {
   const draft = open(there);
   draft.set('model', 'scripted-1');
   draft.set('description', '');
@@ -41,7 +41,7 @@ test('only what changed is sent, over the version that it began with', async () 
   expect(sent).toEqual([{ version: 3, body: { model: 'scripted-1' } }]);
   expect(draft).toMatchObject({ dirty: false, version: 4 });
 });
-test('what is written survives a reload and is gone once it is saved', async () => {
+test('an unsaved draft survives a reload and is removed once it is saved', async () => {
   const before = open(there);
   before.set('instructions', 'You are Quill, and brief.');
   vi.advanceTimersByTime(1000);
@@ -52,7 +52,7 @@ test('what is written survives a reload and is gone once it is saved', async () 
   expect(kept.kept.size).toBe(0);
   expect(open(there).restored).toBe(false);
 });
-test('a draft of an older version is a conflict from the start', () => {
+test('a draft of an older version conflicts from the start', () => {
   const before = open(there);
   before.set('model', 'mine');
   before.keep();
@@ -60,7 +60,7 @@ test('a draft of an older version is a conflict from the start', () => {
   expect(after.theirs?.version).toBe(5);
   expect(after.comparing).toBe(false);
 });
-test('an untouched draft follows what others save; a touched one is told', () => {
+test('an untouched draft adopts newer versions; an edited one reports them', () => {
   const draft = open(there);
   draft.newer(profile({ version: 4, description: 'New' }));
   expect(draft).toMatchObject({ version: 4, theirs: null });
@@ -69,7 +69,7 @@ test('an untouched draft follows what others save; a touched one is told', () =>
   expect(draft).toMatchObject({ version: 4, comparing: false });
   expect(draft.theirs?.version).toBe(5);
 });
-test('a conflict is decided field by field and saved over the newer version', async () => {
+test('a conflict is resolved field by field and saved over the newer version', async () => {
   const draft = open(there);
   draft.set('instructions', 'Mine.');
   draft.set('model', 'mine');
@@ -91,7 +91,7 @@ test('a conflict is decided field by field and saved over the newer version', as
   expect(sent.at(-1)).toEqual({ version: 4, body: { instructions: 'Mine.', model: 'mine' } });
   expect(there.description).toBe('Theirs');
 });
-test('what cannot be right is not sent', async () => {
+test('invalid fields are not sent', async () => {
   const draft = open(there);
   draft.set('name', 'Quill Two');
   expect(await draft.save()).toBeNull();
@@ -104,12 +104,12 @@ test('what cannot be right is not sent', async () => {
   await draft.save();
   expect(sent.map((s) => s.body)).toEqual([{ name: 'quill-2' }]);
 });
-test('metadata that is taken out is sent as null, values that say nothing as null', () => {
+test('removed metadata is sent as null, and so are empty values', () => {
   const before = fieldsOf(profile({ metadata: { a: '1', b: '2' }, avatar: { emoji: '🪶' } }));
   const after = { ...before, metadata: { a: '1', c: '3' }, avatar: { emoji: '', color: null } };
   expect(patchOf(before, after)).toEqual({ metadata: { a: '1', b: null, c: '3' }, avatar: null });
 });
-test('a new agent says only what is not the default', () => {
+test('a new agent sends only values that differ from the defaults', () => {
   const fields = { ...fieldsOf({}), name: 'quill', instructions: 'Write.', capabilities: ['text'] };
   expect(newOf(fields)).toEqual({ name: 'quill', instructions: 'Write.', capabilities: ['text'] });
   expect(handleFrom('Größe & Co. Agent')).toBe('grosse-co-agent');

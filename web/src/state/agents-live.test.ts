@@ -23,7 +23,7 @@ function clock() {
     waits: () => due !== null,
   };
 }
-test('the preview is asked for when typing rests, and the newest answer counts', async () => {
+test('the preview is requested when typing pauses, and the latest response wins', async () => {
   const asked: { body: { agent: NewAgent }; answer: (p: AgentPreview) => void }[] = [];
   const time = clock();
   const it = new Preview({ preview: (body) => new Promise((answer) => asked.push({ body, answer })) }, time);
@@ -42,7 +42,7 @@ test('the preview is asked for when typing rests, and the newest answer counts',
   it.follow(null, { ...fields, instructions: 'You are Quill' });
   expect(time.waits()).toBe(false);
 });
-test('a preview that failed says why, and one without instructions is none', async () => {
+test('a failed preview shows the reason, and without instructions there is none', async () => {
   const time = clock();
   const fail = () => Promise.reject(new ApiError(422, { error: { message: 'Too deep.' } }, ''));
   const it = new Preview({ preview: fail }, time);
@@ -74,7 +74,7 @@ const done = {
     usage: { input_tokens: 12, output_tokens: 3, total_tokens: 15 },
   },
 };
-test('the draft is talked to with its whole text, and earlier lines go along', async () => {
+test('a test conversation sends the whole draft and the earlier lines', async () => {
   const { asked, it } = talk(async function* () {
     yield delta('Hel');
     yield delta('lo');
@@ -103,7 +103,7 @@ test('the draft is talked to with its whole text, and earlier lines go along', a
   it.clear();
   expect(it.lines).toEqual([]);
 });
-test('Stop keeps what is written and cuts the rest', async () => {
+test('Stop keeps the text so far and drops the rest', async () => {
   let cut = false;
   const { it } = talk(async function* (_, signal) {
     yield delta('Half');
@@ -118,7 +118,7 @@ test('Stop keeps what is written and cuts the rest', async () => {
   expect(it.lines[1]).toMatchObject({ content: 'Half', state: 'stopped' });
   expect(cut).toBe(false);
 });
-test('a failure is told, and is no part of what is sent later', async () => {
+test('a failure is shown, and is not sent later', async () => {
   let refuse = true;
   const { asked, it } = talk(async function* () {
     if (refuse) throw new ApiError(503, { error: { message: 'The model is away.' } }, '');
@@ -131,7 +131,7 @@ test('a failure is told, and is no part of what is sent later', async () => {
   expect(asked[1]!.input.map((i) => i.content)).toEqual(['Hi', 'And now?']);
 });
 
-test('without a language model it says so', async () => {
+test('a missing language model is reported', async () => {
   const { it } = talk(async function* () {
     yield delta('I can look things up.');
     yield { ...done, response: { ...done.response, model: 'builtin' } };
@@ -147,7 +147,7 @@ const people = () => {
   p.load(snapshot());
   return p;
 };
-test('the list is what was read, with what events told since', async () => {
+test('the list contains the loaded agents and later events', async () => {
   const who = people();
   const old = { ...agent('agent_old', 'old', 'Old'), status: 'archived' as const };
   const read = [...snapshot().agents, old, { ...agent('agent_a', 'a', 'Ada’s own'), is_default: true }];
@@ -164,7 +164,7 @@ test('the list is what was read, with what events told since', async () => {
   list.forget('agent_coder');
   expect(list.shown).toEqual([]);
 });
-test('a base may not be below, and not be the fourth level', async () => {
+test('a base must not be a descendant or add a fourth level', async () => {
   const chain = [
     agent('g', 'g', 'G'),
     { ...agent('p', 'p', 'P'), base_profile_id: 'g' },
@@ -183,7 +183,7 @@ test('a base may not be below, and not be the fourth level', async () => {
 
 // --- access ---
 
-test('denied wins, nobody allowed means everyone, and viewers ask nobody', () => {
+test('denials win, an empty list means everyone, and viewers cannot use agents', () => {
   const who = people();
   const lists = (allowed_subjects: string[], denied_subjects: string[]) => ({
     ...agent('agent_1', 'a', 'A'),

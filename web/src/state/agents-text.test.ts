@@ -7,7 +7,7 @@ import { readTools, toolWords } from './agents-tools';
 
 const names = { person: (id: string) => (id === 'user_bo' ? 'Bo' : '?'), agent: () => 'Desk' };
 
-test('a comparison of lines rebuilds both texts', () => {
+test('a line diff reproduces both texts', () => {
   const before = 'a\nb\nc\nd\ne\nf\ng\nh';
   const after = 'a\nB\nc\nd\ne\nf\nnew\ng\nh';
   const lines = lineDiff(before, after);
@@ -31,7 +31,7 @@ test('long runs of equal lines are folded', () => {
   ]);
   expect(list).toHaveLength(8);
 });
-test('values are said in words', () => {
+test('values as text', () => {
   expect(accessText(null, names)).toBe('Everyone');
   expect(accessText({ allowed_subjects: ['role:admin', 'user_bo'], denied_subjects: [] }, names)).toBe(
     'Only admins, Bo',
@@ -43,7 +43,7 @@ test('values are said in words', () => {
   expect(valueText('base_profile_id', 'agent_1', names)).toBe('Desk');
   expect(valueText('model', null, names)).toBe('');
 });
-test('tools: what is wrong is said with its place', () => {
+test('tool errors include their position', () => {
   expect(readTools('')).toEqual({ tools: [], problem: null });
   expect(readTools('[{"type": "function",\n  oops}]').problem).toMatch(/in line 2/);
   expect(readTools('{}').problem).toMatch(/list/);
@@ -57,7 +57,7 @@ test('tools: what is wrong is said with its place', () => {
   expect(read.tools.map((t) => toolWords(t, null).available)).toEqual([true, false]);
   expect(toolWords(read.tools[0]!, ['mcp']).note).toMatch(/Not allowed/);
 });
-test('the text that a model is told is parted by where it comes from', () => {
+test('the prompt is split by origin', () => {
   const system = 'Be kind.\n\nYou belong to the desk.\n\nYou write.\n\nName: Quill';
   expect(partsOf(system, 'Be kind.', 'You write.')).toEqual([
     { of: 'workspace', text: 'Be kind.' },
@@ -67,7 +67,7 @@ test('the text that a model is told is parted by where it comes from', () => {
   expect(partsOf('You write.', null, 'You write.')).toEqual([{ of: 'agent', text: 'You write.' }]);
   expect(partsOf('Something else', null, 'You write.')).toEqual([{ of: 'agent', text: 'Something else' }]);
 });
-test('a folder becomes an agent, named by itself, and what is not its own is left out', () => {
+test('a folder is imported as an agent with its own name, without unrelated files', () => {
   const it = found([
     { path: 'agents/quill/SOUL.md', text: 'You write.' },
     { path: 'agents/quill/IDENTITY.md', text: '# IDENTITY\n- Name: Quill Feather\n- Emoji: 🪶' },
@@ -83,7 +83,7 @@ test('a folder becomes an agent, named by itself, and what is not its own is lef
   expect(found([{ path: 'quill/SOUL.md', text: 'x' }])?.name).toBe('quill');
   expect(found([{ path: 'notes.md', text: 'x' }])).toBeNull();
 });
-test('an export read again is the same agent', () => {
+test('an export is imported as the same agent', () => {
   const { name, instructions, model } = profile({ model: 'scripted-1' });
   const agent = { name, instructions, model, identity: '# IDENTITY\n- Name: Quill', base: 'main' };
   const files = { 'MEMORY.md': 'Likes tea.' };

@@ -42,18 +42,18 @@ const all = async () => {
 const numbers = () => list.ids.map((id) => Number(id.split('_')[1]));
 const down = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, i) => from - i);
 
-test('all 2,000 threads of a channel are reached, in order, and none is let go', async () => {
+test('all 2,000 threads of a channel are reachable, in order, and none is dropped', async () => {
   await all();
   expect(numbers()).toEqual(down(2000, 1));
   expect(list.ids.every((id) => threads.map.has(id))).toBe(true);
 });
-test('420 new threads elsewhere do not push out what a list shows, and do not pile up', async () => {
+test('420 new threads elsewhere do not evict the listed ones, and do not accumulate', async () => {
   await list.load();
   for (let i = 0; i < 1000; i++) threads.put(make(5000 + i, { channel_id: 'chan_2' }));
   expect(list.ids.every((id) => threads.map.has(id))).toBe(true);
   expect(threads.map.size).toBeLessThan(600);
 });
-test('activity moves a thread to the top; a new thread goes there', async () => {
+test('activity moves a thread to the top; a new thread is added there', async () => {
   await list.load();
   threads.put(make(1990, { last_seq: 3000 }));
   list.put(threads.map.get('thread_1990')!);
@@ -62,13 +62,13 @@ test('activity moves a thread to the top; a new thread goes there', async () => 
   expect(numbers().slice(0, 4)).toEqual([4000, 1990, 2000, 1999]);
   expect(numbers().filter((n) => n === 1990)).toHaveLength(1);
 });
-test('a thread further down than the list goes is not shown, so there is no hole', async () => {
+test('a thread below the loaded part is not listed, so there is no gap', async () => {
   await list.load();
   threads.put(make(5));
   list.put(threads.map.get('thread_5')!);
   expect(numbers()).toEqual(down(2000, 1971));
 });
-test('a thread that moved up while a page was under way is listed once', async () => {
+test('a thread that moved up while a page was loading is listed once', async () => {
   await list.load();
   const loading = list.loadMore();
   threads.put(make(1960, { last_seq: 3000 }));
@@ -76,14 +76,14 @@ test('a thread that moved up while a page was under way is listed once', async (
   await loading;
   expect(numbers()).toEqual([1960, ...down(2000, 1961), ...down(1959, 1941)]);
 });
-test('left, a list keeps its first page and goes on from there', async () => {
+test('a list that was left keeps its first page and continues from there', async () => {
   await all();
   list.leave();
   expect(numbers()).toEqual(down(2000, 1971));
   await list.loadMore();
   expect(numbers()).toEqual(down(2000, 1941));
 });
-test('a reply in a thread that the cache does not have brings it to the top of its open list', async () => {
+test('a reply in a thread outside the cache moves it to the top of its open list', async () => {
   const { ws, backend, created } = new Scene();
   await ws.start();
   backend.lists.set('chan_1', [thread({ id: 'thread_1', last_seq: 50 })]);

@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => scene.ws.stop());
 
-test('what is said in a dive is in the dive alone: not in the thread, its counts or what is unread', async () => {
+test('messages of a dive do not affect the thread, its counts, or unread state', async () => {
   const { ws } = scene;
   await Promise.all([ws.thread('thread_1').load(), dive().load()]);
   const before = ws.threads.map.get('thread_1')!;
@@ -41,7 +41,7 @@ test('two dives of one message do not see each other', async () => {
   expect(ws.fork('fork_2').messages.map((m) => m.id)).toEqual(['msg_b']);
   expect(ws.forks.openAt('msg_1').map((f) => f.id)).toEqual(['fork_1', 'fork_2']);
 });
-test('edits, deletions and reactions reach the dive', async () => {
+test('edits, deletions, and reactions reach the dive', async () => {
   await dive().load();
   const m = inDive({ id: 'msg_d' });
   scene.event('message.updated', { message: { ...m, content: 'edited' } }, { fork_id: 'fork_1' });
@@ -53,18 +53,18 @@ test('edits, deletions and reactions reach the dive', async () => {
   scene.event('message.deleted', { message: { ...m, deleted_at: AT } }, { fork_id: 'fork_1' });
   expect(dive().messages[0]!.deleted_at).toBe(AT);
 });
-test('it is opened with the message that it starts from', async () => {
+test('a dive opens with its origin message', async () => {
   await dive().load();
   await vi.waitFor(() => expect(dive().origin?.id).toBe('msg_1'));
   expect(dive().reading).toBeNull();
 });
-test('the message that it starts from is shown as it is now', async () => {
+test('the origin message is shown in its current state', async () => {
   await dive().load();
   await vi.waitFor(() => expect(dive().origin).not.toBeNull());
   scene.event('message.updated', { message: message({ id: 'msg_1', seq: 1, content: 'Edited.' }) });
   expect(dive().origin!.content).toBe('Edited.');
 });
-test('events that come while the dive is loaded win over the answers', async () => {
+test('events during loading win over responses', async () => {
   let open = () => undefined as void;
   scene.backend.gate = new Promise((r) => (open = r));
   const loading = dive().load();
@@ -75,7 +75,7 @@ test('events that come while the dive is loaded win over the answers', async () 
   expect(dive().messages.map((m) => m.id)).toEqual(['msg_new']);
   expect(dive().fork).toMatchObject({ title: 'Renamed', status: 'resolved', message_count: 1 });
 });
-test('an answer does not change a count that events keep', async () => {
+test('a response does not change a count that events maintain', async () => {
   inDive();
   inDive();
   await dive().load(); // the in-memory server still has 0
@@ -94,7 +94,7 @@ test('a resolved dive is no longer open, and the list of its thread keeps it', a
     ['fork_1', false],
   ]);
 });
-test('an answer streams into the dive that one watches, and is asked for again when a piece is missing', () => {
+test('a reply streams into the watched dive, and a missing delta subscribes again', () => {
   const { ws } = scene;
   const stop = ws.watch('fork_1');
   scene.event(
@@ -113,13 +113,13 @@ test('an answer streams into the dive that one watches, and is asked for again w
   expect(ws.streams.map.size).toBe(0);
   expect(scene.sent.at(-1)).toMatchObject({ type: 'unsubscribe', fork_id: 'fork_1' });
 });
-test('tasks are of the dive or of the main line', () => {
+test('tasks belong to the dive or to the main line', () => {
   const { ws } = scene;
   ws.learnTasks([task({ id: 'task_a' }), task({ id: 'task_b', fork_id: 'fork_1' })]);
   expect(ws.tasks.inPlace('thread_1').map((t) => t.id)).toEqual(['task_a']);
   expect(ws.tasks.inPlace('fork_1').map((t) => t.id)).toEqual(['task_b']);
 });
-test('typing is of the dive', () => {
+test('typing indicators belong to the dive', () => {
   const { ws } = scene;
   ws.hear({ type: 'typing', thread_id: null, fork_id: 'fork_1', user_id: 'user_bo' });
   expect(ws.typing.in('fork_1')).toEqual(['user_bo']);
@@ -127,7 +127,7 @@ test('typing is of the dive', () => {
   ws.typing.say('fork_1');
   expect(scene.sent.at(-1)).toEqual({ type: 'typing', fork_id: 'fork_1' });
 });
-test('after a gap in the log the open dive is read again', async () => {
+test('after a gap in the log, the open dive is loaded again', async () => {
   const { ws, backend } = scene;
   await dive().load();
   backend.messages.push(message({ id: 'msg_missed', seq: 50, fork_id: 'fork_1' }));
@@ -139,7 +139,7 @@ test('after a gap in the log the open dive is read again', async () => {
 
 const origin = message({ id: 'msg_1', seq: 1, content: 'Friday or Monday?\n\nThe fair is on Wednesday.' });
 
-test('a dive is there at once; what is written and chosen meanwhile waits for it', async () => {
+test('a dive opens immediately; messages and choices wait for it', async () => {
   const { ws, backend } = scene;
   let open = () => undefined as void;
   backend.gate = new Promise((r) => (open = r));
@@ -183,7 +183,7 @@ test('a file chosen while a dive is created goes along with its next message', a
   expect(uploads.in(`d:${id}`)).toEqual([]);
   expect(uploads.in('d:fork_new').map((u) => u.name)).toEqual(['plan.txt']);
 });
-test('a start that is refused says why, keeps what was written, and can be tried again', async () => {
+test('a rejected start shows the reason, keeps the text, and can be retried', async () => {
   const { ws, backend } = scene;
   backend.fail = 409;
   backend.failure = { code: 'too_many_forks', message: 'x' };
@@ -202,7 +202,7 @@ test('a start that is refused says why, keeps what was written, and can be tried
   );
   expect(starts[1]).toEqual(starts[0]); // the same client ID: never two dives
 });
-test('what was chosen after a failed start is part of the next try', async () => {
+test('a choice made after a failed start is part of the next attempt', async () => {
   const { ws, backend } = scene;
   backend.fail = 503;
   const then = vi.fn();
@@ -215,7 +215,7 @@ test('what was chosen after a failed start is part of the next try', async () =>
   const [, second] = backend.calls.flatMap((c, i) => (c.endsWith('/forks') ? [backend.bodies[i]] : []));
   expect(second).toMatchObject({ context: 'thread', agent_id: 'agent_coder' });
 });
-test('what I send into a dive is confirmed by its event', async () => {
+test('my message in a dive is confirmed by its event', async () => {
   const { ws } = scene;
   await dive().load();
   ws.send({ channel_id: 'chan_1', thread_id: null, fork_id: 'fork_1', direct: false }, 'Hm.');
@@ -226,7 +226,7 @@ test('what I send into a dive is confirmed by its event', async () => {
 
 // --- from events ---
 
-test('told of: a mention in a dive, and a result in which I had a part', () => {
+test('notifications: a mention in a dive, and a result in which I took part', () => {
   const { ws, news } = scene;
   const mentions = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
   inDive({ mentions });
@@ -242,7 +242,7 @@ test('told of: a mention in a dive, and a result in which I had a part', () => {
   ]);
   expect(ws.channels.map.get('chan_1')).toMatchObject({ unread_count: 2, mention_count: 1 });
 });
-test('told of: an action item that is given to me, once', () => {
+test('notifications: an action item assigned to me, once', () => {
   const { news } = scene;
   const item: ActionItem = {
     id: 'item_1',
@@ -268,7 +268,7 @@ test('told of: an action item that is given to me, once', () => {
   scene.event('action_item.updated', { action_item: { ...item, due: '2026-02-01' } });
   expect(news).toMatchObject([{ kind: 'item', title: 'Monday it is', text: 'Book the hall' }]);
 });
-test('who edits a result hears of it until they stop', () => {
+test('a result editor gets events until it unsubscribes', () => {
   const heard = vi.fn();
   const stop = scene.ws.onOutcome(heard);
   const resolution = { status: 'draft' } as Resolution;
@@ -277,7 +277,7 @@ test('who edits a result hears of it until they stop', () => {
   scene.event('resolution.updated', { resolution });
   expect(heard).toHaveBeenCalledTimes(1);
 });
-test('an answer to my question in a dive is news', () => {
+test('a reply to my message in a dive is a notification', () => {
   const { news } = scene;
   scene.event('task.status_changed', { task: task({ status: 'running', fork_id: 'fork_1' }) });
   const answer = fromAgent({ fork_id: 'fork_1', metadata: { task_id: 'task_1' } });

@@ -126,7 +126,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('opening starts a draft, and takes it when its task is done', async () => {
+test('opening starts a draft, and loads it when its task is done', async () => {
   await d.open(fork(), null, false);
   expect(d.phase).toBe('drafting');
   backend.draft = result();
@@ -134,7 +134,7 @@ test('opening starts a draft, and takes it when its task is done', async () => {
   expect(d.phase).toBe('editing');
   expect(d.fields.headline).toBe('Launch on Monday');
 });
-test('opening takes the draft there is, or follows the task that runs, and starts nothing', async () => {
+test('opening loads an existing draft, or follows a running task, and starts nothing', async () => {
   await opened();
   expect(backend.calls).toEqual(['GET resolution']);
   d = make();
@@ -142,7 +142,7 @@ test('opening takes the draft there is, or follows the task that runs, and start
   expect(d.taskId).toBe('task_r');
   expect(backend.calls).toHaveLength(1);
 });
-test('a dive opened again starts from its posted result, unless it went on since', async () => {
+test('a reopened dive starts from its posted result, unless it has new messages', async () => {
   backend.draft = result({ status: 'published' });
   await d.open(fork({ resolution_id: 'res_1' }), null, false);
   expect(d.unchanged).toBe(true);
@@ -153,13 +153,13 @@ test('a dive opened again starts from its posted result, unless it went on since
   await d.open(fork({ resolution_id: 'res_1', stale: true }), null, true);
   expect(d.phase).toBe('editing');
 });
-test('a draft that failed or was stopped leaves empty fields and says why', async () => {
+test('a failed or stopped draft leaves empty fields and gives the reason', async () => {
   await d.open(fork(), null, false);
   await d.follow({ ...backend.task, status: 'failed' });
   expect([d.phase, d.failed]).toEqual(['editing', "Vibe couldn't draft this."]);
   expect(d.empty).toBe(true);
 });
-test('in a dive opened again the posted result is what one goes on from', async () => {
+test('in a reopened dive, editing continues from the posted result', async () => {
   await d.open(fork({ resolution_id: 'res_1', stale: true }), null, false);
   backend.draft = result({ status: 'published', revision: 4 });
   await d.follow({ ...backend.task, status: 'cancelled' });
@@ -172,7 +172,7 @@ test('in a dive opened again the posted result is what one goes on from', async 
   await d.save();
   expect(d.saving).toBe('saved');
 });
-test('who writes it alone does not wait: the task is stopped, the first text starts a draft', async () => {
+test('writing by hand does not wait: the task is stopped, the first text creates a draft', async () => {
   await d.open(fork(), null, false);
   await d.byHand();
   expect(backend.calls).toContain('POST cancel');
@@ -180,7 +180,7 @@ test('who writes it alone does not wait: the task is stopped, the first text sta
   await vi.advanceTimersByTimeAsync(2000);
   expect(backend.draft).toMatchObject({ headline: 'By hand', revision: 1 });
 });
-test('a draft that comes after one began to write waits to be chosen', async () => {
+test('a draft that arrives after writing by hand has started waits to be chosen', async () => {
   await d.open(fork(), null, false);
   await d.byHand();
   type('By hand');
@@ -195,7 +195,7 @@ test('a draft that comes after one began to write waits to be chosen', async () 
   expect(backend.draft.key_points).toHaveLength(2);
 });
 
-test('saved 2 s after the last key, only what changed', async () => {
+test('changes are saved 2 s after the last keystroke, and nothing else', async () => {
   await opened();
   type('Launch on Mon');
   await vi.advanceTimersByTimeAsync(1900);
@@ -206,14 +206,14 @@ test('saved 2 s after the last key, only what changed', async () => {
   expect([patches(), d.saving]).toEqual([1, 'saved']);
   expect(backend.bodies.at(-1)).toEqual({ headline: 'Launch on Monday morning' });
 });
-test('leaving a field saves at once; without a change nothing is sent', async () => {
+test('leaving a field saves immediately; without a change, nothing is sent', async () => {
   await opened();
   await d.left();
   type('Launch on Tuesday');
   await d.left();
   expect(patches()).toBe(1);
 });
-test('what is typed during a save is saved after it', async () => {
+test('text typed during a save is saved after it', async () => {
   await opened();
   type('One');
   const saving = d.save();
@@ -223,7 +223,7 @@ test('what is typed during a save is saved after it', async () => {
   await vi.advanceTimersByTimeAsync(2000);
   expect(backend.draft?.headline).toBe('Two');
 });
-test('a new action item keeps the id that it was given', async () => {
+test('a new action item keeps the ID from the server', async () => {
   await opened();
   d.add('action_items');
   d.fields.action_items[1]!.text = 'Tell the press';
@@ -236,7 +236,7 @@ test('a new action item keeps the id that it was given', async () => {
   await d.save();
   expect(backend.draft?.action_items[1]).toMatchObject({ id, owner_id: 'user_bo' });
 });
-test('an empty line is nobody’s business, and a headline too long waits while the rest is saved', async () => {
+test('an empty line is not sent, and a headline that is too long waits while the rest is saved', async () => {
   await opened();
   d.add('key_points');
   d.touched();
@@ -248,7 +248,7 @@ test('an empty line is nobody’s business, and a headline too long waits while 
   expect(backend.bodies.at(-1)).toEqual({ conclusion: 'Short.' });
   expect(d.problems).toEqual(['Headline is 1 over']);
 });
-test('without a network it is kept on the device and saved when there is one', async () => {
+test('without a network, text is kept on the device and saved later', async () => {
   await opened();
   backend.down = true;
   type('Kept');
@@ -259,7 +259,7 @@ test('without a network it is kept on the device and saved when there is one', a
   await vi.advanceTimersByTimeAsync(3000);
   expect([d.saving, backend.draft?.headline, device.kept.size]).toEqual(['saved', 'Kept', 0]);
 });
-test('what a closed window had not saved is there again', async () => {
+test('unsaved text of a closed window is restored', async () => {
   await opened();
   backend.down = true;
   type('From before');
@@ -273,7 +273,7 @@ test('what a closed window had not saved is there again', async () => {
   expect(backend.draft?.headline).toBe('From before');
 });
 
-test('changes of others in other fields go together with mine', async () => {
+test('other people’s changes in other fields are merged with mine', async () => {
   await opened();
   backend.change('user_bo', { conclusion: 'Bo was here' });
   type('Mine');
@@ -282,7 +282,7 @@ test('changes of others in other fields go together with mine', async () => {
   await vi.advanceTimersByTimeAsync(2000);
   expect(backend.draft).toMatchObject({ headline: 'Mine', conclusion: 'Bo was here' });
 });
-test('two texts of one field: both are shown, nothing is sent until one is chosen', async () => {
+test('conflicting edits of a field are both shown, and nothing is sent until one is chosen', async () => {
   await opened();
   type('Mine');
   backend.change('user_bo', { headline: 'Bo’s' });
@@ -294,7 +294,7 @@ test('two texts of one field: both are shown, nothing is sent until one is chose
   await d.takeOver();
   expect(backend.draft?.headline).toBe('Mine');
 });
-test('taking theirs keeps mine at hand', async () => {
+test('using theirs keeps my text available', async () => {
   await opened();
   type('Mine');
   heard('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
@@ -305,7 +305,7 @@ test('taking theirs keeps mine at hand', async () => {
   await vi.advanceTimersByTimeAsync(2000);
   expect(backend.draft?.headline).toBe('Mine');
 });
-test('while I only look, their text appears and the fields rest until they pause or I take over', async () => {
+test('without my own edits, their text appears and the fields are locked until they pause or I take over', async () => {
   await opened();
   const key = d.fields.key_points[0]!.key;
   heard('resolution.updated', backend.change('user_bo', { headline: 'Bo’s' }));
@@ -317,7 +317,7 @@ test('while I only look, their text appears and the fields rest until they pause
   await d.takeOver();
   expect(d.other).toBeNull();
 });
-test('the echo of my own save is nobody else', async () => {
+test('the echo of my own save is not another editor', async () => {
   await opened();
   type('Mine');
   const saving = d.save();
@@ -328,7 +328,7 @@ test('the echo of my own save is nobody else', async () => {
   expect([d.other, d.clash]).toEqual([null, null]);
 });
 
-test('redrafting over edits asks first, mine or those of others', async () => {
+test('redrafting over edits asks for confirmation, whoever made them', async () => {
   await opened();
   type('Mine');
   await d.redraft('Shorter');
@@ -345,20 +345,20 @@ test('redrafting over edits asks first, mine or those of others', async () => {
   expect(backend.bodies.at(-1)?.action_items).toMatchObject([{ text: 'Book the room' }]);
   expect(backend.bodies.at(-1)?.action_items).not.toMatchObject([{ id: 'item_1' }]);
 });
-test('a redraft that fails leaves the text as it was', async () => {
+test('a failed redraft leaves the text unchanged', async () => {
   await opened();
   await d.redraft('');
   await d.follow({ ...backend.task, status: 'failed' });
   expect([d.phase, d.fields.headline]).toEqual(['editing', 'Launch on Monday']);
 });
-test('a draft that others edited meanwhile is not replaced unasked', async () => {
+test('a draft that others edited is not replaced without confirmation', async () => {
   await opened();
   backend.change('user_bo', { headline: 'Bo’s' });
   await d.redraft('Shorter');
   expect([d.phase, d.asking, d.fields.headline]).toEqual(['editing', 'Shorter', 'Bo’s']);
 });
 
-test('posting saves first and gives the card', async () => {
+test('posting saves first and returns the card', async () => {
   await opened();
   type('Final');
   const card = await d.post();
@@ -366,7 +366,7 @@ test('posting saves first and gives the card', async () => {
   expect(backend.draft).toMatchObject({ headline: 'Final', status: 'published' });
   expect(device.kept.size).toBe(0);
 });
-test('a post that fails keeps the fields and may be tried again', async () => {
+test('a failed post keeps the fields and can be retried', async () => {
   await opened();
   backend.down = true;
   expect(await d.post()).toBeNull();
@@ -375,7 +375,7 @@ test('a post that fails keeps the fields and may be tried again', async () => {
   backend.down = false;
   expect((await d.post())?.id).toBe('msg_card');
 });
-test('a post over somebody’s newer text shows it first', async () => {
+test('a post over someone’s newer text shows it first', async () => {
   await opened();
   backend.change('user_bo', { headline: 'Bo’s' });
   expect(await d.post()).toBeNull();
@@ -387,7 +387,7 @@ test('nothing is posted without a headline', async () => {
   expect(await d.post()).toBeNull();
   expect(backend.calls).not.toContain('POST publish');
 });
-test('posted by somebody else: the editor ends with the way to the card, my text stays', async () => {
+test('if someone else posts, the editor closes with a link to the card, and my text stays', async () => {
   await opened();
   type('Mine');
   const by = { type: 'human' as const, id: 'user_bo', name: 'Bo' };
@@ -395,7 +395,7 @@ test('posted by somebody else: the editor ends with the way to the card, my text
   expect([d.phase, d.closed, d.fields.headline]).toEqual(['closed', { by, card: 'msg_card' }, 'Mine']);
 });
 
-test('unsaved text of two windows: each shows what the other typed, and one saving leaves the other’s', async () => {
+test('unsaved text in two windows: each shows the other’s edits, and saving in one keeps the other’s', async () => {
   const browser = new Browser();
   const editor = () =>
     new Drafting('fork_1', {
@@ -449,7 +449,7 @@ test('text typed on in one window replaces what the other mirrors, and only the 
   a.dispose();
   b.dispose();
 });
-test('a window removes only the unsaved text that it knows', () => {
+test('a window removes only the unsaved text that it has read', () => {
   const browser = new Browser();
   const [a, b] = [keptOn(browser.open().shelf, 'k'), keptOn(browser.open().shelf, 'k')];
   a.set({ base: NOTHING, mine: { ...NOTHING, headline: 'from a' } });

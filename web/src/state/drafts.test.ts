@@ -11,7 +11,7 @@ test('a draft survives a reload', () => {
   new Drafts(kept, 'u.w').set('t:1', 'half a th');
   expect(new Drafts(kept, 'u.w').get('t:1')).toBe('half a th');
 });
-test('sending clears it, also from the device', () => {
+test('sending clears the draft, also on the device', () => {
   const kept = shelf();
   const d = new Drafts(kept, 'u.w');
   d.set('t:1', 'x');
@@ -19,17 +19,17 @@ test('sending clears it, also from the device', () => {
   expect(d.has('t:1')).toBe(false);
   expect(kept.kept.size).toBe(0);
 });
-test('blank text is no draft', () => {
+test('blank text is not a draft', () => {
   const d = new Drafts(shelf(), 'u.w');
   d.set('t:1', '  \n');
   expect(d.has('t:1')).toBe(false);
 });
-test('each draft is one entry, named for its person, workspace and composer', () => {
+test('each draft is one entry, keyed by person, workspace, and composer', () => {
   const kept = shelf();
   new Drafts(kept, 'user_a.ws_1').set('t:thread_1', 'x');
   expect([...kept.kept.keys()]).toEqual(['openvibe.draft.user_a.ws_1.t:thread_1']);
 });
-test('two windows keep the drafts of both, and each shows what the other types', async () => {
+test('two windows keep both drafts, and each shows the other’s text', async () => {
   const browser = new Browser();
   const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
   a.set('t:1', 'from a');
@@ -39,7 +39,7 @@ test('two windows keep the drafts of both, and each shows what the other types',
   const reopened = new Drafts(browser.open().shelf, 'u.w');
   expect([reopened.get('t:1'), reopened.get('t:2')]).toEqual(['from a', 'from b']);
 });
-test('events that cross leave both windows with what is stored', async () => {
+test('events that cross leave both windows with the stored value', async () => {
   const browser = new Browser();
   const [a, b] = [new Drafts(browser.open().shelf, 'u.w'), new Drafts(browser.open().shelf, 'u.w')];
   a.set('t:1', 'from a');
@@ -47,21 +47,21 @@ test('events that cross leave both windows with what is stored', async () => {
   await tick();
   expect([a.get('t:1'), b.get('t:1')]).toEqual(['from b', 'from b']);
 });
-test('drafts have no limit in number', () => {
+test('the number of drafts is not limited', () => {
   const kept = shelf();
   const d = new Drafts(kept, 'u.w');
   for (let i = 0; i < 500; i++) d.set(`t:${i}`, `text ${i}`);
   const reopened = new Drafts(kept, 'u.w');
   expect([reopened.get('t:0'), reopened.get('t:499')]).toEqual(['text 0', 'text 499']);
 });
-test('a draft is deleted once it was untouched for 90 days, not before', () => {
+test('a draft is deleted after 90 days without a change, not before', () => {
   const kept = shelf();
   new Drafts(kept, 'u.w', () => 0).set('t:1', 'x');
   expect(new Drafts(kept, 'u.w', () => 89 * DAY_MS).has('t:1')).toBe(true);
   expect(new Drafts(kept, 'u.w', () => 91 * DAY_MS).has('t:1')).toBe(false);
   expect(kept.kept.size).toBe(0);
 });
-test('the drafts of earlier versions are taken over once, without replacing newer ones', () => {
+test('drafts of earlier versions are migrated once, without replacing newer ones', () => {
   const kept = shelf();
   new Drafts(kept, 'u.w').set('t:2', 'newer');
   kept.set('openvibe.drafts.u.w', JSON.stringify({ 't:1': 'one', 't:2': 'two' }));
@@ -69,14 +69,14 @@ test('the drafts of earlier versions are taken over once, without replacing newe
   expect([d.get('t:1'), d.get('t:2')]).toEqual(['one', 'newer']);
   expect(kept.get('openvibe.drafts.u.w')).toBeNull();
 });
-test('what is on the device but no draft is ignored', () => {
+test('invalid entries on the device are ignored', () => {
   const kept = shelf();
   kept.set('openvibe.drafts.u.w', '[1]');
   kept.set('openvibe.draft.u.w.t:1', '"x"');
   const d = new Drafts(kept, 'u.w');
   expect([d.get('0'), d.get('t:1')]).toEqual(['', '']);
 });
-test('a draft that the browser refuses stays in the window, is reported, and is stored when there is room', () => {
+test('a draft that the browser rejects stays in the window, is reported, and is stored when there is room', () => {
   const browser = new Browser();
   const store = new SafeStore(browser.open().shelf);
   const d = new Drafts(store, 'u.w');

@@ -56,24 +56,24 @@ const inThread = (): Desk => ({
 const inChannel = (): Desk => ({ channel: channel(), spot: null, standing: standingIn(UNBOUND, ws) });
 const type = (text: string, desk: Desk) => runSlash(parseSlash(text)!, desk, context);
 
-test('a hand-off shows at once who answers', async () => {
+test('a handoff shows the new responder immediately', async () => {
   expect(await handTo(vibe(), spot, context)).toBe(true);
   expect(changes()).toEqual([['PATCH /v1/threads/thread_1', { agent_id: 'agent_vibe' }]]);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
 });
-test('a hand-off by others comes with its notice and shows too', () => {
+test('a handoff by others arrives with its notice and is shown', () => {
   const t = ws.threads.map.get('thread_1')!;
   scene.created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
   scene.event('thread.updated', { thread: { ...t, agent_id: 'agent_vibe' } });
   expect(ws.threads.map.get('thread_1')).toMatchObject({ agent_id: 'agent_vibe', reply_count: 0 });
 });
-test('a refusal is told and nothing changes', async () => {
+test('a rejection is reported and nothing changes', async () => {
   backend.fail = 404;
   expect(await handTo(vibe(), spot, context)).toBe(false);
   expect(shown).toEqual(['No.']);
   expect(ws.threads.map.get('thread_1')?.agent_id).toBe('agent_coder');
 });
-test('moving on to the newest version leaves auto-reply as it is', async () => {
+test('switching to the newest version leaves auto-reply unchanged', async () => {
   ws.people.agents.set('agent_coder', { ...coder(), version: 3 });
   await moveOn(inThread().standing, spot, context);
   ws.learnThread(thread({ agent_id: 'agent_coder', agent_version: 1, auto_reply: false }));
@@ -97,13 +97,13 @@ test.each(['/agent', '/agent vi', '/agent vibe, please look', '/'])(
     expect(changes()).toEqual([]);
   },
 );
-test('to whom it belongs already, nothing is asked of the server', async () => {
+test('binding the same agent again sends no request', async () => {
   expect(await choose(coder(), inThread(), context)).toBe(true);
   expect(changes()).toEqual([]);
   expect(shown).toEqual(['Coder already replies here']);
 });
 
-test('/new with a text starts a thread with the agent of this one', async () => {
+test('/new with text starts a thread with the agent of this one', async () => {
   expect(await type('/new The chairs', inThread())).toBe(true);
   await expect.poll(() => went).toEqual(['/northwind/c/general/t/thread_new']);
   expect(bodies()[0]).toEqual({
@@ -112,35 +112,35 @@ test('/new with a text starts a thread with the agent of this one', async () => 
     from_thread_id: 'thread_1',
   });
 });
-test('/new in a thread whose agent is gone takes the one that stands in', async () => {
+test('/new in a thread whose agent is archived takes the fallback agent', async () => {
   ws.people.agents.set('agent_coder', { ...coder(), status: 'archived' });
   await type('/new The chairs', inThread());
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
-test('/new in a dive takes its partner along', async () => {
+test('/new in a dive keeps its agent', async () => {
   const bound = { agent_id: 'agent_vibe', agent_version: 1, auto_reply: true };
   const dive = { ...inThread(), spot: { ...spot, fork: 'fork_1' }, standing: standingIn(bound, ws) };
   await type('/new The chairs', dive);
   await expect.poll(() => bodies()[0]).toMatchObject({ agent_id: 'agent_vibe' });
 });
-test('/new alone goes to the channel, with that agent chosen', async () => {
+test('/new alone opens the channel, with that agent chosen', async () => {
   expect(await type('/new', inThread())).toBe(true);
   expect(went).toEqual(['/northwind/c/general', 'focus']);
   expect(presetOf('chan_1', ws)?.agent?.id).toBe('agent_coder');
 });
-test('/agent in a channel is for the next thread; one that is archived meanwhile is not kept', async () => {
+test('/agent in a channel applies to the next thread; an agent that is then archived is dropped', async () => {
   await type('/agent coder', inChannel());
   expect(presetOf('chan_1', ws)?.agent?.id).toBe('agent_coder');
   expect(changes()).toEqual([]);
   scene.event('agent.archived', { agent: { ...coder(), status: 'archived', version: 2 } });
   expect(presetOf('chan_1', ws)).toBeUndefined();
 });
-test('an agent that is archived in the version that is known was taken from sight', () => {
+test('an agent archived without a new version was hidden from the user', () => {
   scene.event('agent.archived', { agent: { ...coder(), status: 'archived' } });
   expect(ws.people.agents.has('agent_coder')).toBe(false);
   expect(inThread().standing).toMatchObject({ state: 'barred', name: 'A restricted agent' });
 });
-test('/agent none takes it back; in an agent’s own channel it means nobody', async () => {
+test('/agent none undoes the choice; in an agent’s own channel it binds none', async () => {
   setPreset('chan_1', { agent: coder() }, ws);
   await choose(null, inChannel(), context);
   expect(presetOf('chan_1', ws)).toBeUndefined();
@@ -151,7 +151,7 @@ test('/agent none takes it back; in an agent’s own channel it means nobody', a
 
 const inPlace = (now: string, starts = false) => ({ now: () => now, startsThread: () => starts });
 const titles = (c: Completion) => c.hits.map((h) => h.title);
-test('a slash lists commands, then agents: as it is comes first, and there is nobody', () => {
+test('a slash lists commands, then agents: the current one first, and No agent last', () => {
   const menu = new Completion(ws, inPlace('agent_coder'));
   menu.look('/', 1);
   expect(titles(menu)).toEqual(['/agent', '/new']);
@@ -177,12 +177,12 @@ test('among many agents, No agent stays in sight', () => {
   expect(titles(bound)[0]).toBe('Coder');
   expect(titles(bound).at(-1)).toBe('No agent');
 });
-test('where a thread is started anyway, /new is not offered', () => {
+test('in a composer that starts threads, /new is not offered', () => {
   const menu = new Completion(ws, inPlace(NOBODY.key, true));
   menu.look('/', 1);
   expect(titles(menu)).toEqual(['/agent']);
 });
-test('where commands are not understood a slash is text', () => {
+test('in a composer without commands, a slash is text', () => {
   const menu = new Completion(ws);
   menu.look('/agent', 6);
   expect(menu.open).toBe(false);

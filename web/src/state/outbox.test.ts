@@ -25,14 +25,14 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
-test('a message shows at once and goes when it is confirmed', async () => {
+test('a message appears immediately and leaves when it is confirmed', async () => {
   const box = make();
   box.add(inThread, 'hi', true);
   expect(box.items).toMatchObject([{ content: 'hi', status: 'sending' }]);
   await settle();
   expect(box.items).toEqual([]);
 });
-test('the event may confirm before the answer', async () => {
+test('the event may confirm before the response', async () => {
   const box = make();
   const then = vi.fn();
   const id = box.add(inThread, 'hi', true, then);
@@ -41,7 +41,7 @@ test('the event may confirm before the answer', async () => {
   expect(box.items).toEqual([]);
   expect(then).toHaveBeenCalledTimes(1);
 });
-test('refused: failed with the reason; trying again sends the same client id', async () => {
+test('a rejected message fails with the reason; a retry sends the same client ID', async () => {
   const box = make();
   post.mockRejectedValueOnce(
     new ApiError(409, { error: { code: 'archived', message: 'The channel is archived.' } }, ''),
@@ -54,7 +54,7 @@ test('refused: failed with the reason; trying again sends the same client id', a
   expect(post.mock.calls.map(([i]) => i.client_id)).toEqual([id, id]);
   expect(box.items).toEqual([]);
 });
-test('no answer in time is failed, no network is waiting', async () => {
+test('a timeout fails the message, a missing network makes it wait', async () => {
   const box = make();
   post.mockRejectedValueOnce(new Unreachable(true));
   box.add(inThread, 'slow', true);
@@ -65,7 +65,7 @@ test('no answer in time is failed, no network is waiting', async () => {
   await settle();
   expect(box.items[1]!.status).toBe('waiting');
 });
-test('what waits is flushed in order, and one refusal does not hold the rest', async () => {
+test('waiting messages are sent in order, and one rejection does not block the rest', async () => {
   const box = make();
   for (const text of ['one', 'two', 'three']) box.add(inThread, text, false);
   expect(box.items.map((i) => i.status)).toEqual(['waiting', 'waiting', 'waiting']);
@@ -75,12 +75,12 @@ test('what waits is flushed in order, and one refusal does not hold the rest', a
   expect(post.mock.calls.map(([i]) => i.content)).toEqual(['one', 'two', 'three']);
   expect(box.items.map((i) => i.content)).toEqual(['two']);
 });
-test('it survives a reload, as waiting', () => {
+test('the outbox survives a reload, with waiting messages', () => {
   const kept = shelf();
   make(kept).add(inThread, 'hi', false);
   expect(make(kept).items).toMatchObject([{ content: 'hi', status: 'waiting' }]);
 });
-test('the network is tried again by itself', async () => {
+test('a network failure is retried automatically', async () => {
   const box = make();
   post.mockRejectedValueOnce(new Unreachable(false));
   box.add(inThread, 'hi', true);
@@ -88,7 +88,7 @@ test('the network is tried again by itself', async () => {
   await vi.advanceTimersByTimeAsync(3000);
   expect(box.items).toEqual([]);
 });
-test('the second message of a new direct conversation goes into the thread that the first one started', async () => {
+test('the second message of a new direct conversation goes to the thread that the first one started', async () => {
   const box = make();
   const target = { channel_id: 'chan_1', thread_id: null, direct: true };
   post.mockImplementation((i) => {
@@ -100,7 +100,7 @@ test('the second message of a new direct conversation goes into the thread that 
   await settle();
   expect(post.mock.calls.map(([i]) => i.thread_id)).toEqual([null, 'thread_new']);
 });
-test('a retry goes where the first try went, though a thread is known by now', async () => {
+test('a retry goes to the first attempt’s destination, although a thread is known by then', async () => {
   const box = make();
   post.mockRejectedValueOnce(new Unreachable(true));
   const id = box.add({ channel_id: 'chan_1', thread_id: null, direct: true }, 'one', true);
@@ -113,12 +113,12 @@ test('a retry goes where the first try went, though a thread is known by now', a
 
 // --- one entry per message, shared by windows ---
 
-test('each message is one entry, named for its person, workspace and client id', () => {
+test('each message is one entry, keyed by person, workspace, and client ID', () => {
   const kept = shelf();
   const id = make(kept).add(inThread, 'hi', false);
   expect([...kept.kept.keys()]).toEqual([`openvibe.out.u.w.${id}`]);
 });
-test('two windows that were closed offline lose nothing', () => {
+test('two windows closed offline lose nothing', () => {
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
   a.box.add(inThread, 'from a', false);
@@ -127,7 +127,7 @@ test('two windows that were closed offline lose nothing', () => {
   b.close();
   expect(open(browser).box.items.map((i) => i.content)).toEqual(['from a', 'from b']);
 });
-test('one window sends for both, and both see it go', async () => {
+test('one window sends for both, and both see the confirmation', async () => {
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
   const then = vi.fn();
@@ -140,7 +140,7 @@ test('one window sends for both, and both see it go', async () => {
   expect(b.box.items).toEqual([]);
   expect(then).toHaveBeenCalledWith('thread_1');
 });
-test('a message whose event never comes leaves the other window after a while', async () => {
+test('a message whose event never arrives leaves the other window after a while', async () => {
   const browser = new Browser();
   open(browser);
   const b = open(browser);
@@ -148,7 +148,7 @@ test('a message whose event never comes leaves the other window after a while', 
   await vi.advanceTimersByTimeAsync(5000);
   expect(b.box.items).toEqual([]);
 });
-test('when the window that sends is closed, another one goes on', async () => {
+test('when the sending window is closed, another one continues', async () => {
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
   post.mockRejectedValueOnce(new Unreachable(false));
@@ -204,7 +204,7 @@ test('a window that goes on sending keeps its messages', async () => {
   await settle();
   expect(theirs).toHaveBeenCalledTimes(1);
 });
-test('deleted in one window, a failed message is gone from the other', async () => {
+test('a failed message deleted in one window disappears from the other', async () => {
   const browser = new Browser();
   const [a, b] = [open(browser), open(browser)];
   post.mockRejectedValueOnce(new ApiError(422, {}, 'no'));
@@ -243,7 +243,7 @@ test('without locks, a window that opens leaves another window’s upload alone 
     error: 'plan.pdf was not uploaded because its window was closed. Try again sends the message without it.',
   });
 });
-test('the outbox of earlier versions is taken over once, in order', () => {
+test('the outbox of earlier versions is migrated once, in order', () => {
   const kept = shelf();
   const old = ['one', 'two'].map((content, i) => ({
     ...inThread,
@@ -262,7 +262,7 @@ test('the outbox of earlier versions is taken over once, in order', () => {
 
 // --- messages leave only by confirmation or Delete ---
 
-test('200 messages wait and all are sent; with 200 the outbox is full', async () => {
+test('200 messages wait and all are sent; at 200 the outbox is full', async () => {
   const kept = shelf();
   const box = make(kept);
   for (let i = 0; i < WAITING_MAX; i++) box.add(inThread, `${i}`, false);
@@ -273,7 +273,7 @@ test('200 messages wait and all are sent; with 200 the outbox is full', async ()
   expect(post.mock.calls.map(([i]) => i.content)).toEqual(Array.from({ length: 200 }, (_, i) => `${i}`));
   expect(reopened.full).toBe(false);
 });
-test('a busy server is asked again when it says, and nothing fails', async () => {
+test('a busy server is retried after its delay, and nothing fails', async () => {
   const box = make();
   post.mockRejectedValueOnce(new ApiError(429, {}, 'slow down', 7));
   box.add(inThread, 'hi', true);
@@ -304,7 +304,7 @@ test('a slow conversation does not delay others; each keeps its order; 4 request
   await settle();
   expect(sent().slice(5).sort()).toEqual(['t3-2', 't5-1']);
 });
-test('a dive, its thread, and new threads of a channel are queues of their own', async () => {
+test('a dive, its thread, and new threads of a channel are separate queues', async () => {
   const box = make();
   post.mockImplementation(() => new Promise(() => undefined));
   box.add(inThread, 'thread', true);

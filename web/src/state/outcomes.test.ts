@@ -50,7 +50,7 @@ beforeEach(() => {
   });
 });
 
-test('my open items are counted from the start, and by events after', async () => {
+test('my open items are counted at the start, then updated by events', async () => {
   await o.start();
   expect(o.mineOpen).toBe(1);
   heard('action_item.updated', { action_item: { ...mine[0]!, done: true } });
@@ -63,7 +63,7 @@ test('my open items are counted from the start, and by events after', async () =
   heard('resolution.published', { resolution: r });
   expect(o.mineOpen).toBe(1);
 });
-test('a tick shows at once and is undone when refused', async () => {
+test('a completed item is shown immediately and reverted if rejected', async () => {
   await o.start();
   const done = o.change('item_1', { done: true });
   expect(o.items.get('item_1')?.done).toBe(true);
@@ -73,7 +73,7 @@ test('a tick shows at once and is undone when refused', async () => {
   await expect(o.change('item_1', { done: false })).rejects.toThrow('No.');
   expect(o.items.get('item_1')?.done).toBe(true);
 });
-test('a new version drops items, keeps those that stay, and leaves the old card as it was', () => {
+test('a new version drops items, keeps the remaining ones, and leaves the old card unchanged', () => {
   const v1 = posted({ action_items: [action(), action({ id: 'item_2', text: 'Old' })] });
   heard('resolution.published', { resolution: v1 });
   heard('resolution.updated', { resolution: { ...v1, status: 'superseded' } });
@@ -84,7 +84,7 @@ test('a new version drops items, keeps those that stay, and leaves the old card 
   expect(o.now(o.results.get('res_1')!, v1.action_items[0]!).done).toBe(false);
   expect(o.newest('fork_1')?.id).toBe('res_2');
 });
-test('a card finds its result and its dive, and asks again after a failure', async () => {
+test('a card loads its result and its dive, and retries after a failure', async () => {
   const metadata = { resolution_id: 'res_1', fork_id: 'fork_1' };
   const card = message({ id: 'msg_card', parent_id: 'msg_1', metadata });
   refuse = true;
@@ -98,7 +98,7 @@ test('a card finds its result and its dive, and asks again after a failure', asy
   const asked = 'GET /v1/forks/fork_1/resolutions';
   expect(calls).toEqual(['list', asked, asked]);
 });
-test('a slow answer does not turn back what an event said', () => {
+test('a slow response does not revert an event', () => {
   heard('resolution.updated', { resolution: posted({ status: 'superseded' }) });
   o.learn(posted());
   expect(o.results.get('res_1')?.status).toBe('superseded');
@@ -106,7 +106,7 @@ test('a slow answer does not turn back what an event said', () => {
   o.learnItems(mine);
   expect(o.items.get('item_1')?.done).toBe(true);
 });
-test('drafts are not outcomes', () => {
+test('drafts are not published results', () => {
   heard('resolution.drafted', { resolution: result() });
   expect(o.results.size).toBe(0);
 });

@@ -22,12 +22,12 @@ beforeEach(() => {
   r = new Reading('thread_1', { myId: 'user_me', readTo }, loaded);
 });
 
-test('the marker follows what has been on screen, in order', async () => {
+test('the marker follows the messages that have been on screen, in order', async () => {
   open([1, 2, 3, 4, 5], 1, 2);
   await r.seen([2, 3]);
   expect(marks()).toEqual([3]);
 });
-test('a message that was not on screen holds the marker, until it is', async () => {
+test('a message that was not on screen holds the marker until it is', async () => {
   open([1, 2, 3, 4, 5], 1, 2);
   await r.seen([4, 5]);
   expect(marks()).toEqual([]);
@@ -53,7 +53,7 @@ test('messages between the marker and the loaded ones hold the marker', async ()
   await r.seen([4, 5]);
   expect(marks()).toEqual([]);
 });
-test('jumping to the end moves nothing; what was skipped is counted, without what is on screen', async () => {
+test('jumping to the end moves nothing; skipped messages are counted, without those on screen', async () => {
   open(
     Array.from({ length: 120 }, (_, i) => i + 1),
     0,
@@ -67,21 +67,21 @@ test('jumping to the end moves nothing; what was skipped is counted, without wha
   expect([r.unseen, marks()]).toEqual([71, [30]]);
   expect(r.next?.seq).toBe(31);
 });
-test('marked as read, nothing is behind', async () => {
+test('after marking as read, nothing is behind', async () => {
   open([1, 2, 3, 4, 5], 0, 1);
   r.look(new Set([5]));
   expect([r.behind, r.unseen]).toEqual([true, 4]);
   await r.markAll(5);
   expect([r.behind, r.unseen, marks()]).toEqual([false, 0, [5]]);
 });
-test('the divider stays where it was, and counts what comes', async () => {
+test('the divider stays in place, and counts new messages', async () => {
   open([1, 2, 3], 1, 2);
   await r.seen([2]);
   r.arrived(message({ seq: 4 }));
   expect(r.divider?.seq).toBe(2);
   expect(r.since).toEqual({ unread_count: 3, mention_count: 0 });
 });
-test('once all is read, new messages at the end bring no bar back', async () => {
+test('once everything is read, new messages at the end do not bring the bar back', async () => {
   open([1, 2, 3], 1, 2);
   await r.seen([2, 3]);
   loaded.messages = [...loaded.messages, message({ seq: 4 })];
@@ -89,14 +89,14 @@ test('once all is read, new messages at the end bring no bar back', async () => 
   r.look(new Set([3]));
   expect(r.behind).toBe(false);
 });
-test('a mark that the server did not get is sent again', async () => {
+test('a marker that did not reach the server is sent again', async () => {
   open([1, 2, 3], 1, 2);
   readTo.mockResolvedValueOnce(null);
   await r.seen([2]);
   await r.seen([2]);
   expect(marks()).toEqual([2, 2]);
 });
-test('marked unread, messages stay so until the thread is left', async () => {
+test('messages marked as unread stay so until the thread is left', async () => {
   open([1, 2, 3], 3, 3);
   await r.markUnreadFrom(loaded.messages[1]!);
   await r.seen([2, 3]);
@@ -106,7 +106,7 @@ test('marked unread, messages stay so until the thread is left', async () => {
   await r.seen([2, 3]);
   expect(marks()).toEqual([1, 3]);
 });
-test('what another window read is read here', () => {
+test('messages read in another window are read here', () => {
   open([1, 2, 3], 0, 1);
   r.readElsewhere(2);
   expect([r.unseen, r.next?.seq]).toEqual([1, 3]);

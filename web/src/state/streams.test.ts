@@ -10,7 +10,7 @@ const delta = (offset: number, text: string, attempt = 1) => ({
   text,
 });
 
-test('pieces that fit are appended', () => {
+test('deltas that fit are appended', () => {
   const s = new Streams();
   expect(s.delta(delta(0, 'Hel'))).toBe(true);
   expect(s.delta(delta(3, 'lo'))).toBe(true);
@@ -22,7 +22,7 @@ test('offsets are UTF-16 units', () => {
   expect(s.delta(delta(5, ' ok'))).toBe(true);
   expect(s.map.get('msg_1')!.text).toBe('👩‍💻 ok');
 });
-test('a gap asks for a new subscription, whose whole text continues in place', () => {
+test('a gap requests a new subscription, whose whole text continues in place', () => {
   const s = new Streams();
   s.delta(delta(0, 'One '));
   expect(s.delta(delta(8, 'three'))).toBe(false);
@@ -33,14 +33,14 @@ test('a gap asks for a new subscription, whose whole text continues in place', (
 test('joining late without the head is a gap', () => {
   expect(new Streams().delta(delta(7, 'x'))).toBe(false);
 });
-test('a piece that is here already changes nothing', () => {
+test('a duplicate delta changes nothing', () => {
   const s = new Streams();
   s.delta(delta(0, 'Hello'));
   expect(s.delta(delta(0, 'Hel'))).toBe(true);
   expect(s.delta(delta(3, 'lo, you'))).toBe(true);
   expect(s.map.get('msg_1')!.text).toBe('Hello, you');
 });
-test('a new attempt starts again at 0; pieces of the old one are dropped', () => {
+test('a new attempt starts again at 0; deltas of the old one are dropped', () => {
   const s = new Streams();
   s.delta(delta(0, 'First try'));
   expect(s.delta(delta(0, 'Second', 2))).toBe(true);
@@ -49,7 +49,7 @@ test('a new attempt starts again at 0; pieces of the old one are dropped', () =>
   expect(s.map.get('msg_1')!.attempt).toBe(2);
   expect(s.delta(delta(4, 'x', 3))).toBe(false);
 });
-test('what comes after the end is ignored', () => {
+test('deltas after the end are ignored', () => {
   const s = new Streams();
   s.delta(delta(0, 'Done'));
   s.end('msg_1');

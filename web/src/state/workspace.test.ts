@@ -24,14 +24,14 @@ const created = (m: Partial<Message> = {}) => scene.created(m);
 const general = () => ws.channels.map.get('chan_1')!;
 const forMe = [{ type: 'user' as const, id: 'user_me', handle: 'mia', start: 0, length: 4 }];
 
-test('others’ messages count as unread, mine and notices do not', () => {
+test('messages of others count as unread, mine and notices do not', () => {
   created();
   created({ mentions: forMe });
   created({ author: { type: 'human', id: 'user_me', name: 'Mia', avatar_url: null } });
   created({ kind: 'notice', author: { type: 'system', id: null, name: 'OpenVibe', avatar_url: null } });
   expect(general()).toMatchObject({ unread_count: 2, mention_count: 1 });
 });
-test('in a muted thread only mentions count, also in one that is not loaded', () => {
+test('in a muted thread only mentions count, even if it is not loaded', () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   const muted = { level: 'none', cause: 'manual' } as const;
   ws.hear({ type: 'follow.updated', thread_id: 'thread_1', follow: muted });
@@ -45,7 +45,7 @@ test('in a muted thread only mentions count, also in one that is not loaded', ()
   created({ thread_id: 'thread_2' });
   expect(general().unread_count).toBe(1);
 });
-test('what appears before my eyes counts as unread until it has been on screen', async () => {
+test('a message that appears on screen counts as unread until it has been on screen', async () => {
   const t = ws.thread('thread_1');
   await t.load();
   t.watching = true;
@@ -55,7 +55,7 @@ test('what appears before my eyes counts as unread until it has been on screen',
   expect(general().unread_count).toBe(0);
   expect(t.messages).toHaveLength(1);
 });
-test('a thread’s counters follow its messages, once', () => {
+test('a thread’s counters count each of its messages once', () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   const root = created({ id: 'msg_1' });
   const reply = created();
@@ -67,14 +67,14 @@ test('a thread’s counters follow its messages, once', () => {
     root_message: { id: root.id },
   });
 });
-test('reading takes the thread’s unread from the channel’s', async () => {
+test('reading a thread reduces the channel’s unread count', async () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   created({ id: 'msg_1' });
   created({ thread_id: 'thread_2' });
   await ws.thread('thread_1').markAllRead();
   expect(general().unread_count).toBe(1);
 });
-test('a channel’s count that stopped at 1,000 is asked for again when something is read', async () => {
+test('a channel’s count at its limit of 1,000 is loaded again after reading', async () => {
   ws.learnThread(backend.threads.get('thread_1')!);
   created({ id: 'msg_1' });
   const [channel] = backend.snapshot.channels;
@@ -84,7 +84,7 @@ test('a channel’s count that stopped at 1,000 is asked for again when somethin
   await ws.thread('thread_1').markAllRead();
   await vi.waitFor(() => expect(general().unread_count).toBe(700));
 });
-test('a page next to messages that were replaced meanwhile is dropped', async () => {
+test('a page next to replaced messages is dropped', async () => {
   const t = ws.thread('thread_1');
   backend.messages = [message({ seq: 60 }), message({ seq: 61 })];
   await t.load();
@@ -101,7 +101,7 @@ test('a page next to messages that were replaced meanwhile is dropped', async ()
   expect(t.messages.map((m) => m.seq)).toEqual([5, 6]);
   expect(t.busy).toBeNull();
 });
-test('marked unread, it stays unread until the thread is left', async () => {
+test('a thread marked as unread stays so until it is left', async () => {
   const t = ws.thread('thread_1');
   backend.messages = [message({ seq: 5 }), message({ seq: 6 })];
   await t.load();
@@ -115,7 +115,7 @@ test('marked unread, it stays unread until the thread is left', async () => {
   await t.reading.seen([6]);
   expect(backend.calls).toEqual(['PUT /v1/threads/thread_1/read']);
 });
-test('what events say of a thread while it is loaded wins over the answer; what only the answer says is taken', async () => {
+test('events during loading win over the response; fields that only the response has are taken', async () => {
   const loading = ws.thread('thread_1').load();
   const asked = { ...backend.threads.get('thread_1')! };
   backend.threads.set('thread_1', { ...asked, status: 'open', unread_count: 3 });
@@ -125,7 +125,7 @@ test('what events say of a thread while it is loaded wins over the answer; what 
   await ws.thread('thread_1').reload();
   expect(ws.threads.map.get('thread_1')).toMatchObject({ status: 'open' });
 });
-test('events that come while a page is loaded win over the page', async () => {
+test('events during loading win over the page', async () => {
   const old = message({ seq: 5, content: 'before' });
   backend.messages = [old];
   const t = ws.thread('thread_1');
@@ -135,7 +135,7 @@ test('events that come while a page is loaded win over the page', async () => {
   await loading;
   expect(t.messages.map((m) => m.content)).toEqual(['after', expect.stringContaining('message')]);
 });
-test('the unread rule stands at the first message after the read mark and does not move', async () => {
+test('the unread divider is at the first message after the read marker and does not move', async () => {
   const there = { ...backend.threads.get('thread_1')!, read_seq: 5, unread_count: 2 };
   backend.threads.set('thread_1', { ...there, first_unread_id: 'msg_6' } as Thread);
   backend.messages = [message({ seq: 5 }), message({ seq: 6 }), message({ seq: 7 })];
@@ -146,7 +146,7 @@ test('the unread rule stands at the first message after the read mark and does n
   created();
   expect(t.reading.divider?.id).toBe('msg_6');
 });
-test('deltas may come before the message and after its end', async () => {
+test('deltas can arrive before the message and after its end', async () => {
   await ws.thread('thread_1').load();
   event('task.status_changed', { task: task({ status: 'running' }) });
   const delta = (offset: number, text: string) =>
@@ -165,7 +165,7 @@ test('deltas may come before the message and after its end', async () => {
   expect(ws.streams.map.size).toBe(0);
   expect(ws.thread('thread_1').messages[0]!.content).toBe('Hello.');
 });
-test('the live region says that an answer begins and ends, in the thread one looks at', async () => {
+test('the live region announces the start and end of a reply in the open thread', async () => {
   const t = ws.thread('thread_1');
   await t.load();
   t.watching = true;
@@ -173,7 +173,7 @@ test('the live region says that an answer begins and ends, in the thread one loo
     event('task.status_changed', { task: task({ status }) });
   expect(said).toEqual(['Vibe is replying', 'Vibe replied']);
 });
-test('told of: a mention, and an answer that I asked for', () => {
+test('notifications: a mention, and a reply to my message', () => {
   created({ mentions: forMe });
   created();
   event('task.status_changed', { task: task({ status: 'running', requested_by: 'user_me' }) });
@@ -182,17 +182,17 @@ test('told of: a mention, and an answer that I asked for', () => {
   event('message.updated', { message: fromAgent({ metadata: { task_id: 'task_2' } }) });
   expect(news.map((n) => n.kind)).toEqual(['mention', 'answer']);
 });
-test('an ended task is not turned back by a slower answer', () => {
+test('an ended task is not reverted by a slow response', () => {
   event('task.status_changed', { task: task({ status: 'completed' }) });
   ws.learnTasks([task({ status: 'queued' })]);
   expect(ws.tasks.map.get('task_1')!.status).toBe('completed');
 });
-test('a running task is not queued again by the answer to the message that asked', () => {
+test('a running task is not reverted to queued by the response to its trigger message', () => {
   event('task.status_changed', { task: task({ status: 'running' }) });
   ws.learnTasks([task({ status: 'queued' })]);
   expect(ws.tasks.map.get('task_1')!.status).toBe('running');
 });
-test('a reaction shows at once and goes back when it is refused', async () => {
+test('a reaction appears immediately and is reverted if rejected', async () => {
   backend.messages = [message({ id: 'msg_a', seq: 5 })];
   const t = ws.thread('thread_1');
   await t.load();
@@ -203,7 +203,7 @@ test('a reaction shows at once and goes back when it is refused', async () => {
   await expect(ws.react(t.messages[0]!, '🎉')).rejects.toThrow('No.');
   expect(t.messages[0]!.reactions).toEqual([{ emoji: '👍', user_ids: ['user_me'] }]);
 });
-test('leaving a private channel takes it away, a public one stays to be joined', () => {
+test('leaving removes a private channel; a public one can be joined again', () => {
   event(
     'channel.created',
     { channel: { ...general(), id: 'chan_p', kind: 'private', name: 'plans' } },
@@ -219,7 +219,7 @@ test('leaving a private channel takes it away, a public one stays to be joined',
   expect(ws.channels.joined).toEqual([]);
   expect(ws.channels.others.map((c) => c.name)).toEqual(['general']);
 });
-test('let into a channel, what is said from then on counts, also while answers are under way', () => {
+test('after joining a channel, later messages count, even while requests are in flight', () => {
   const plans = { ...general(), id: 'chan_p', kind: 'private', name: 'plans' };
   event('channel.member_added', { channel: plans, user_id: 'user_me' }, { channel_id: 'chan_p' });
   created({ channel_id: 'chan_p', thread_id: 'thread_p' });
@@ -227,7 +227,7 @@ test('let into a channel, what is said from then on counts, also while answers a
   created({ channel_id: 'chan_p', thread_id: 'thread_p' });
   expect(ws.channels.map.get('chan_p')!.unread_count).toBe(2);
 });
-test('read in another window: the counts of a snapshot that is ahead of the events are not counted twice', async () => {
+test('messages read in another window are not counted twice by a snapshot ahead of the events', async () => {
   created();
   created();
   backend.snapshot = snapshot({ seq: scene.seq + 1, channels: [{ ...general(), unread_count: 1 }] });
@@ -238,7 +238,7 @@ test('read in another window: the counts of a snapshot that is ahead of the even
   created();
   expect(general().unread_count).toBe(2);
 });
-test('people come, are renamed and go', () => {
+test('members join, are renamed, and leave', () => {
   event('member.joined', { member: member('user_cy', 'Cy', 'cy') });
   event('member.updated', { member: { ...member('user_me', 'Mia B', 'mia'), role: 'admin' } });
   expect(ws.people.isAdmin).toBe(true);

@@ -80,7 +80,7 @@ test('a blank text is not sent', () => {
   send('  \n');
   expect(sent).toEqual([]);
 });
-test('a command frees the box at once, and is no message', async () => {
+test('a command clears the composer immediately, and is not a message', async () => {
   hold();
   send('/agent vibe');
   expect(text()).toBe('');
@@ -89,7 +89,7 @@ test('a command frees the box at once, and is no message', async () => {
   expect(patches()).toEqual(['PATCH /v1/threads/thread_1']);
   expect([sent, text(), back]).toEqual([[], '', 0]);
 });
-test('what is sent right behind a command waits for it', async () => {
+test('a message sent right after a command waits for it', async () => {
   hold();
   send('/agent vibe');
   send('And who books the room?');
@@ -98,7 +98,7 @@ test('what is sent right behind a command waits for it', async () => {
   await expect.poll(() => sent).toEqual(['And who books the room?']);
   expect(scene.ws.threads.map.get('thread_1')?.agent_id).toBe('agent_vibe');
 });
-test('a command that names nobody comes back, before what was typed since', async () => {
+test('a command with an unknown name is restored, before newer text', async () => {
   send('/agent vibe, please look');
   scene.ws.drafts.set(PLACE, 'at the plan');
   await writing.running;
@@ -106,13 +106,13 @@ test('a command that names nobody comes back, before what was typed since', asyn
   expect([sent, back]).toEqual([[], 1]);
   expect(shown[0]).toContain('Not sent');
 });
-test('one that the server refuses comes back too', async () => {
+test('a command that the server rejects is restored, too', async () => {
   scene.backend.fail = 403;
   send('/agent none');
   await writing.running;
   expect([text(), shown]).toEqual(['/agent none', ['No.']]);
 });
-test('where a thread is started anyway, /new is only a word before it', () => {
+test('in a composer that starts threads, /new is just a prefix', () => {
   spot = null;
   send('/new The chairs');
   expect(sent).toEqual(['The chairs']);
