@@ -104,7 +104,8 @@ const KIB = 1024;
 describe('hostile text', () => {
   test.each(patterns.map((p) => [p.name, p]))('%s is rendered in linear time', (_, pattern) => {
     const [small, large] = [sized(pattern, 16 * KIB), sized(pattern, 128 * KIB)];
-    // 8 times the text. A quadratic renderer takes 64 times as long, however busy the machine is; the best of five runs counts.
+    // 8 times the text. A quadratic renderer takes 64 times as long, however busy the machine is; the best of five runs
+    // counts.
     let best = Infinity;
     for (let n = 0; n < 5 && best > 20; n++) {
       const floor = Math.max(

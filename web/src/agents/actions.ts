@@ -14,7 +14,9 @@ export interface Rights {
   bringBack: boolean;
   remove: boolean;
 }
-/** Only admins change the status or the default, or delete an agent; the default agent cannot be archived or deleted. */
+/**
+ * Only admins change the status or the default, or delete an agent; the default agent cannot be archived or deleted.
+ */
 export function rightsFor(a: AgentProfile, home: AgentsHome): Rights {
   const admin = home.isAdmin;
   return {

@@ -19,7 +19,9 @@ import type { Invite, List, Member, Role, SignInSession, Workspace } from './typ
 type Query = Record<string, string | number | undefined>;
 const PAGE = 100;
 
-/** Client of the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the startup bundle. */
+/**
+ * Client of the settings pages, `api.part(AdminApi)`. Loaded with them, so that it does not add to the startup bundle.
+ */
 export class AdminApi {
   #wire: Wire;
   constructor(wire: Wire) {

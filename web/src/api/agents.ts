@@ -30,7 +30,9 @@ interface Call {
 const PAGE = 100;
 const part = (text: string) => encodeURIComponent(text);
 
-/** Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle. */
+/**
+ * Client of the agent pages, `api.part(AgentsApi)`. Loaded with them, so that it does not add to the startup bundle.
+ */
 export class AgentsApi {
   #wire: Wire;
   constructor(wire: Wire) {

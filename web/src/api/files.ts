@@ -52,7 +52,10 @@ async function firstBytes(body: ReadableStream<Uint8Array>, max: number): Promis
   return bytes.subarray(0, length);
 }
 
-/** Uploads with XMLHttpRequest, because `fetch` does not report progress. Fails like other calls; `AbortError` when canceled. */
+/**
+ * Uploads with XMLHttpRequest, because `fetch` does not report progress. Fails like other calls; `AbortError` when
+ * canceled.
+ */
 export function upload(
   workspace: string,
   { file, name, clientId, onpart, signal }: Sent,

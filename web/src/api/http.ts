@@ -11,7 +11,8 @@ interface Init {
 }
 
 /**
- * Client with the generated types of openapi-fetch. Only the types of that package are used: this code does all that the client needs
+ * Client with the generated types of openapi-fetch. Only the types of that package are used: this code does all that
+ * the client needs
  * in a sixth of the size, and the startup bundle has a size limit.
  */
 export function httpClient(

@@ -51,7 +51,8 @@ const browser: SocketWorld = {
 
 /**
  * Socket of one workspace: hello, replay from the cursor, live events, heartbeat timeout, back-off.
- * The cursor is the highest `seq` of an event, `live`, or heartbeat; that of `ready` is not reached yet and never counts.
+ * The cursor is the highest `seq` of an event, `live`, or heartbeat; that of `ready` is not reached yet and never
+ * counts.
  */
 export class Socket {
   #url: string;

@@ -92,7 +92,10 @@ export class Uploads {
   in(place: string): Upload[] {
     return this.#places.get(place) ?? [];
   }
-  /** Restores a draft's files after a reload or a change in another window. Removes files that the server has deleted, with a toast. */
+  /**
+   * Restores a draft's files after a reload or a change in another window. Removes files that the server has deleted,
+   * with a toast.
+   */
   restore(place: string): void {
     const kept = this.#kept(place);
     const here = this.in(place);

@@ -20,7 +20,10 @@ export interface Candidate {
 
 export const MAX = 6;
 
-/** Finds a sigil at the start of a word before the caret, outside of code. Emoji need two letters, so that `12:30` does not open the menu. */
+/**
+ * Finds a sigil at the start of a word before the caret, outside of code. Emoji need two letters, so that `12:30` does
+ * not open the menu.
+ */
 export function findTrigger(text: string, caret: number): Trigger | null {
   const head = text.slice(0, caret);
   const m = /(^|[^A-Za-z0-9_\\@#:`/.])([@#:])([\p{L}\p{N}_+-]*)$/u.exec(head);
@@ -72,7 +75,9 @@ export function apply(
   return { text: head + tail, caret: head.length + (tail.startsWith(' ') ? 1 : 0) };
 }
 
-/** Handles mentioned in a draft, outside of code and quotes: for the hint "Vibe will reply here". The server decides. */
+/**
+ * Handles mentioned in a draft, outside of code and quotes: for the hint "Vibe will reply here". The server decides.
+ */
 export function handlesIn(text: string): Set<string> {
   const bare = text
     .replace(/^ {0,3}(```|~~~)[\s\S]*?(^ {0,3}\1|$(?![\s\S]))/gm, ' ')

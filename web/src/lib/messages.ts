@@ -39,7 +39,10 @@ export function toggled(reactions: Reaction[], emoji: string, user: string, on: 
 export const isFrom = (m: Message, user: string): boolean =>
   m.author.type === 'human' && m.author.id === user;
 
-/** Whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not count. */
+/**
+ * Whether a message counts as unread for `me`: messages of others in the thread; notices and messages of forks do not
+ * count.
+ */
 export const counts = (m: Message, me: string): boolean =>
   !isFrom(m, me) && m.kind !== 'notice' && m.fork_id === null && m.deleted_at === null;
 

@@ -28,7 +28,9 @@ export function dueGroup(due: string | null, now = new Date()): DueGroup {
   const toSunday = (7 - now.getDay()) % 7;
   return days < 0 ? 'overdue' : days <= toSunday ? 'week' : 'later';
 }
-/** "Overdue since 3 Mar", "Due today", "Due tomorrow", "Due Friday", "Due 12 Mar". Completed items are never overdue. */
+/**
+ * "Overdue since 3 Mar", "Due today", "Due tomorrow", "Due Friday", "Due 12 Mar". Completed items are never overdue.
+ */
 export function dueWords(due: string, done: boolean, now = new Date()): string {
   const days = daysUntil(due, now);
   const date = new Date(`${due}T00:00:00Z`);

@@ -117,7 +117,9 @@ export class Router {
   #at = $state.raw<Place>(parsePlace(new URL(location.href)));
   /** Whether the user has navigated since the page was loaded. */
   moved = false;
-  /** Called with the new path before a navigation; returning false blocks it, for example if there are unsaved changes. */
+  /**
+   * Called with the new path before a navigation; returning false blocks it, for example if there are unsaved changes.
+   */
   guard: ((path: string) => boolean) | null = null;
 
   get place(): Place {

@@ -13,7 +13,9 @@ export const COMMANDS = [
 ] as const;
 export type CommandName = (typeof COMMANDS)[number]['name'];
 
-/** A command must be at the very start of the text; with an unknown word after the slash, the text is a normal message. */
+/**
+ * A command must be at the very start of the text; with an unknown word after the slash, the text is a normal message.
+ */
 export function parseSlash(text: string): Slash | null {
   const m = /^\/(?:(agent|new)(?=\s|$)([\s\S]*)|\s*$)/i.exec(text);
   if (!m) return null;

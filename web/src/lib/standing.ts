@@ -11,7 +11,10 @@ export const UNBOUND: Binding = { agent_id: null, agent_version: null, auto_repl
 
 /** Responder of a conversation, as far as the user can know it. */
 export interface Standing {
-  /** `barred`: the bound agent is not available to the user, who may not even see it; `off`: it is turned off; `gone`: it is archived. */
+  /**
+   * `barred`: the bound agent is not available to the user, who may not even see it; `off`: it is turned off; `gone`:
+   * it is archived.
+   */
   state: 'nobody' | 'here' | 'off' | 'gone' | 'barred';
   id: string | null;
   name: string;
@@ -30,7 +33,10 @@ export interface Agents {
   permits(agent: Agent): boolean;
 }
 
-/** `fallback`: the workspace's default agent, which replies while the bound agent is turned off, and replaces an archived one. */
+/**
+ * `fallback`: the workspace's default agent, which replies while the bound agent is turned off, and replaces an
+ * archived one.
+ */
 export function standing(place: Binding, people: Agents, fallback: string | null): Standing {
   const { agents } = people;
   const permits = (a: Agent) => people.permits(a);

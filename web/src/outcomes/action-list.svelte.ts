@@ -35,7 +35,10 @@ export class ActionList {
   more = $state(false);
   busy = $state(false);
   filter = $state.raw<ActionFilter>({ whose: 'mine', done: false });
-  /** Items that were changed here and no longer match: they stay until the filter changes, so that a slip can be undone. */
+  /**
+   * Items that were changed here and no longer match: they stay until the filter changes, so that a slip can be
+   * undone.
+   */
   readonly held = new SvelteSet<string>();
 
   #home: ActionListHome;

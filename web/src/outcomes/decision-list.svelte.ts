@@ -58,7 +58,8 @@ export class DecisionList {
     }
   }
   /**
-   * A new decision goes to the top and replaces its older version. With a search query, the server decides; likewise while
+   * A new decision goes to the top and replaces its older version. With a search query, the server decides; likewise
+   * while
    * a request is in flight whose response may not include it yet.
    */
   hear(e: OutcomeEvent): void {

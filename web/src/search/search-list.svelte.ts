@@ -7,7 +7,10 @@ export interface Group {
   thread: string;
   hits: SearchHit[];
 }
-/** Groups by thread, the thread with the newest hit first. Not a field of the list, which outlives the page's derived values. */
+/**
+ * Groups by thread, the thread with the newest hit first. Not a field of the list, which outlives the page's derived
+ * values.
+ */
 export function groupsOf(hits: readonly SearchHit[]): Group[] {
   const groups = new Map<string, Group>();
   for (const hit of hits) {

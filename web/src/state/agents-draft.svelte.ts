@@ -30,7 +30,9 @@ export class AgentDraft {
   /** Version of `start`; 0 for a new agent. */
   version = $state(0);
   theirs = $state.raw<AgentProfile | null>(null);
-  /** Whether the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted. */
+  /**
+   * Whether the two versions are compared; until then `theirs` is only announced, so that typing is not interrupted.
+   */
   comparing = $state(false);
   /** Parse errors of JSON fields. */
   broken = $state.raw<Partial<Record<FieldKey, string>>>({});

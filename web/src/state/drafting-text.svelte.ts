@@ -54,7 +54,10 @@ export abstract class DraftText {
     return true;
   }
 
-  /** The server's version becomes the base, and `shown` fills the fields; unchanged lines keep their position and focus. */
+  /**
+   * The server's version becomes the base, and `shown` fills the fields; unchanged lines keep their position and
+   * focus.
+   */
   protected put(r: Resolution | null, revision: number, shown: FullEdit): void {
     const next = fieldsOf(shown, this.fields);
     for (const name of changedFields(this.edit, shown)) Object.assign(this.fields, { [name]: next[name] });

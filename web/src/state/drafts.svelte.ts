@@ -21,7 +21,8 @@ const isLegacy = (x: unknown): x is Record<string, string> =>
 /**
  * Unsent text by composer (`c:` channel, `t:` thread, `d:` dive, `e:` edit), stored on the device;
  * also the agent chosen for a channel's next thread (`a:`), and attached files (`f:` plus the key).
- * Each is a separate entry, so that windows overwrite only what they edit. Entries expire after 90 days without a change.
+ * Each is a separate entry, so that windows overwrite only what they edit. Entries expire after 90 days without a
+ * change.
  */
 export class Drafts {
   readonly #map = new SvelteMap<string, string>();

@@ -29,7 +29,10 @@ export class Forks {
   get moment(): number {
     return this.#clock;
   }
-  /** From a response. Events since the request are newer; counts are kept, because a response does not show which events it includes. */
+  /**
+   * From a response. Events since the request are newer; counts are kept, because a response does not show which
+   * events it includes.
+   */
   learn(fork: Fork, moment: number): void {
     if ((this.#heard.get(fork.id) ?? 0) > moment) return;
     const old = this.map.get(fork.id);

@@ -12,7 +12,8 @@ const WHAT: Record<News['kind'], (title: string) => string> = {
 };
 
 /**
- * Desktop notifications for mentions, direct messages, replies to the user's messages, and results and action items of dives.
+ * Desktop notifications for mentions, direct messages, replies to the user's messages, and results and action items of
+ * dives.
  * Permission is requested on the first such event, never on page load.
  */
 export class Notices {

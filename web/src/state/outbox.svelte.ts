@@ -8,7 +8,10 @@ import type { ForkStart } from './dives.svelte';
 import { cutOff, isSendable, isSignedOut, onItsWay, queueOf, waitOf } from './outbox-rules';
 import { OutboxStore } from './outbox-store';
 
-/** Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to the newest thread, if any. */
+/**
+ * Destination of a message: a dive, else a thread. Without either it starts a thread; in a direct channel it goes to
+ * the newest thread, if any.
+ */
 export interface Target {
   channel_id: string;
   thread_id: string | null;
@@ -59,7 +62,8 @@ const CONFIRMED_FOR_MS = 5000;
 
 /**
  * Sent but unconfirmed messages, in order, stored on the device and shared by all windows.
- * A message leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at once.
+ * A message leaves only when it is confirmed or deleted. One window sends: one queue per conversation, 4 requests at
+ * once.
  * Rejected or timed out: failed, and the user decides. No network: waiting, and sent again when it is back.
  * Each attempt uses the same client ID, so that nothing is posted twice.
  */

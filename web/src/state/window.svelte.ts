@@ -141,7 +141,10 @@ export abstract class MessageWindow {
       if (load === this.#load) this.busy = null;
     }
   }
-  /** Drops the far end before loading more. Never together with new rows: the list compensates for one change at a time. */
+  /**
+   * Drops the far end before loading more. Never together with new rows: the list compensates for one change at a
+   * time.
+   */
   #bound(way: 'older' | 'newer'): void {
     if (this.messages.length <= WINDOW_MAX) return;
     if (way === 'older') {

@@ -196,7 +196,9 @@ interface Claim {
   onlost: (() => void) | undefined;
 }
 
-/** Storage and locks of one browser, shared by its windows. Other windows see a change in a later task, as in browsers. */
+/**
+ * Storage and locks of one browser, shared by its windows. Other windows see a change in a later task, as in browsers.
+ */
 export class Browser {
   readonly kept = new Map<string, string>();
   /** Rejects all writes. */
