@@ -94,7 +94,7 @@ test('a dive opens immediately beside the thread with the composer focused; the 
   await dive(ada).getByText('Think out loud').waitFor();
   await dive(ada).getByText('Started from this message').waitFor();
   assert.ok(await button(ada.page, 'Resolve dive').isDisabled(), 'nothing was said yet');
-  await button(bo.page, '1 dive open').waitFor();
+  await button(bo.page, '1 open dive').waitFor();
   await accessible(ada.page, 'a new dive');
   await shot(ada.page, '30-dive-new-dark');
   await theme(ada, 'light');
@@ -135,7 +135,7 @@ test('the first line becomes the title, and the agent replies to each message wi
 });
 
 test('another person joins with the chip and sees the reply stream', async () => {
-  await button(bo.page, '1 dive open').click();
+  await button(bo.page, '1 open dive').click();
   await bo.page.getByRole('menuitem', { name: /What breaks if we wait/ }).click();
   await inDive(bo, 'last-write-wins for each field').waitFor();
   assert.equal(await dive(bo).locator('[aria-busy=true]').count(), 1);

@@ -12,8 +12,7 @@ interface Init {
 
 /**
  * Client with the generated types of openapi-fetch. Only the types of that package are used: this code does all that
- * the client needs
- * in a sixth of the size, and the startup bundle has a size limit.
+ * the client needs in a sixth of the size, and the startup bundle has a size limit.
  */
 export function httpClient(
   base: string,
