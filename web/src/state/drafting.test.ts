@@ -246,7 +246,7 @@ test('an empty line is not sent, and a headline that is too long waits while the
   type('x'.repeat(121));
   await d.save();
   expect(backend.bodies.at(-1)).toEqual({ conclusion: 'Short.' });
-  expect(d.problems).toEqual(['Headline is 1 over']);
+  expect(d.problems).toEqual(['Headline is 1 over the limit']);
 });
 test('without a network, text is kept on the device and saved later', async () => {
   await opened();
