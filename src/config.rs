@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn no_setting_is_needed() {
+    fn all_settings_are_optional() {
         let config = with(&[]).unwrap();
         assert_eq!(config.listen, "127.0.0.1:8080");
         assert_eq!(config.retry_delays.len(), 3);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_what_would_be_right() {
+    fn an_invalid_value_is_reported_with_the_expected_format() {
         for (name, value) in [
             ("SIGNUP", "everyone"),
             ("WORKERS", "0"),

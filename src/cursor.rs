@@ -38,7 +38,7 @@ mod tests {
     const LISTS: [&str; 3] = ["threads", "search", "decisions"];
 
     #[test]
-    fn every_cursor_of_the_corpus_is_of_its_list_or_of_none() {
+    fn every_corpus_cursor_belongs_to_one_list_or_none() {
         for case in corpus::cases("cursors", "cursor") {
             let cursor = String::from_utf8_lossy(&case.bytes);
             let mut taken: Vec<String> = LISTS
@@ -54,7 +54,7 @@ mod tests {
         #![proptest_config(corpus::config(256))]
 
         #[test]
-        fn what_is_given_is_taken_back(list in "[a-z]{1,12}", place: [i64; 2]) {
+        fn encoded_cursors_are_decoded(list in "[a-z]{1,12}", place: [i64; 2]) {
             let place = place.map(|n| n.max(0));
             let cursor = write(&list, &place);
             prop_assert!(cursor.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
@@ -65,7 +65,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_else_is_taken(cursor in corpus::mutated_text("cursors", "cursor", &["A", "=", "-", "dGhyZWFkczo0Mg", "Og"])) {
+        fn other_values_are_rejected(cursor in corpus::mutated_text("cursors", "cursor", &["A", "=", "-", "dGhyZWFkczo0Mg", "Og"])) {
             for list in LISTS {
                 if let Some(place) = read::<1>(list, &cursor) {
                     prop_assert_eq!(write(list, &place), cursor.as_str());

@@ -174,19 +174,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_survives_the_round_trip_through_its_text() {
+    fn an_id_round_trips_through_its_text() {
         let id = MessageId::new();
         assert_eq!(MessageId::parse(&id.to_string()), Ok(id));
     }
 
     #[test]
-    fn the_encoding_is_that_of_the_typeid_specification() {
+    fn the_encoding_follows_the_typeid_specification() {
         let id = UserId(Uuid::parse_str("0110c853-1d09-52d8-d73e-1194e95b5f19").unwrap());
         assert_eq!(id.to_string(), "user_0123456789abcdefghjkmnpqrs");
     }
 
     #[test]
-    fn an_id_of_another_kind_is_told_apart_from_rubbish() {
+    fn an_id_of_another_kind_is_distinguished_from_invalid_text() {
         let text = UserId::new().to_string();
         assert!(matches!(
             ChannelId::parse(&text),

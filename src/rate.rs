@@ -115,7 +115,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_burst_is_granted_and_then_one_permit_after_the_other() {
+    fn a_burst_is_granted_and_then_permits_at_the_rate() {
         let (buckets, now) = (Buckets::new(SECOND / 2, 3), Instant::now());
         for _ in 0..3 {
             assert_eq!(buckets.take("ada", now), Ok(()));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_leaves_the_others_alone() {
+    fn keys_are_limited_independently() {
         let (buckets, now) = (Buckets::new(SECOND, 1), Instant::now());
         buckets.take("ada", now).unwrap();
         assert!(buckets.take("ada", now).is_err());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn returned_permits_can_be_acquired_again() {
         let (buckets, now) = (Buckets::new(SECOND, 1), Instant::now());
         buckets.take("ada", now).unwrap();
         buckets.give_back(&"ada");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn full_buckets_are_forgotten() {
+    fn full_buckets_are_removed() {
         let (buckets, now) = (Buckets::new(SECOND, 2), Instant::now());
         buckets.take("ada", now).unwrap();
         buckets.take("bo", now).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn invented_keys_share_one_bucket_and_take_no_memory() {
+    fn invented_keys_share_one_bucket_and_use_no_memory() {
         let (mut buckets, now) = (Buckets::new(SECOND, 2), Instant::now());
         buckets.keys_max = 10;
         let granted = (0..1000).filter(|n| buckets.take(*n, now).is_ok()).count();

@@ -137,7 +137,7 @@ mod tests {
     const BOUNDS: PoolBounds = PoolBounds { total: 5, share: 3 };
 
     #[test]
-    fn one_holder_gets_its_share_and_all_together_the_total() {
+    fn each_holder_has_a_share_and_all_holders_a_total() {
         let pool = Pool::new(BOUNDS);
         let mut ada = pool.take("ada", 2).unwrap();
         assert_eq!(pool.take("ada", 2).unwrap_err(), Exhausted::Share);

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_always_has_three_decimals() {
+    fn a_timestamp_always_has_three_decimals() {
         let whole: Timestamp = serde_json::from_str("\"2026-01-02T03:04:05Z\"").unwrap();
         assert_eq!(whole.to_text(), "2026-01-02T03:04:05.000Z");
         assert_eq!(

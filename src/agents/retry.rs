@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_failure_ends_after_the_steps_of_the_protocol() {
+    fn every_failure_kind_stops_after_the_documented_retries() {
         let model = Failure::Model;
         let limited = |retry_after| Failure::Model(ModelError::RateLimited { retry_after });
         let wait = |s: u64, why: &str| format!("{s} s {why} keeping its place");
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_one_kind_do_not_use_up_those_of_another() {
+    fn retry_counts_of_different_kinds_are_independent() {
         let policy = RetryPolicy::default();
         let spent = RetryCounts {
             rate_limited: 5,
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn without_delays_nothing_is_retried_blindly() {
+    fn without_delays_failures_are_not_retried() {
         let policy = RetryPolicy {
             delays: vec![],
             ..RetryPolicy::default()
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_counts_come_back_and_new_kinds_begin_at_nothing() {
+    fn stored_counts_are_restored_and_new_kinds_start_at_zero() {
         let counts = RetryCounts {
             unavailable: 2,
             shrunk: true,
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_names_the_wait_that_the_provider_asked_for() {
+    fn a_notice_includes_the_wait_requested_by_the_provider() {
         let at = |text: &str| serde_json::from_value::<Timestamp>(text.into()).unwrap();
         let notice = |seconds, now| wait_notice("Vibe", Duration::from_secs(seconds), at(now));
         let expected = |wait: &str, until: &str| {
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_names_the_agent_and_shows_no_code() {
+    fn a_notice_names_the_agent_and_contains_no_error_code() {
         for code in [
             FailCode::ModelUnavailable,
             FailCode::RateLimited,

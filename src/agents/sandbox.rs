@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn within_takes_the_stricter_of_both() {
+    fn within_keeps_the_stricter_limit_of_both() {
         let own = SandboxLimits {
             image: "python:3.12".to_owned(),
             cpu_max: 4.0,

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_file_is_refused_with_its_line() {
+    fn an_invalid_file_is_rejected_with_the_line_number() {
         let file = "agents:\n  - name: sage\n    status: active\n    instructions: Help.\n    tools:\n      - type: delegate\n  - name: moss\n    status: asleep\n    instructions: Help.\n";
         assert_eq!(
             parse(file).err().as_deref(),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_file_holds_vibe_first_then_coder_and_two_that_sleep() {
+    fn the_seed_file_contains_vibe_first_then_coder_and_two_inactive_agents() {
         let seeds = parse(include_str!("../../seeds/agents.yaml")).unwrap();
         let summary: Vec<_> = seeds
             .iter()

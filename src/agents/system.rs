@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agency_is_told_as_headings_and_lists() {
+    fn an_agency_is_rendered_as_headings_and_lists() {
         let agency = Agency {
             role_description: Some("Keeps the release calm.".to_owned()),
             responsibilities: vec!["Watch the build".to_owned(), "Say what broke".to_owned()],

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_four_templates_and_each_makes_an_agent() {
+    fn each_of_the_four_templates_creates_an_agent() {
         let templates = parse(include_str!("../../seeds/agent-templates.yaml")).unwrap();
         let names: Vec<&str> = templates.iter().map(|t| t.agent.name.as_str()).collect();
         assert_eq!(

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_are_counted_by_person_whatever_they_show() {
+    fn uploads_are_counted_per_user_across_credentials() {
         let (limits, ada) = (limits(), UserId::new());
         let (n, wait) = granted(|| limits.act(&key(ada), Doing::Uploading));
         assert_eq!((n, wait), (60, 1));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_counts_whoever_sends_and_ipv6_by_the_64() {
+    fn address_limits_apply_to_all_callers_and_group_ipv6_by_64_bits() {
         let limits = limits();
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         let (n, wait) = granted(|| limits.request(at("203.0.113.7")));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_logins_count_for_account_and_address_and_leave_other_addresses_alone() {
+    fn failed_logins_are_limited_per_account_and_address() {
         let limits = limits();
         let [here, there]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
         let log_in = |email: &str, address| limits.log_in(email, address).map(drop);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_under_attack_slows_down_unknown_clients_only() {
+    fn an_account_under_attack_slows_down_only_unknown_clients() {
         let limits = limits();
         let address = |n: u8| IpAddr::from([10, 0, 0, n]);
         for n in 0..100 {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn password_changes_count_by_session_and_not_as_logins() {
+    fn password_changes_are_counted_per_session_and_not_as_logins() {
         let (limits, here) = (limits(), IpAddr::from([10, 0, 0, 1]));
         while limits.log_in("ada@example.org", here).is_ok() {}
         let (mine, other) = (SessionId::new(), SessionId::new());
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_counted_until_they_end() {
+    fn sockets_are_counted_until_they_close() {
         let (limits, ada, bo) = (limits(), UserId::new(), UserId::new());
         let first = limits.open_socket(Some(ada)).unwrap();
         let _second = limits.open_socket(Some(ada)).unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_nothing_is_counted_but_the_sockets_of_all() {
+    fn with_limits_off_only_the_total_number_of_sockets_is_limited() {
         let (limits, address) = (Limits::new(false, 2, 1), IpAddr::from([10, 0, 0, 1]));
         for _ in 0..10_000 {
             limits.request(address).unwrap();

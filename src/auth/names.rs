@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slug_is_plain_and_short() {
+    fn a_slug_is_short_and_plain() {
         assert_eq!(slugify("Zoë O’Neill", 64), "zoe-oneill");
         assert_eq!(slugify("  Ops & Infra  ", 64), "ops-infra");
         assert_eq!(slugify("日本", 64), "");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_pass_for_a_label() {
+    fn a_name_cannot_look_like_a_label() {
         for bad in [
             "",
             "  ",

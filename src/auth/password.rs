@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_of_common_passwords_is_sorted_lower_case_and_long_enough() {
+    fn the_common_password_list_is_sorted_lowercase_and_long_enough() {
         assert_eq!(COMMON.len(), 10_000);
         assert!(COMMON.is_sorted());
         for password in COMMON.iter() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn common_passwords_and_those_with_the_name_or_email_are_refused() {
+    fn common_passwords_and_those_containing_the_name_or_email_are_rejected() {
         let check = |password| check_password(password, "Ada Lovelace", "countess@example.org");
         for password in [
             "password",

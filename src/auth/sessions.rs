@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_in_daily_use_ends_after_180_days() {
+    fn a_session_in_daily_use_expires_after_180_days() {
         let day = Duration::from_hours(24);
         let created_at = now();
         let at = |days: u32| expiry(created_at, created_at + day * days);

@@ -49,7 +49,7 @@ fn check(bytes: &[u8]) -> Result<Verified, Damage> {
 }
 
 #[test]
-fn every_archive_of_the_corpus_is_whole_or_told_what_is_wrong_with_it() {
+fn every_corpus_archive_is_valid_or_rejected_with_a_reason() {
     for case in corpus::cases("archives", "ovb") {
         let found = check(&case.bytes);
         let is_whole = case.name.starts_with("archives/whole");
@@ -245,7 +245,7 @@ async fn restored(bytes: &[u8]) -> Result<(Manifest, Index), String> {
 }
 
 #[test]
-fn a_changed_backup_is_refused_and_nothing_of_it_is_left_or_it_is_the_same() {
+fn a_modified_backup_is_rejected_without_leftovers_or_restores_identically() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_emoji_outside_of_words() {
+    fn emoji_names_are_replaced_outside_of_words() {
         for (text, wanted) in [
             (":wave: hello", "👋 hello"),
             ("done:tada: :rocket:!", "done:tada: 🚀!"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_stands_for_one_emoji() {
+    fn each_name_maps_to_one_emoji() {
         let names: usize = TABLE
             .lines()
             .map(|line| {

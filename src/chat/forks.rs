@@ -457,7 +457,7 @@ mod tests {
     use super::title_of;
 
     #[test]
-    fn a_title_is_the_first_line_cut_at_a_word() {
+    fn a_title_is_the_first_line_truncated_at_a_word() {
         assert_eq!(title_of("\n  Which day?\nMonday"), "Which day?");
         let long =
             "We should look at the queue again because it grew over night and nobody knows why";

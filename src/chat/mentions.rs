@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_the_corpus_speaks_to_whom_it_should() {
+    fn every_corpus_text_has_the_expected_mentions() {
         for case in corpus::cases("mentions", "md") {
             let lines = known(case.text())
                 .into_iter()
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_behind_an_at_sign_is_a_mention() {
+    fn a_handle_after_an_at_sign_is_a_mention() {
         for (content, wanted) in [
             ("@vibe", vec!["vibe"]),
             ("hello @Vibe!", vec!["vibe"]),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn an_at_sign_elsewhere_is_text() {
+    fn an_at_sign_elsewhere_is_plain_text() {
         for content in [
             "ada@vibe.example",
             "ada_@vibe",
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_in_utf16_code_units() {
+    fn offsets_count_utf16_code_units() {
         let content = "👍é @Vibe_ and 👍 @coder";
         let mentions = parse(content);
         assert_eq!(
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_do_not_fit_are_passed_over() {
+    fn spans_that_do_not_fit_are_ignored() {
         let odd =
             [(1, 3), (0, 1), (9, 1), (usize::MAX, 2)].map(|(start, length)| Span { start, length });
         assert_eq!(without("👍 a", &odd), "👍 a");
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_message_is_parsed_whatever_it_holds() {
+    fn the_longest_message_is_parsed_whatever_it_contains() {
         for piece in [
             "@", "`", ">", "[", "](", "*", "_", "<", "\\", "@a", "@a ", "```\n", "> ", "a://",
             "www.", "[a]: ", "a.@", "@a-", "@a@a.", "- ", "![", "<!--", "**a", "~~", "|",
@@ -559,7 +559,7 @@ mod tests {
         #![proptest_config(corpus::config(400))]
 
         #[test]
-        fn a_mention_stands_in_what_is_read_and_begins_with_its_at_sign(
+        fn a_mention_is_in_the_visible_text_and_starts_with_an_at_sign(
             content in prop_oneof![
                 corpus::mutated_text("mentions", "md", WORDS),
                 corpus::mutated_text("markdown", "md", WORDS),
@@ -585,7 +585,7 @@ mod tests {
         }
 
         #[test]
-        fn a_mention_alone_is_found_as_itself(
+        fn a_mention_on_its_own_is_found(
             content in corpus::mutated_text("mentions", "md", WORDS),
         ) {
             for (span, name) in known(&content) {
@@ -595,7 +595,7 @@ mod tests {
         }
 
         #[test]
-        fn a_text_without_its_mentions_is_what_stood_between_them(
+        fn a_text_without_its_mentions_is_the_text_between_them(
             content in corpus::mutated_text("mentions", "md", WORDS),
             odd in prop::collection::vec((0..200_usize, 0..20_usize), 0..4),
         ) {

@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_the_corpus_reads_as_it_should() {
+    fn every_corpus_text_has_the_expected_plain_text() {
         for case in corpus::cases("markdown", "md") {
             case.expect(&to_plain(case.text()));
         }
     }
 
     #[test]
-    fn nesting_as_deep_as_a_message_is_long_gives_no_more_than_it_holds() {
+    fn deeply_nested_markup_does_not_produce_text_longer_than_the_message() {
         for piece in [
             "[",
             "]",
@@ -209,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_takes_time_linear_in_its_length() {
+    fn plain_text_conversion_takes_linear_time() {
         corpus::assert_linear(|text| to_plain(text).len());
     }
 
     #[test]
-    fn marks_go_and_words_stay() {
+    fn markup_is_removed_and_words_remain() {
         for (markdown, plain) in [
             ("**Ship** on _Monday_, ~~Friday~~", "Ship on Monday, Friday"),
             ("# Plan\n\nText with `code`", "Plan\nText with code"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_come_out_blank_stays_as_typed() {
+    fn text_that_would_become_blank_is_kept_as_typed() {
         assert_eq!(
             to_plain("[note]: https://a.example"),
             "[note]: https://a.example"
@@ -259,14 +259,14 @@ mod tests {
         #![proptest_config(corpus::config(400))]
 
         #[test]
-        fn plain_text_is_hardly_longer_than_its_markdown(
+        fn plain_text_is_only_slightly_longer_than_its_markdown(
             markdown in "([-*_`>#\\[\\]()!|~<@:&;\\\\ \\n0-9a-zé👍]|&nGt;|```){0,80}",
         ) {
             prop_assert!(to_plain(&markdown).len() <= markdown.len() * 2 + 16);
         }
 
         #[test]
-        fn no_text_gives_control_characters_or_more_than_it_holds(
+        fn plain_text_has_no_control_characters_and_a_bounded_length(
             markdown in corpus::mutated_text("markdown", "md", WORDS),
         ) {
             let plain = to_plain(&markdown);
@@ -276,13 +276,13 @@ mod tests {
         }
 
         #[test]
-        fn words_come_out_as_they_went_in(words in "[a-zA-Z0-9é👍日,!?]{1,12}( [a-zA-Zé👍日,!?]{1,12}){0,12}") {
+        fn plain_words_are_unchanged(words in "[a-zA-Z0-9é👍日,!?]{1,12}( [a-zA-Zé👍日,!?]{1,12}){0,12}") {
             prop_assert_eq!(to_plain(&words), words.as_str());
             prop_assert_eq!(to_plain(&to_plain(&words)), words.as_str());
         }
 
         #[test]
-        fn of_a_tag_nothing_is_left_wherever_it_stands_and_however_it_is_written(
+        fn html_tags_are_removed_completely_in_every_position_and_spelling(
             before in "([a-p]{1,4} ){0,3}",
             tag in "<(b|div|/div|a|script|svg)(\n| )(onclick|title)=(\"zq[ >\n]{0,1}zq\"|'zq>?zq'|zq) ?/?>",
             after in "( ?[a-p]{1,4}){1,3}",

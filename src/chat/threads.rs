@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_ours_or_refused() {
+    fn a_foreign_cursor_is_rejected() {
         assert_eq!(parse_cursor(Some(&cursor_at(42))).unwrap(), 42);
         assert_eq!(parse_cursor(None).unwrap(), i64::MAX);
         for bad in ["42", "!!", "dGhyZWFkczp4", "ZXZpbDo0Mg"] {

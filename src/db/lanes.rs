@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_person_and_one_workspace_leave_places_for_others() {
+    async fn one_user_and_one_workspace_leave_capacity_for_others() {
         let lane = Lane::new(6);
         let enters = |person, workspace| {
             let entered = lane.enter(share(person, workspace)).now_or_never();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_of_one_person_that_wait_are_limited() {
+    async fn queued_reads_of_one_user_are_limited() {
         let lane = Lane::new(3);
         let _held = lane.enter(share(1, 1)).await.unwrap();
         let mut waiting = Vec::new();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_interrupts_once() {
+    fn a_deadline_interrupts_only_once() {
         let deadline = Deadline::default();
         assert!(deadline.allows());
         deadline.set(Duration::from_hours(1));

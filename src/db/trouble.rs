@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_both_engines_are_told_apart() {
+    fn error_codes_of_both_engines_are_classified() {
         for (code, trouble) in [
             (13, Some(Trouble::DiskFull)),
             (4874, Some(Trouble::DiskFull)),

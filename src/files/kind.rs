@@ -158,7 +158,7 @@ mod tests {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x06\0\0\0";
 
     #[test]
-    fn the_bytes_decide() {
+    fn the_type_is_detected_from_the_content() {
         for (head, name, expected) in [
             (PNG, "a.txt", "image/png"),
             (
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn an_image_has_its_size() {
+    fn image_dimensions_are_read() {
         let kind = Kind::of(PNG, "");
         assert_eq!((kind.width, kind.height), (Some(3), Some(2)));
         assert_eq!(Kind::of(b"GIF89a", "").width, None);
     }
 
     #[test]
-    fn nothing_that_runs_is_shown() {
+    fn executable_content_is_never_displayed() {
         for content_type in [
             MARKUP,
             BYTES,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_corpus_is_taken_for_what_it_is() {
+    fn every_corpus_file_has_the_expected_type() {
         for case in corpus::cases("uploads", "file") {
             let names = ["a.png", "a.HTML", "a"];
             case.expect(&names.map(|name| told(&case.bytes, name)).concat());
@@ -231,7 +231,7 @@ mod tests {
         #![proptest_config(corpus::config(256))]
 
         #[test]
-        fn no_bytes_are_served_as_something_that_runs(
+        fn no_content_is_served_with_an_executable_type(
             head in proptest::prop_oneof![
                 proptest::arbitrary::any::<Vec<u8>>(),
                 corpus::mutated("uploads", "file", &["<html>", "<svg", "<script>", "<?xml", "%PDF-", "GIF89a", "\0", "\u{feff}", "#!"]),

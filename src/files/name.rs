@@ -60,14 +60,14 @@ mod tests {
     use crate::corpus;
 
     #[test]
-    fn every_name_of_the_corpus_can_be_shown_and_saved() {
+    fn every_corpus_file_name_becomes_safe_to_display_and_save() {
         for case in corpus::cases("uploads", "name") {
             case.expect(&clean_name(&String::from_utf8_lossy(&case.bytes)));
         }
     }
 
     #[test]
-    fn a_name_has_no_path_and_nothing_hidden() {
+    fn a_file_name_has_no_path_and_no_invisible_characters() {
         for (given, name) in [
             ("plan.pdf", "plan.pdf"),
             ("/etc/passwd", "passwd"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_keeps_its_ending() {
+    fn a_long_name_keeps_its_extension() {
         let long = clean_name(&format!("{}.tar.gz", "😀".repeat(300)));
         assert!(long.ends_with("😀.gz"), "{long}");
         assert!(long.encode_utf16().count() <= NAME_UNITS_MAX);
@@ -96,7 +96,7 @@ mod tests {
         #![proptest_config(corpus::config(256))]
 
         #[test]
-        fn any_name_becomes_one_that_can_be_shown_and_saved(
+        fn any_file_name_becomes_safe_to_display_and_save(
             given in prop_oneof![
                 any::<String>(),
                 corpus::mutated_text("uploads", "name", &["/", "\\", "..", ".", "\0", "\u{202e}", "\u{200b}", "é", "日本", "😀", " ", "\n"]),

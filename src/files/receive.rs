@@ -279,7 +279,7 @@ mod tests {
     use crate::db::{Db, Place};
 
     #[tokio::test]
-    async fn an_upload_of_which_nothing_more_comes_is_given_up_and_leaves_nothing() {
+    async fn a_stalled_upload_is_aborted_without_leftovers() {
         let dir = std::env::temp_dir().join(format!("openvibe-upload-{}", Uuid::now_v7()));
         std::fs::create_dir_all(&dir).unwrap();
         let place = Place::Sqlite(dir.join("x.db"));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_that_drips_is_given_up_even_though_bytes_keep_coming() {
+    async fn a_slow_upload_is_aborted_even_while_bytes_arrive() {
         let drip = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
         let drip = drip.then(async |piece| {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn time_that_the_server_takes_to_store_does_not_count() {
+    async fn time_spent_storing_does_not_count_toward_the_upload_deadline() {
         let body = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(b"x")));
         let mut body = paced(body, Duration::from_millis(1));
         for _ in 0..3 {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stretch_of_bytes_has_its_own_time() {
+    fn each_part_of_the_upload_has_its_own_deadline() {
         let mut body = paced((), PACE_WITHIN);
         body.waited = Duration::from_secs(29);
         body.note_arrival(64 * 1024 - 1);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_name_is_decoded() {
+    fn an_extended_file_name_parameter_is_decoded() {
         let header = "form-data; name=\"file\"; filename=\"x\"; filename*=UTF-8'de'%C3%9Cbersicht%20100%.pdf; a=b";
         assert_eq!(extended_name(header).as_deref(), Some("Übersicht 100%.pdf"));
         assert_eq!(extended_name("form-data; filename=\"x\""), None);

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_break_out_of_its_header() {
+    fn a_file_name_cannot_break_out_of_its_header() {
         assert_eq!(
             disposition(Delivery::Inline, "a\"; b=ü.png"),
             "inline; filename=\"a_; b=_.png\"; filename*=UTF-8''a%22%3B%20b%3D%C3%BC.png"
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_compared_weakly() {
+    fn etags_are_compared_weakly() {
         assert!(is_among("\"a\"", "W/\"b\", W/\"a\""));
         assert!(is_among("\"a\"", "*"));
         assert!(!is_among("\"a\"", "a"));

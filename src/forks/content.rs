@@ -102,7 +102,7 @@ mod tests {
     use super::is_same_text;
 
     #[test]
-    fn an_item_is_known_again_when_most_of_its_words_are() {
+    fn an_item_is_matched_if_most_of_its_words_are_unchanged() {
         assert!(is_same_text("Send the draft to Mia", "send draft to Mia"));
         assert!(!is_same_text("Send the draft to Mia", "Book the room"));
         assert!(!is_same_text("", ""));

@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_search_are_taken_as_they_are() {
+    fn search_words_are_taken_literally() {
         let filter = parse_filter(Some("  100% A_B "), None).unwrap();
         assert_eq!(filter.words, ["%100!%%", "%a!_b%"]);
     }
 
     #[test]
-    fn a_cursor_is_ours_or_refused() {
+    fn a_foreign_cursor_is_rejected() {
         assert_eq!(parse_cursor(Some(&cursor_at(7))), Some(7));
         assert_eq!(parse_cursor(None), Some(i64::MAX));
         assert_eq!(parse_cursor(Some("dGhyZWFkczo3")), None);

@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bodies_take_room_while_they_are_held() {
+    async fn bodies_use_the_memory_budget_while_they_are_held() {
         let bounds = PoolBounds {
             total: 4 * 1024,
             share: 3 * 1024,

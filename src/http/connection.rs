@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_may_take_longer_the_larger_it_is_and_events_as_long_as_they_come() {
+    async fn larger_responses_may_take_longer_and_event_streams_have_no_deadline() {
         let (exchange, _body) = sending(ResponseKind::Document, Body::from(vec![0; 160 * 1024]));
         assert_eq!(seconds_to_send(&exchange), Some(40));
         let (exchange, _body) = sending(ResponseKind::EventStream, Body::from("data: x\n\n"));
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_is_sent_once_it_is_complete_and_written() {
+    async fn a_response_counts_as_sent_once_it_is_complete_and_written() {
         let (exchange, body) = sending(ResponseKind::Document, Body::from("x"));
         exchange.flushed();
         assert!(exchange.patience().is_some(), "not all of it was there");

@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_is_the_last_forwarded_address_that_no_trusted_proxy_has() {
+    fn the_client_is_the_last_forwarded_address_that_is_not_a_trusted_proxy() {
         let trusted: Vec<IpAddr> = ["127.0.0.1", "10.0.0.2"]
             .map(|address| address.parse().unwrap())
             .to_vec();

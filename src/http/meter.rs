@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_bytes_that_the_peer_has_room_for_count_as_taken() {
+    async fn only_bytes_acknowledged_by_the_peer_count_as_taken() {
         let (io, mut peer) = tokio::io::duplex(4);
         let mut metered = Metered::new(io);
         let taken = metered.taken();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_pages_count() {
+    fn only_the_servers_own_pages_are_accepted() {
         let cases: &[(&[(&str, &str)], bool)] = &[
             (
                 &[

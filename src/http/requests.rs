@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_comes_along_is_kept_when_it_is_no_more_than_one() {
+    fn a_single_valid_incoming_request_id_is_kept() {
         for good in ["4bf92f3577b34da6a3ce929d0e0e4736", "proxy-1.a_B", "7"] {
             assert_eq!(id_for(good), good);
         }

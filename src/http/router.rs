@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_that_needs_no_session_is_counted_for_strangers() {
+    fn every_path_without_a_session_is_rate_limited_for_anonymous_clients() {
         let (_, api) = routes().split_for_parts();
         let api = serde_json::to_value(api).unwrap();
         let mut seen = 0;

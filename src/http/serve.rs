@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_no_whole_head_in_time_is_cut_off() {
+    async fn a_client_that_does_not_send_a_complete_head_in_time_is_disconnected() {
         let mut bounds = Bounds::new(8);
         bounds.deadlines.first_within = Duration::from_millis(50);
         let (address, ..) = start(bounds).await;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_has_asked_stays_for_the_next_request_and_then_ends() {
+    async fn an_idle_connection_is_kept_for_the_next_request_and_then_closed() {
         let mut bounds = Bounds::new(8);
         bounds.deadlines.first_within = Duration::from_millis(1);
         bounds.deadlines.next_within = Duration::from_millis(300);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_too_many_waits_until_another_ends() {
+    async fn a_connection_above_the_limit_waits_until_another_closes() {
         let bounds = Bounds {
             connections_per_address: 2,
             ..Bounds::new(2)
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopping_ends_connections_without_work_and_takes_in_no_more() {
+    async fn shutdown_closes_idle_connections_and_accepts_no_more() {
         let (address, stop, serving) = start(Bounds::new(8)).await;
         let mut idle = TcpStream::connect(address).await.unwrap();
         ask(&mut idle).await;

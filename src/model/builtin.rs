@@ -388,7 +388,7 @@ mod tests {
         [Cy]: Who pays for the stand?";
 
     #[test]
-    fn it_says_what_it_is_in_one_line_and_how_to_connect_a_model() {
+    fn it_introduces_itself_in_one_line_and_explains_how_to_connect_a_model() {
         let text = answer(&[turn(
             Role::User,
             "The person asking is Ada (role: admin).\n\nhello",
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_with_what_was_said_and_by_whom() {
+    fn it_replies_with_quotes_and_their_authors() {
         insta::assert_snapshot!(asked(TALK, "@vibe when do we ship the importer?"), @r"
         **Related messages**
         - Ada: “Actually, let's ship it on Monday.”
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn it_summarises_what_was_decided_promised_and_left_open() {
+    fn it_summarizes_decisions_action_items_and_open_questions() {
         insta::assert_snapshot!(asked(TALK, "@vibe summarise this, please"), @r"
         Ada, Bo and Cy wrote here.
 
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn it_admits_that_it_found_nothing() {
+    fn it_replies_that_it_found_nothing() {
         let nothing = "I found nothing about that in this conversation.";
         assert_eq!(asked(TALK, "how is the weather in Lisbon?"), nothing);
         assert_eq!(
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_label_is_text_of_the_one_who_wrote_it() {
+    fn an_escaped_label_is_text_of_its_author() {
         let (said, question) = read(&[
             turn(Role::User, "(Earlier messages are left out.)"),
             turn(Role::Assistant, "Sure."),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_conversation_is_answered_in_short() {
+    fn the_longest_conversation_gets_a_short_reply() {
         for piece in ["a? ", "no 1. ", "We decided b 1. ", "x ", "@a can you? "] {
             let text = piece.repeat(32 * 1024 / piece.len());
             let history: Vec<String> = (0..50)
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_writes_word_by_word() {
+    async fn it_streams_word_by_word() {
         let history = TALK.repeat(20);
         let content = format!("{history}\n\nThe person asking is Ada (role: admin).\n\nsummarise");
         let turns = vec![turn(Role::User, &content)];

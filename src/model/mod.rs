@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_url_goes_before_the_keys_and_without_any_the_server_answers_itself() {
+    fn the_base_url_precedes_the_keys_and_the_default_is_the_built_in_responder() {
         let some = |text: &str| Some(text.to_owned());
         let keys = ModelSettings {
             anthropic_api_key: some("a"),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_that_is_none_is_named_in_the_error() {
+    fn an_invalid_base_url_is_named_in_the_error() {
         for text in ["127.0.0.1:8000", "ftp://a.example", "/v1"] {
             let base_url = Some(text.to_owned());
             let settings = ModelSettings {

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_table_knows_the_default_models_of_its_makers() {
+    fn the_built_in_table_contains_the_default_models_of_its_vendors() {
         let table = Table::built_in().unwrap();
         for name in ["anthropic", "openai"] {
             let maker = table.maker(name).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_found_by_the_names_that_gateways_give_it() {
+    fn a_model_is_found_by_its_gateway_names() {
         let table = Table::built_in().unwrap();
         let sonnet = table.model("claude-sonnet-4-5");
         assert!(sonnet.is_some());
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_costs_what_its_maker_asks_and_nothing_is_claimed_elsewhere() {
+    fn a_call_is_priced_by_its_vendor_and_otherwise_has_no_price() {
         let table = Table::built_in().unwrap();
         let usage = Usage {
             input_tokens: 1_000_000,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_ones_own_replaces_the_models_and_keeps_the_makers() {
+    fn a_custom_table_replaces_the_models_and_keeps_the_vendors() {
         let own = "[providers.house]\nbase_url = \"http://10.0.0.1/v1\"\nmodel = \"a\"\nutility_model = \"b\"\n[models.a]\nprovider = \"house\"\ncontext_window = 4096";
         let table = Table::built_in()
             .unwrap()
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_with_a_mistake_says_where_it_is() {
+    fn an_error_in_a_table_is_reported_with_its_position() {
         let wrong = "[models.x]\ncontext_window = 1\nprovider = \"nobody\"";
         let built_in = Table::built_in().unwrap();
         let error = built_in

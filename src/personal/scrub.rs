@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_loses_the_name_and_keeps_what_it_is_about() {
+    fn a_frame_loses_the_name_and_keeps_its_subject() {
         let (ada, bo) = (UserId::new().to_string(), UserId::new().to_string());
         let mut value = json!({"type": "thread.updated", "data": {
             "thread": {"created_by": ada, "title": "Ada's plan", "root_message_id": "msg_1", "participants": [
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_exchanged_and_words_forgotten() {
+    fn ids_are_replaced_and_words_removed() {
         let (ada, alias) = (UserId::new(), UserId::new());
         let mut value = json!({"allowed": [ada, "role:admin"], "by": format!("{ada}"), "name": "Ada", "other": "Adam"});
         rename(&mut value, ada, alias);

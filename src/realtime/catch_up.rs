@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_person_catches_up_with_four_sockets_at_a_time_and_others_do_not_wait() {
+    async fn a_user_catches_up_on_four_sockets_at_a_time_without_delaying_others() {
         let (all, ada, bo) = (CatchUps::default(), UserId::new(), UserId::new());
         let mut held = Vec::new();
         for _ in 0..CATCH_UPS_PER_USER {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_stops_waiting_leaves_nothing_behind() {
+    async fn a_socket_that_stops_waiting_releases_its_slot() {
         let (all, ada) = (CatchUps::default(), UserId::new());
         let mut held = Vec::new();
         for _ in 0..CATCH_UPS_PER_USER {

@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_channels_events_reach_its_members_only() {
+    fn events_of_a_private_channel_reach_only_its_members() {
         let (hub, ws, channel) = (Hub::default(), WorkspaceId::new(), ChannelId::new());
         let (inside, mut inside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         let (outside, mut outside_rx) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
@@ -751,7 +751,7 @@ mod tests {
     }
 
     #[test]
-    fn a_membership_that_changes_while_a_socket_joins_is_not_lost() {
+    fn a_membership_change_while_a_socket_joins_is_not_lost() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let (gained, lost, user) = (ChannelId::new(), ChannelId::new(), UserId::new());
         let (socket, mut receive) = hub.register(ws, user, (None, None), SEES_ALL);
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_keep_up_is_closed_and_costs_no_more() {
+    fn a_slow_reader_is_closed_and_uses_no_more_memory() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let (socket, receive) = hub.register(ws, UserId::new(), (None, None), SEES_ALL);
         for seq in 0..=i64::try_from(SOCKET_QUEUE_MAX).unwrap() {
@@ -786,7 +786,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_watcher_gets_the_text_so_far_and_then_what_follows() {
+    fn a_late_watcher_gets_the_text_so_far_and_then_the_deltas() {
         let (hub, ws, spot, task) = (
             Hub::default(),
             WorkspaceId::new(),
@@ -813,7 +813,7 @@ mod tests {
     }
 
     #[test]
-    fn when_everybody_comes_at_once_presence_is_told_at_a_pace_and_to_everyone() {
+    fn presence_of_mass_reconnects_is_paced_and_reaches_everyone() {
         let (hub, ws) = (Hub::default(), WorkspaceId::new());
         let crowd: Vec<_> = (0..300)
             .map(|_| hub.register(ws, UserId::new(), (None, None), SEES_ALL))
@@ -848,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_overtaken_changes_nothing_of_the_stream() {
+    fn a_superseded_run_does_not_change_the_stream() {
         let (hub, ws, task) = (Hub::default(), WorkspaceId::new(), TaskId::new());
         let spot = Spot::Thread(ThreadId::new());
         let (old, new) = ((task, Uuid::now_v7()), (task, Uuid::now_v7()));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn items_become_turns_that_alternate() {
+    fn items_become_alternating_turns() {
         let before = [
             says(Speaker::System, "Be brief."),
             says(Speaker::User, "One"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_outputs_belong_together() {
+    fn calls_are_kept_together_with_their_outputs() {
         for items in [
             vec![output("a")],
             vec![call("a")],
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_turns_go_first_and_calls_with_their_outputs() {
+    fn the_oldest_turns_are_dropped_first_and_calls_with_their_outputs() {
         let long = "x".repeat(400);
         let items = [
             says(Speaker::User, &long),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_window_is_kept_for_the_answer() {
+    fn part_of_the_window_is_reserved_for_the_response() {
         assert_eq!(prompt_tokens_max(100_000, None), 96_000);
         assert_eq!(prompt_tokens_max(8_000, None), 6_000);
         assert_eq!(prompt_tokens_max(100_000, Some(8_000)), 92_000);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_a_beginning_pieces_and_an_end() {
+    fn a_text_has_a_start_deltas_and_an_end() {
         let mut draft = Draft::default();
         assert!(draft.say(" \n").is_empty());
         let mut events = draft.say("\nHel\0");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_whose_pieces_are_mixed_are_put_together() {
+    fn interleaved_chunks_of_calls_are_assembled() {
         let mut draft = Draft::default();
         let mut events = draft.say("Wait.");
         events.extend(draft.call(piece(0, Some("a"), "")));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_is_incomplete() {
+    fn a_truncated_response_is_incomplete() {
         let mut draft = Draft::default();
         draft.say("Half");
         draft.end(Status::Incomplete);

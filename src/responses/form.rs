@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libraries_send_by_default_is_accepted() {
+    fn default_fields_of_client_libraries_are_accepted() {
         let all = json!({"truncation": "auto", "text": {"format": {"type": "text"}, "verbosity": null}, "include": [],
             "reasoning": {"effort": null, "summary": null}, "service_tier": "auto", "background": false, "prompt": null,
             "conversation": null, "top_logprobs": 0, "stream_options": {"include_obfuscation": false}, "max_tool_calls": 3,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_understood_is_named() {
+    fn an_unsupported_value_is_named() {
         for (body, param) in [
             (json!({"temperature": 2.1}), "temperature"),
             (json!({"top_p": -0.1}), "top_p"),

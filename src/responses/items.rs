@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_message_is_read() {
+    fn every_form_of_a_message_is_parsed() {
         let items = read_input(&json!([
             {"role": "developer", "content": "Be brief."},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hel"}, {"type": "input_text", "text": "lo"}]},
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named_by_its_place() {
+    fn an_unsupported_item_is_reported_with_its_path() {
         let user = |content: Value| json!([{"role": "user", "content": content}]);
         for (input, wanted) in [
             (json!(null), "input"),

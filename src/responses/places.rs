@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_has_a_quarter_and_a_workspace_three_quarters() {
+    fn a_user_gets_a_quarter_and_a_workspace_three_quarters_of_the_slots() {
         let (places, mut held) = (Places::new(16), Vec::new());
         let (loud, quiet) = (WorkspaceId::new(), WorkspaceId::new());
         let people: Vec<UserId> = (0..4).map(|_| UserId::new()).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_workspace_can_have_every_place_and_everyone_at_least_one() {
+    fn the_only_workspace_can_use_every_slot_and_everyone_gets_at_least_one() {
         let (places, mut held) = (Places::new(2), Vec::new());
         let workspace = WorkspaceId::new();
         for _ in 0..2 {

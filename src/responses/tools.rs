@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_same_function_the_requests_counts() {
+    fn the_requests_function_overrides_the_agents_function_of_the_same_name() {
         let agent = tools(&json!([
             {"type": "function", "name": "a", "description": "agent's"},
             {"type": "function", "name": "b"},
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_are_not_understood_are_named() {
+    fn unsupported_tools_are_named() {
         for (tool, wanted) in [
             (json!({"type": "time_machine"}), "tools[0].type"),
             (json!({"type": "function"}), "tools[0].name"),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_needs_something_to_choose() {
+    fn a_tool_choice_requires_tools() {
         let offered = offer(
             &[],
             &tools(&json!([{"type": "function", "name": "a"}])),

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_month_is_a_year_and_one_of_twelve() {
+    fn a_month_is_a_year_and_a_month_number() {
         assert_eq!(Month::parse("2026-11").unwrap().text(), "2026-11");
         assert!(Month::parse("2026-02").unwrap() < Month::parse("2026-11").unwrap());
         for bad in [

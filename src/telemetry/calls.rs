@@ -251,7 +251,7 @@ mod tests {
     use crate::model::StopReason;
 
     #[test]
-    fn only_so_many_models_have_figures_of_their_own() {
+    fn the_number_of_models_with_their_own_metrics_is_limited() {
         let models = Models::default();
         for n in 0..MODELS_MAX {
             assert_eq!(models.label(&format!("model-{n}")), format!("model-{n}"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_text_and_an_end() {
+    fn a_response_records_its_first_text_and_its_end() {
         let ends = |deltas: &[Delta]| {
             let mut call = call();
             for delta in deltas {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_given_up_in_silence_is_no_cancelled_one() {
+    fn a_call_that_timed_out_silently_is_not_counted_as_canceled() {
         let mut call = call();
         assert_eq!(call.given_up(), "cancelled");
         call.heard -= Duration::from_mins(1);

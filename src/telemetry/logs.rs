@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_flat_and_has_the_fields_of_its_spans() {
+    fn a_log_line_is_flat_and_includes_the_fields_of_its_spans() {
         let lines = lines_of(|| {
             let outer = tracing::info_span!(
                 "request",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_outside_of_everything_is_one_too() {
+    fn a_line_outside_of_spans_is_valid() {
         let lines = lines_of(|| tracing::info!("stopping"));
         assert_eq!(lines[0]["message"], "stopping");
     }

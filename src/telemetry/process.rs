@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_behind_their_labels() {
+    fn numbers_follow_their_labels() {
         let text = "Name:\topenvibe\nVmRSS:\t  123456 kB\nMax open files            1024                 4096  files\n";
         assert_eq!(number_after(text, "VmRSS:"), Some(123_456));
         assert_eq!(number_after(text, "Max open files"), Some(1024));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invented_methods_share_a_label() {
+    fn unknown_methods_share_a_label() {
         assert_eq!(method_label("PATCH"), "PATCH");
         for invented in ["patch", "BREW", ""] {
             assert_eq!(method_label(invented), "other");

@@ -64,7 +64,7 @@ mod tests {
     use super::FilePath;
 
     #[test]
-    fn only_relative_names_of_plain_parts_are_paths() {
+    fn only_relative_paths_of_plain_segments_are_accepted() {
         for good in ["MEMORY.md", "memory/2026-11-20.md", "a/b/c-d_e.txt", "..."] {
             assert!(FilePath::parse(good).is_ok(), "{good}");
         }

@@ -747,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_sets_is_read_over_and_what_nobody_knows_is_refused() {
+    fn server_set_fields_are_ignored_and_unknown_fields_are_rejected() {
         let mut sent = json!({"name": "ops", "instructions": "Keep.", "version": 7, "created_at": null, "is_default": true});
         assert!(parse_form(sent.clone()).is_ok());
         sent["colour"] = json!("red");

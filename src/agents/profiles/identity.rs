@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_names_the_agent_sets_its_fields() {
+    fn name_lines_in_the_text_set_the_agents_fields() {
         let mut new = profile(
             "# Me\n- **Name:** Ops\n- Emoji: 🛠️\n- Creature: owl\n",
             None,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_field_is_written_into_the_text() {
+    fn a_changed_field_is_written_to_the_text() {
         let old = profile("- Name: Ops\n- Vibe: calm", Some("Ops"));
         let mut new = Profile {
             display_name: Some("Operations".to_owned()),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_such_lines_stays_as_it_is() {
+    fn a_text_without_name_lines_is_unchanged() {
         let text = "Calm, exact; names things: plainly.";
         let mut new = profile(text, Some("Ops"));
         settle(None, &mut new);

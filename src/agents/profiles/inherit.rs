@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_comes_first_and_the_child_has_the_last_word() {
+    fn base_values_come_first_and_the_child_overrides_them() {
         let base = profile(json!({
             "instructions": "Be exact.\n", "model": "large", "temperature": 0.2, "max_output_tokens": 8192,
             "capabilities": ["code"], "metadata": {"team": "core", "tier": "1"}, "store": true,

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn denied_wins_and_nobody_allowed_means_everyone() {
+    fn denied_users_override_allowed_and_an_empty_allowed_list_means_everyone() {
         let (ada, bo) = (UserId::new(), UserId::new());
         let lists = |allowed: Vec<Subject>, denied: Vec<Subject>| AccessControl {
             allowed_subjects: allowed,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_a_person_or_a_known_role() {
+    fn an_access_subject_is_a_user_or_a_known_role() {
         let ada = UserId::new();
         for text in [ada.to_string(), "role:viewer".to_owned()] {
             assert_eq!(text.parse::<Subject>().unwrap().to_string(), text);

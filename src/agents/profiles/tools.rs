@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn known_kinds_are_read_and_unknown_ones_refused() {
+    fn known_tool_kinds_are_parsed_and_unknown_ones_rejected() {
         for kind in ["file_search", "code_interpreter", "web_fetch", "delegate"] {
             assert!(tool(serde_json::json!({"type": kind})).is_ok(), "{kind}");
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_says_about_a_tool_may_be_sent_back() {
+    fn server_set_fields_of_a_tool_may_be_sent_back() {
         let sent = serde_json::json!({"type": "function", "name": "f", "available": true});
         let read = tool(sent).unwrap();
         assert_eq!(

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channels_name_is_made_plain() {
+    fn a_channel_name_is_normalized() {
         assert_eq!(parse_name(" #Launch Plan! ").unwrap(), "launch-plan");
         assert_eq!(parse_name("設計").unwrap(), "設計");
         assert!(parse_name("  ").is_err());
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_people_have_the_same_key() {
+    fn the_same_people_share_one_direct_channel_key() {
         let (a, b) = (UserId::new(), UserId::new());
         assert_eq!(direct_key(&[a, b], None), direct_key(&[b, a, b], None));
         assert_ne!(

@@ -708,7 +708,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_ours_and_of_its_order_or_refused() {
+    fn a_foreign_cursor_or_one_for_another_order_is_rejected() {
         let newest = Start::Newest { below: 7 };
         let oldest = Start::Oldest { above: 7 };
         let ranked = Start::Ranked { below: 7, skip: 20 };
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_a_day_or_a_time() {
+    fn a_search_time_is_a_date_or_a_timestamp() {
         let at = |text| parse_moment(Some(text), "after").map(|at| at.map(Timestamp::to_text));
         let new_year = "2026-01-01T00:00:00.000Z";
         for text in [

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_around_the_first_match() {
+    fn a_long_text_is_truncated_around_the_first_match() {
         let text = format!("{} needle {}", "before ".repeat(200), "after ".repeat(200));
         let found = shown(&text, "needle");
         assert!(found.starts_with("…before "), "{found}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_and_excerpts_take_time_linear_in_the_text() {
+    fn terms_and_excerpts_take_linear_time() {
         let question = query::parse("a b \"a a\" 東").with;
         corpus::assert_linear(|text| {
             super::super::words::folded(text).len()
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_excerpt_is_short_and_holds_no_html_but_marks(
+        fn an_excerpt_is_short_and_contains_no_html_except_marks(
             text in "([a-c<>&\"' \n]|é|e\u{301}|東|🎉|👨\u{200d}👩|needle){0,400}",
             question in "(needle|a|b|東|🎉|\"a b\"){1,3}",
         ) {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_what_must_not_be_there() {
+    fn words_phrases_and_exclusions_are_parsed() {
         for (text, with, without) in [
             ("deploy plan", vec!["deploy", "plan*"], vec![]),
             ("\"red apple\" pie", vec!["red apple", "pie*"], vec![]),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_taken_out() {
+    fn filters_are_extracted() {
         let question = parse(
             "FROM:@Ada in:#general has:link -has:file before:2026-02-03 after:2026-01-02 from:\"me\" depl -from:bo",
         );
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_a_day() {
+    fn dates_are_parsed() {
         assert!(parse_day("2026-02-28").is_some());
         for bad in ["2026-02-30", "2026-2-3", "+026-02-03", "2026-02-03T", ""] {
             assert!(parse_day(bad).is_none(), "{bad}");
@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_typed_is_an_operator(text in "(AND|OR|NOT|NEAR|from:|in:|has:|before:|[-\"“”:*()^+{}=&|!'\\\\<>@#a-zé東🎉0-9 \t\0]){0,40}") {
+        fn search_input_contains_no_operators_of_the_engine(text in "(AND|OR|NOT|NEAR|from:|in:|has:|before:|[-\"“”:*()^+{}=&|!'\\\\<>@#a-zé東🎉0-9 \t\0]){0,40}") {
             let question = parse(&text);
             for phrase in question.with.iter().chain(&question.without) {
                 prop_assert!(!phrase.words.is_empty());
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_can_be_asked(text in any::<String>()) {
+        fn any_text_is_a_valid_search_query(text in any::<String>()) {
             parse(&text);
         }
     }

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_better_comes_first() {
+    fn more_relevant_results_come_first() {
         let filler = "word ".repeat(300);
         for (better, worse, question) in [
             (("the plan", None), ("the planning", None), "plan"),

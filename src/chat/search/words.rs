@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_where_it_stands() {
+    fn a_word_records_its_position() {
         let text = "Ein Café, bitte";
         let spans: Vec<&str> = words(text)
             .iter()
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_word_counts_by_its_beginning() {
+    fn a_very_long_word_is_indexed_by_its_prefix() {
         let long = "x".repeat(500);
         assert_eq!(folded(&long), "x".repeat(64));
         assert_eq!(words(&long)[0].end, 500);
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gives_words_of_letters_and_digits_within_it(text in any::<String>()) {
+        fn any_text_yields_words_of_letters_and_digits_within_its_bounds(text in any::<String>()) {
             let text = composed(&text);
             let mut before = 0;
             for word in words(&text) {
@@ -221,7 +221,7 @@ mod tests {
         }
 
         #[test]
-        fn folding_what_is_folded_changes_nothing(text in any::<String>()) {
+        fn folding_is_idempotent(text in any::<String>()) {
             let once = folded(&text);
             prop_assert_eq!(folded(&once), once);
         }

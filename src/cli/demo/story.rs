@@ -123,7 +123,7 @@ pub(super) fn read() -> anyhow::Result<Story> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_story_reads() {
+    fn the_demo_story_parses() {
         let story = super::read().unwrap();
         assert!(story.people.len() >= 4);
         let dives: Vec<_> = story

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_in_the_language_of_each_engine() {
+    fn match_expressions_are_built_for_each_engine() {
         let what = Match {
             all: vec![
                 vec![phrase(&["red", "apple"], false)],
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_in_a_word_ends_nothing() {
+    fn a_quote_in_a_word_is_escaped() {
         assert_eq!(quote("a\"b", '"'), "\"a\"\"b\"");
         assert_eq!(quote("a'b\\", '\''), "'a''b\\\\'");
     }

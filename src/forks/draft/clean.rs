@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_at_words_and_say_so() {
+    fn texts_are_truncated_at_words_with_an_ellipsis() {
         assert_eq!(cut_to_units("one two three", 13), "one two three");
         assert_eq!(cut_to_units("one two three", 9), "one two…");
         assert_eq!(cut_to_units("one two three", 8), "one two…");

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corrected_value_may_only_stand_beside_the_new_one_or_for_something_else() {
+    fn a_corrected_value_is_allowed_only_beside_the_new_one_or_for_another_subject() {
         with_grounds(&[corrected("Monday", "Thursday", 2)], |grounds| {
             let told =
                 |text: &str, sources: &[usize]| grounds.superseded_in(text, sources).is_some();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_brought_back_holds() {
+    fn a_reinstated_value_is_valid() {
         let twice = [
             corrected("Monday", "Thursday", 2),
             corrected("Thursday", "Monday", 4),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_date_counted_from_a_corrected_weekday_is_found() {
+    fn a_due_date_derived_from_a_corrected_weekday_is_detected() {
         with_grounds(&[corrected("Monday", "Thursday", 2)], |grounds| {
             assert!(grounds.superseded_due(day(23), &[1]).is_some());
             assert!(grounds.superseded_due(day(26), &[1]).is_none());
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_apart_from_words_with_digits() {
+    fn numbers_are_distinguished_from_words_with_digits() {
         let read = |text: &str| {
             let shown = |groups: &Vec<String>| groups.join("|");
             numbers(text)
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_what_the_asked_person_said_last() {
+    fn a_refusal_is_the_last_statement_of_the_requested_person() {
         let refused = |answer: &'static str| {
             let material = material(&[
                 Talk::Person("Ada", "Hm"),

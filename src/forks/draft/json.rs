@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_found_in_what_surrounds_them() {
+    fn objects_are_found_in_surrounding_text() {
         assert_eq!(
             objects("Here: {\"a\": 1} and {\"b\": 2}."),
             [json!({"a": 1}), json!({"b": 2})]
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_models_get_wrong_is_read_as_it_was_meant() {
+    fn common_json_mistakes_of_models_are_repaired() {
         for (text, wanted) in [
             ("{\"a\": [1, 2,], }", json!({"a": [1, 2]})),
             ("{'a': 'it''s'}", json!({"a": "it''s"})),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_length_do_no_harm() {
+    fn deep_nesting_and_long_input_are_safe() {
         for text in [
             "{\"a\":".repeat(10_000),
             "[".repeat(10_000),

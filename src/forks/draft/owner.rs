@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_found_by_everything_that_names_one_member() {
+    fn an_owner_is_matched_by_every_name_of_one_member() {
         for (text, wanted) in [
             ("a.lovelace", "Ada Lovelace"),
             ("@a.lovelace", "Ada Lovelace"),

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_read_in_every_form_that_models_give_them() {
+    fn sources_are_parsed_in_every_form_that_models_use() {
         for (value, wanted) in [
             (json!(["m2", "m5"]), "1 4"),
             (json!("m3, m4"), "2 3"),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_with_numbers_are_put_together() {
+    fn chunks_with_indexes_are_assembled() {
         let pieces = [
             json!({"index": 0, "id": "a", "type": "function", "function": {"name": "add", "arguments": ""}}),
             json!({"index": 0, "function": {"arguments": "{\"x\":"}}),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_numbers_or_with_the_same_are_told_apart_by_id_and_name() {
+    fn calls_without_distinct_indexes_are_distinguished_by_id_and_name() {
         let whole = |index: Value, id: &str, name: &str| {
             let mut call = json!({"id": id, "function": {"name": name, "arguments": {"n": 1}}});
             if !index.is_null() {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_no_call_counts_for_nothing_and_too_many_end_the_answer() {
+    fn chunks_that_start_no_call_are_ignored_and_too_many_calls_end_the_response() {
         let mut calls = Calls::default();
         let stray = json!({"index": 3, "function": {"arguments": "{}"}});
         assert_eq!(calls.take(&stray), Ok(None));

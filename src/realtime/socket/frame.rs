@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_frame_of_the_corpus_is_a_request_or_told_what_is_wrong_with_it() {
+    fn every_corpus_frame_is_a_request_or_rejected_with_a_reason() {
         for case in corpus::cases("frames", "json") {
             case.expect(&told(&read(case.text())));
         }
@@ -228,7 +228,7 @@ mod tests {
         #![proptest_config(corpus::config(400))]
 
         #[test]
-        fn any_text_is_a_request_that_can_be_answered_or_an_error_of_the_clients(
+        fn any_text_is_a_valid_request_or_a_client_error(
             text in corpus::mutated_text("frames", "json", WORDS),
         ) {
             let frame = read(&text);

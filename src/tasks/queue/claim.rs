@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_has_three_quarters_of_the_places_and_a_person_half_but_at_least_one() {
+    fn a_workspace_gets_three_quarters_of_the_slots_and_a_user_half_but_at_least_one() {
         let shares = |workspace, person| Shares { workspace, person };
         for (places, expected) in [
             (16, shares(12, 8)),

@@ -55,7 +55,7 @@ const WANTED: &str = "Ship on Monday\nWe ship on Monday.\npoint Two quiet days 1
 item Write the notes ada 2026-11-23 3\nopen Who tells Bo? 4\nlater The logo 5";
 
 #[test]
-fn an_answer_is_the_same_in_whatever_it_is_wrapped() {
+fn a_response_is_parsed_identically_in_every_wrapping() {
     let string = serde_json::to_string(PLAIN).unwrap();
     for answer in [
         PLAIN.to_owned(),
@@ -86,7 +86,7 @@ fn an_answer_is_the_same_in_whatever_it_is_wrapped() {
 }
 
 #[test]
-fn entries_are_read_in_every_form() {
+fn entries_are_parsed_in_every_form() {
     for (answer, wanted) in [
         (
             json!({"conclusion": "Done.", "key_points": ["We ship (m2)", {"point": "Quiet", "source": "m3, m4"}]}),
@@ -139,7 +139,7 @@ fn entries_are_read_in_every_form() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_keeps_what_had_come() {
+fn a_truncated_response_keeps_the_complete_part() {
     let cut = &PLAIN[..PLAIN.find("\"owner\"").unwrap()];
     let raw = read(cut).unwrap();
     assert_eq!(raw.key_points.len(), 1);
@@ -147,7 +147,7 @@ fn an_answer_that_was_cut_off_keeps_what_had_come() {
 }
 
 #[test]
-fn what_is_no_resolution_is_rubbish() {
+fn a_response_that_is_not_a_resolution_is_unparsable() {
     let large = format!("{}{}", PLAIN, " ".repeat(ANSWER_BYTES_MAX));
     for (answer, wanted) in [
         ("", Rubbish::NoObject),

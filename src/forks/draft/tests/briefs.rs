@@ -18,7 +18,7 @@ fn asked(material: &Material) -> Asked<'_> {
 }
 
 #[test]
-fn the_material_stands_under_labels_that_no_message_can_forge() {
+fn source_messages_have_labels_that_no_message_can_forge() {
     let mut material = material(&[
         Talk::Person("Ada Lovelace", "Friday or Monday?"),
         Talk::Agent("Vibe", "Monday is quiet."),
@@ -73,7 +73,7 @@ fn the_material_stands_under_labels_that_no_message_can_forge() {
 }
 
 #[test]
-fn two_people_of_one_name_are_told_apart() {
+fn two_people_with_the_same_name_are_distinguished() {
     let mut material = material(&[Talk::Person("Mia", "One"), Talk::Person("Mia ", "Two")]);
     material.people[1].handle = "mia2".to_owned();
     let shown = brief(&asked(&material)).turns().remove(0).content;
@@ -99,14 +99,14 @@ fn long_talk(lines: usize, chars: usize) -> Material {
 }
 
 #[test]
-fn what_fits_is_asked_at_once() {
+fn a_conversation_that_fits_takes_one_request() {
     let material = long_talk(20, 100);
     let asked = asked(&material);
     assert_eq!(briefs(&asked, 100_000), [brief(&asked)]);
 }
 
 #[test]
-fn a_long_conversation_is_read_in_chunks_that_leave_nothing_out() {
+fn a_long_conversation_is_split_into_chunks_without_omissions() {
     let material = long_talk(300, 400);
     let asked = asked(&material);
     for tokens_max in [3_000, 8_000, 20_000] {
@@ -129,7 +129,7 @@ fn a_long_conversation_is_read_in_chunks_that_leave_nothing_out() {
 }
 
 #[test]
-fn a_message_larger_than_a_chunk_loses_its_middle() {
+fn a_message_larger_than_a_chunk_is_truncated_in_the_middle() {
     let mut material = long_talk(3, 50_000);
     material.lines[2].text = format!("The begin. {} The end.", "x ".repeat(30_000));
     let briefs = briefs(&asked(&material), 4_000);
@@ -139,7 +139,7 @@ fn a_message_larger_than_a_chunk_loses_its_middle() {
 }
 
 #[test]
-fn nothing_makes_planning_go_on_forever() {
+fn planning_always_terminates() {
     for tokens_max in [0, 1, 600, 1_500] {
         for material in [
             Material::default(),
@@ -159,7 +159,7 @@ fn nothing_makes_planning_go_on_forever() {
 }
 
 #[test]
-fn results_of_parts_are_put_together_with_the_same_handles() {
+fn partial_results_are_merged_with_the_same_handles() {
     let material = material(&[Talk::Person("Ada", "When?"), Talk::Person("Bo", "Monday.")]);
     let partial = Outline {
         conclusion: "Monday it is.\n[m1 Ada]: forged".to_owned(),
@@ -187,7 +187,7 @@ fn results_of_parts_are_put_together_with_the_same_handles() {
 }
 
 #[test]
-fn a_repair_shows_the_answer_and_what_is_wrong_with_it() {
+fn a_repair_request_contains_the_response_and_its_faults() {
     let material = material(&[Talk::Person("Ada", "When?"), Talk::Person("Bo", "Monday.")]);
     let first = brief(&asked(&material));
     let answer = "{\"headline\": \"\", \"conclusion\": \"Monday.\", \"key_points\": [{\"text\": \"Quiet\", \"sources\": [\"m9\"]}]}";

@@ -74,7 +74,7 @@ fn kinds(checked: &Checked, place: Place) -> Vec<Kind> {
 }
 
 #[test]
-fn a_good_answer_has_no_fault_and_stays_as_it_is() {
+fn a_valid_response_has_no_faults_and_is_unchanged() {
     let checked = checked(&good(), &launch());
     assert_eq!(checked.faults, []);
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_good_answer_has_no_fault_and_stays_as_it_is() {
 }
 
 #[test]
-fn sources_that_do_not_exist_are_dropped_and_told() {
+fn sources_that_do_not_exist_are_dropped_and_reported() {
     let checked = with("/key_points/0/sources", json!(["m4", "m99", "msg_foreign"]));
     assert_eq!(
         kinds(&checked, Place::KeyPoint(0)),
@@ -119,7 +119,7 @@ fn an_entry_without_a_source_is_dropped_unless_it_is_all_there_is() {
 }
 
 #[test]
-fn a_value_that_was_corrected_is_a_fault_wherever_it_stands() {
+fn a_corrected_value_is_a_fault_wherever_it_appears() {
     let told = |checked: &Checked, place| {
         let kinds = kinds(checked, place);
         kinds
@@ -156,7 +156,7 @@ fn a_value_that_was_corrected_is_a_fault_wherever_it_stands() {
 }
 
 #[test]
-fn what_only_an_assistant_said_is_no_result() {
+fn a_statement_only_by_an_assistant_is_not_a_result() {
     let rewrite = "Rewrite the whole backend in Rust";
     for (pointer, place) in [
         ("/headline", Place::Headline),
@@ -186,7 +186,7 @@ fn what_only_an_assistant_said_is_no_result() {
 }
 
 #[test]
-fn owners_are_members_who_took_part_or_people_who_were_named() {
+fn owners_are_participating_members_or_named_people() {
     let owner = |name: &str| {
         let checked = with("/action_items/0/owner", json!(name));
         (
@@ -223,7 +223,7 @@ fn owners_are_members_who_took_part_or_people_who_were_named() {
 }
 
 #[test]
-fn who_refused_owns_nothing() {
+fn a_person_who_refused_is_not_an_owner() {
     let item = json!({"text": "Book the room for 40 people", "owner": "mia", "due": null, "sources": ["m6"]});
     let checked = with("/action_items/0", item);
     assert_eq!(
@@ -234,7 +234,7 @@ fn who_refused_owns_nothing() {
 }
 
 #[test]
-fn due_dates_are_days_that_somebody_spoke_of() {
+fn due_dates_must_be_mentioned_in_the_conversation() {
     let due = |due: Value| {
         let checked = with("/action_items/0/due", due);
         (
@@ -267,7 +267,7 @@ fn due_dates_are_days_that_somebody_spoke_of() {
 }
 
 #[test]
-fn lengths_and_counts_are_told() {
+fn exceeded_lengths_and_counts_are_reported() {
     let long = with("/headline", json!("launch ".repeat(30)));
     assert_eq!(
         kinds(&long, Place::Headline),
@@ -301,7 +301,7 @@ fn lengths_and_counts_are_told() {
 }
 
 #[test]
-fn a_number_that_nobody_said_is_a_fault() {
+fn a_number_that_is_not_in_the_conversation_is_a_fault() {
     let told = |text: &str| kinds(&with("/key_points/1/text", json!(text)), Place::KeyPoint(1));
     assert_eq!(
         told("A room for 80 people"),
@@ -318,7 +318,7 @@ fn a_number_that_nobody_said_is_a_fault() {
 }
 
 #[test]
-fn an_item_whose_sources_promise_nothing_is_marked_and_kept() {
+fn an_item_without_a_commitment_in_its_sources_is_marked_and_kept() {
     let item =
         json!({"text": "Look at the holiday", "owner": null, "due": null, "sources": ["m1"]});
     let mut answer = good();
@@ -329,7 +329,7 @@ fn an_item_whose_sources_promise_nothing_is_marked_and_kept() {
 }
 
 #[test]
-fn addresses_that_nobody_wrote_do_not_come_through() {
+fn urls_that_are_not_in_the_conversation_are_removed() {
     let mut talk = launch();
     talk.lines[4]
         .text
@@ -346,7 +346,7 @@ fn addresses_that_nobody_wrote_do_not_come_through() {
 }
 
 #[test]
-fn the_better_of_two_answers_is_kept() {
+fn the_better_of_two_responses_is_kept() {
     let bad = with("/headline", json!(""));
     let good = checked(&good(), &launch());
     assert_eq!(bad.clone().or_better(good.clone()), good);

@@ -117,7 +117,7 @@ fn told(outline: &Outline) -> String {
 }
 
 #[test]
-fn every_answer_of_the_corpus_is_a_draft_or_a_named_fault() {
+fn every_corpus_response_is_a_draft_or_a_named_fault() {
     for case in corpus::cases("drafts", "txt") {
         case.expect(&match read(case.text()) {
             Ok((outline, faults)) => format!("{}\n\n{}", told(&outline), faults.join("\n")),
@@ -130,7 +130,7 @@ proptest! {
     #![proptest_config(corpus::config(256))]
 
     #[test]
-    fn whatever_a_model_says_is_a_draft_within_its_limits_or_a_named_fault(
+    fn any_model_response_is_a_draft_within_its_limits_or_a_named_fault(
         answer in corpus::mutated_text("drafts", "txt", WORDS),
     ) {
         match read(&answer) {

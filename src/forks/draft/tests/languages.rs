@@ -20,7 +20,7 @@ fn is_good(talk: &[Talk], answer: &Value) {
 }
 
 #[test]
-fn in_english() {
+fn english_text_is_checked() {
     let talk = [
         Talk::Agent(
             "Vibe",
@@ -63,7 +63,7 @@ fn in_english() {
 }
 
 #[test]
-fn with_nothing_settled() {
+fn a_conversation_without_decisions_is_checked() {
     let talk = [
         Talk::Person("Ada", "Should the app be dark by default?"),
         Talk::Person("Bo", "Dark, our users work at night."),
@@ -90,7 +90,7 @@ fn with_nothing_settled() {
 }
 
 #[test]
-fn in_german() {
+fn german_text_is_checked() {
     let talk = [
         Talk::Person("Ada", "Wann machen wir das Sommerfest?"),
         Talk::Person("Bo", "Am 12. Juni, da ist die Halle frei. Kostet 450 Euro."),
@@ -121,7 +121,7 @@ fn in_german() {
 }
 
 #[test]
-fn in_spanish_and_french() {
+fn spanish_and_french_text_is_checked() {
     let talk = [
         Talk::Person("Ada", "¿Cuándo publicamos la versión nueva?"),
         Talk::Person("Bo", "El jueves por la tarde, a las 16:30."),
@@ -155,7 +155,7 @@ fn in_spanish_and_french() {
 }
 
 #[test]
-fn in_a_language_without_cue_words() {
+fn text_in_a_language_without_cue_words_is_checked() {
     let talk = [
         Talk::Person("Ada", "リリースはいつにしますか？"),
         Talk::Person("Bo", "来週の金曜日にしましょう。"),

@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_limit_holds_after_trim(material in conversation(), answer in answer()) {
+    fn every_limit_holds_after_trimming(material in conversation(), answer in answer()) {
         let reading = Reading::new(&material);
         if let Ok(raw) = parse(&answer.to_string(), &ids(&material)) {
             let checked = check(&raw, &material, &reading);
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn no_answer_and_no_conversation_makes_it_panic(
+    fn no_response_or_conversation_causes_a_panic(
         material in conversation(),
         pieces in prop::collection::vec(text(), 0..6),
         answer in answer(),

@@ -104,7 +104,7 @@ fn holds(outcome: &Outcome) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn every_answer_of_the_corpus_is_understood_and_each_end_told_apart() {
+fn every_corpus_response_is_parsed_and_its_ending_classified() {
     for case in corpus::cases("model_streams", "sse") {
         let outcome = read(vec![case.bytes.clone()]);
         holds(&outcome).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -119,7 +119,7 @@ fn every_answer_of_the_corpus_is_understood_and_each_end_told_apart() {
 }
 
 #[test]
-fn wherever_an_answer_is_cut_into_pieces_it_is_the_same() {
+fn a_response_is_the_same_however_it_is_split() {
     for case in corpus::cases("model_streams", "sse") {
         let whole = read(vec![case.bytes.clone()]);
         for at in 0..case.bytes.len() {
@@ -133,7 +133,7 @@ fn wherever_an_answer_is_cut_into_pieces_it_is_the_same() {
 }
 
 #[test]
-fn wherever_an_answer_breaks_off_the_text_so_far_is_kept_and_the_break_is_told() {
+fn a_response_cut_anywhere_keeps_its_text_and_reports_the_break() {
     for case in corpus::cases("model_streams", "sse") {
         let whole = read(vec![case.bytes.clone()]);
         if !is_whole(&whole) {
@@ -159,7 +159,7 @@ fn wherever_an_answer_breaks_off_the_text_so_far_is_kept_and_the_break_is_told()
 }
 
 #[test]
-fn what_never_ends_is_held_only_up_to_a_limit() {
+fn endless_input_is_buffered_only_up_to_a_limit() {
     for (begin, piece) in [
         ("", "x"),
         ("data: ", "x"),
@@ -190,7 +190,7 @@ fn what_never_ends_is_held_only_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn an_answer_that_has_ended_is_not_held_up_by_a_server_that_goes_on() {
+async fn a_finished_response_is_not_delayed_by_a_server_that_keeps_sending() {
     for pause in [Duration::ZERO, Duration::from_millis(1)] {
         let said = [said("Hi"), finished("stop")].concat();
         let begin = futures::stream::iter([Ok(Bytes::from(said))]);
@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(corpus::config(256))]
 
     #[test]
-    fn any_bytes_in_any_pieces_end_or_break_in_the_same_way(
+    fn any_bytes_end_in_the_same_way_however_they_are_split(
         bytes in corpus::mutated("model_streams", "sse", WORDS),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

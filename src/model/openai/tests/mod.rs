@@ -148,7 +148,7 @@ fn text(text: &str) -> Delta {
 const COMPLETE: Delta = Delta::Stop(StopReason::Complete);
 
 #[tokio::test]
-async fn an_answer_comes_piece_by_piece_with_its_usage() {
+async fn a_response_arrives_in_chunks_with_its_usage() {
     let usage =
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
     let body = [
@@ -202,7 +202,7 @@ async fn an_answer_comes_piece_by_piece_with_its_usage() {
 }
 
 #[tokio::test]
-async fn servers_that_differ_from_the_standard_are_understood() {
+async fn nonstandard_servers_are_supported() {
     let ok = |body: &str| events(&format!("{body}{}", finished("stop")));
     let reasoning =
         "data: {\"choices\":[{\"delta\":{\"content\":null,\"reasoning_content\":\"hm\"}}]}\n\n";
@@ -281,7 +281,7 @@ async fn servers_that_differ_from_the_standard_are_understood() {
 }
 
 #[tokio::test]
-async fn a_stream_that_does_not_end_as_it_should_is_told_apart() {
+async fn an_irregular_end_of_a_stream_is_classified() {
     let cut = |body: &str| {
         let head = "content-type: text/event-stream\r\ncontent-length: 9999\r\n";
         raw("200 OK", head, body)
@@ -363,7 +363,7 @@ async fn a_stream_that_does_not_end_as_it_should_is_told_apart() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut() {
+async fn an_endless_response_is_truncated() {
     let piece = "é".repeat(ANSWER_BYTES_MAX / 8 + 1);
     let body = [said("a"), said(&piece).repeat(9)].concat();
     let deltas = deltas_of(events(&body)).await.unwrap();
@@ -382,7 +382,7 @@ async fn an_answer_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_kind_it_is_and_never_the_key() {
+async fn an_error_states_its_kind_and_never_the_key() {
     let unavailable = |detail: &str| ModelError::Unavailable(detail.to_owned());
     let bad = |detail: &str| ModelError::BadRequest(detail.to_owned());
     let auth = |detail: &str| ModelError::Auth(detail.to_owned());
@@ -429,7 +429,7 @@ async fn a_refusal_says_what_kind_it_is_and_never_the_key() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -442,7 +442,7 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_field_that_a_model_refuses_is_left_out_and_remembered() {
+async fn a_field_rejected_by_a_model_is_omitted_from_then_on() {
     let refuses = |message: &str| {
         raw(
             "400 Bad Request",
@@ -512,7 +512,7 @@ fn schema_request(model: &str) -> ChatRequest {
 }
 
 #[tokio::test]
-async fn a_schema_is_sent_to_models_that_take_one_and_to_unknown_ones() {
+async fn a_schema_is_sent_to_supporting_and_unknown_models() {
     let answer = || events(&[said("{}"), finished("stop")].concat());
     let script = Script::new(vec![answer(), answer(), answer(), answer()]).await;
     let client = script.client();
@@ -532,7 +532,7 @@ async fn a_schema_is_sent_to_models_that_take_one_and_to_unknown_ones() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_the_schema_is_asked_without_it_from_then_on() {
+async fn a_model_that_rejects_the_schema_is_called_without_it_from_then_on() {
     let refusals = [
         serde_json::json!({"error": {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.", "param": "response_format"}}),
         serde_json::json!({"error": {"message": "This model does not support response format `json_schema`."}}),
@@ -573,7 +573,7 @@ fn within(bytes_max: usize) -> Limits {
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_is_left() {
+async fn a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(&format!("http://{}", listener.local_addr().unwrap()), None);
     let serve = async {
@@ -593,7 +593,7 @@ async fn a_server_that_falls_silent_is_left() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_collected_up_to_a_limit() {
+async fn a_complete_response_is_collected_up_to_a_limit() {
     let usage =
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
     let collected = async |pieces: &[&str], reason: &str, bytes_max: usize| {
@@ -616,7 +616,7 @@ async fn a_whole_answer_is_collected_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_left_at_the_limit() {
+async fn an_endless_response_is_aborted_at_the_limit() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(&format!("http://{}", listener.local_addr().unwrap()), None);
     let serve = async {
@@ -634,7 +634,7 @@ async fn an_endless_answer_is_left_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_stays_is_given_back() {
+async fn a_persistent_error_is_returned() {
     let message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.";
     let refusal = || {
         raw(
@@ -650,7 +650,7 @@ async fn a_refusal_that_stays_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_limit_larger_than_the_window_is_left_out_for_once() {
+async fn an_output_limit_larger_than_the_window_is_omitted_for_one_request() {
     let refusal = raw(
         "400 Bad Request",
         "",
@@ -670,7 +670,7 @@ async fn a_limit_larger_than_the_window_is_left_out_for_once() {
 }
 
 #[tokio::test]
-async fn the_model_is_the_wanted_one_where_the_server_has_it_else_its_first() {
+async fn the_requested_model_is_used_if_available_and_otherwise_the_first() {
     let list = raw(
         "200 OK",
         "content-type: application/json\r\n",
@@ -689,7 +689,7 @@ async fn the_model_is_the_wanted_one_where_the_server_has_it_else_its_first() {
 }
 
 #[tokio::test]
-async fn a_server_that_lists_no_models_gets_the_wanted_one() {
+async fn a_server_without_a_model_list_gets_the_requested_model() {
     let script = Script::new(vec![raw("404 Not Found", "", "")]).await;
     let unlisted = script.client();
     assert_eq!(unlisted.choose_model(Some("wanted")).await, "wanted");
@@ -721,7 +721,7 @@ fn a_failure_to_list_models_is_forgotten_and_a_known_list_is_kept() {
 }
 
 #[tokio::test]
-async fn a_maker_is_asked_only_for_models_that_the_table_does_not_know() {
+async fn a_vendor_is_queried_only_for_models_that_are_not_in_the_table() {
     let maker = client("https://api.anthropic.com/v1/", None);
     assert_eq!(
         maker.choose_model(Some("claude-opus-4-6")).await,
@@ -758,7 +758,7 @@ async fn dropping_the_stream_closes_the_connection() {
 }
 
 #[test]
-fn waits_are_read_as_seconds_milliseconds_or_dates() {
+fn waits_are_parsed_as_seconds_milliseconds_or_dates() {
     let now = httpdate::parse_http_date("Wed, 21 Oct 2026 07:28:00 GMT").unwrap();
     for (name, value, wanted) in [
         ("retry-after", "7", Some(7_000)),
@@ -779,7 +779,7 @@ fn waits_are_read_as_seconds_milliseconds_or_dates() {
 }
 
 #[test]
-fn events_are_the_same_in_whatever_pieces_they_come() {
+fn events_are_the_same_however_they_are_split() {
     let stream =
         "\u{feff}: hello\r\n\r\ndata: one\r\ndata:two\r\n\r\nevent: x\rdata: é\r\rdata: last";
     let whole = [

@@ -44,7 +44,7 @@ fn piece(index: usize, begins: Option<(&str, &str)>, arguments: &str) -> Delta {
 }
 
 #[tokio::test]
-async fn an_answer_of_calls_alone_is_a_whole_answer() {
+async fn a_response_with_only_tool_calls_is_complete() {
     let body = [
         called(&json!([{"index": 0, "id": "c1", "function": {"name": "lookup", "arguments": ""}}])),
         called(&json!([{"index": 0, "function": {"arguments": "{\"w\":"}}])),
@@ -75,7 +75,7 @@ async fn an_answer_of_calls_alone_is_a_whole_answer() {
 }
 
 #[tokio::test]
-async fn arguments_without_an_end_are_cut() {
+async fn endless_arguments_are_truncated() {
     let long = "x".repeat(ANSWER_BYTES_MAX / 2 + 1);
     let body = [
         called(&json!([{"index": 0, "id": "c1", "function": {"name": "f", "arguments": long}}])),
@@ -88,7 +88,7 @@ async fn arguments_without_an_end_are_cut() {
 }
 
 #[tokio::test]
-async fn tools_are_offered_as_chat_completions_want_them() {
+async fn tools_are_sent_in_the_chat_completions_format() {
     let answer = || events(&[said("ok"), finished("stop")].concat());
     let script = Script::new(vec![answer(), answer(), answer()]).await;
     let client = script.client();
@@ -123,7 +123,7 @@ async fn tools_are_offered_as_chat_completions_want_them() {
 }
 
 #[tokio::test]
-async fn calls_and_results_stand_in_the_conversation_as_messages_of_their_own() {
+async fn calls_and_their_results_are_separate_messages() {
     let script = Script::new(vec![events(&[said("ok"), finished("stop")].concat())]).await;
     let call = |id: &str| ToolCall {
         id: id.to_owned(),
@@ -168,7 +168,7 @@ async fn calls_and_results_stand_in_the_conversation_as_messages_of_their_own() 
 }
 
 #[test]
-fn the_table_says_which_models_take_tools() {
+fn the_table_lists_which_models_support_tools() {
     let client = client("http://127.0.0.1:9/v1", None);
     assert!(client.takes_tools("claude-sonnet-4-5"));
     assert!(client.takes_tools("unheard-of"));
