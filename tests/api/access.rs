@@ -92,7 +92,7 @@ async fn a_base_cannot_close_the_default_agent() {
 }
 
 #[tokio::test]
-async fn only_admins_can_save_an_access_list_without_themselves() {
+async fn only_admins_can_save_an_access_list_that_excludes_them() {
     let t = team().await;
     let without = json!({"allowed_subjects": [t.ada.id], "denied_subjects": []});
     let form = |name: &str| json!({"name": name, "instructions": "x", "access_control": without});
@@ -112,7 +112,7 @@ async fn only_admins_can_save_an_access_list_without_themselves() {
 }
 
 #[tokio::test]
-async fn a_hidden_agent_does_not_exist_before_scopes_and_rules() {
+async fn a_hidden_agent_is_not_found_before_scopes_and_rules_are_checked() {
     let t = team().await;
     let only = json!({"allowed_subjects": [t.ada.id], "denied_subjects": []});
     let form = json!({"name": "secret", "instructions": "x", "access_control": only});
@@ -152,7 +152,7 @@ async fn a_hidden_agent_does_not_exist_before_scopes_and_rules() {
 }
 
 #[tokio::test]
-async fn a_key_learns_its_own_workspace_and_no_email() {
+async fn a_key_sees_its_own_workspace_and_no_email() {
     let t = team().await;
     let (key, _) = t.ada.make_key(&["chat:read"]).await;
     t.ada
@@ -187,7 +187,7 @@ async fn instructions_in_a_task_context_need_agents_read() {
 }
 
 #[tokio::test]
-async fn required_text_and_allowed_tools_hold_without_an_agent() {
+async fn required_text_and_allowed_tools_apply_without_an_agent() {
     let t = team().await;
     let policy = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     let rules = json!({"required_text": "Never name prices.", "allowed_tools": []});
@@ -206,7 +206,7 @@ async fn required_text_and_allowed_tools_hold_without_an_agent() {
 }
 
 #[tokio::test]
-async fn an_admin_gets_no_addresses_of_another_persons_sessions() {
+async fn an_admin_does_not_see_the_addresses_of_another_users_sessions() {
     let t = team().await;
     let export = format!("/v1/members/{}/export", t.bo.id);
     let others = t.ada.get(&export).await.is(200);
@@ -216,7 +216,7 @@ async fn an_admin_gets_no_addresses_of_another_persons_sessions() {
 }
 
 #[tokio::test]
-async fn easy_passwords_are_refused() {
+async fn weak_passwords_are_rejected() {
     let t = team().await;
     let easy = "the password is easy to guess: choose another one";
     let invite = t.ada.post("/v1/invites", json!({})).await.is(201);
@@ -303,7 +303,7 @@ async fn kinds(person: &Person, n: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_account_lists_its_sign_ins_failures_passwords_and_keys() {
+async fn an_account_lists_its_sign_ins_failures_password_changes_and_keys() {
     let t = team().await;
     let wrong = json!({"email": t.bo.email, "password": "wrong horse"});
     visitor(&t.app.base)
@@ -363,7 +363,7 @@ async fn a_reset_password_revokes_keys_unless_they_are_kept() {
 }
 
 #[tokio::test]
-async fn files_of_the_server_are_for_its_own_user() {
+async fn server_files_are_accessible_only_to_its_own_user() {
     use std::os::unix::fs::PermissionsExt;
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
@@ -415,7 +415,7 @@ async fn files_of_the_server_are_for_its_own_user() {
 }
 
 #[tokio::test]
-async fn an_agents_picture_is_in_its_messages() {
+async fn an_agents_avatar_is_in_its_messages() {
     let t = team().await;
     let file = id(&t.ada.upload("face.png", PNG).await);
     let vibe = format!("/v1/agents/{}", id(&fresh(&t, "vibe").await));

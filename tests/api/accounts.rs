@@ -33,7 +33,7 @@ async fn the_first_account_needs_no_invite_and_the_second_does() {
 }
 
 #[tokio::test]
-async fn of_two_first_accounts_at_once_one_is_made() {
+async fn only_one_of_two_concurrent_first_accounts_is_created() {
     let app = TestApp::start().await;
     let who = visitor(&app.base);
     let posts = (0..5).map(|n| who.post("/v1/auth/signup", form(&format!("p{n}@example.org"))));
@@ -46,7 +46,7 @@ async fn of_two_first_accounts_at_once_one_is_made() {
 }
 
 #[tokio::test]
-async fn an_open_server_takes_everyone_and_everyone_may_make_workspaces() {
+async fn an_open_server_lets_everyone_sign_up_and_create_workspaces() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     app.founder("Ada").await;
     let bo = sign_up(&app.base, "Bo", None).await;
@@ -59,7 +59,7 @@ async fn an_open_server_takes_everyone_and_everyone_may_make_workspaces() {
 }
 
 #[tokio::test]
-async fn by_invite_only_not_even_the_first_account_is_free() {
+async fn an_invite_only_server_requires_an_invite_for_the_first_account() {
     let app = TestApp::with(&[("SIGNUP", "invite")]).await;
     visitor(&app.base)
         .post("/v1/auth/signup", form("ada@example.org"))
@@ -68,7 +68,7 @@ async fn by_invite_only_not_even_the_first_account_is_free() {
 }
 
 #[tokio::test]
-async fn beyond_loopback_the_first_sign_up_needs_the_token_that_was_printed() {
+async fn on_a_public_address_the_first_sign_up_requires_the_setup_token() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[("LISTEN", "0.0.0.0:0")]).await;
     let base = server.base.replace("0.0.0.0", "127.0.0.1");
@@ -99,7 +99,7 @@ async fn beyond_loopback_the_first_sign_up_needs_the_token_that_was_printed() {
 }
 
 #[tokio::test]
-async fn signing_up_signs_in() {
+async fn signing_up_starts_a_session() {
     let app = TestApp::start().await;
     let reply = visitor(&app.base)
         .post("/v1/auth/signup", form("Ada@Example.org "))
@@ -128,7 +128,7 @@ async fn under_https_the_cookie_is_secure() {
 }
 
 #[tokio::test]
-async fn an_account_that_breaks_a_rule_is_not_made() {
+async fn an_account_that_breaks_a_rule_is_not_created() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let who = visitor(&app.base);
     for (field, bad) in [
@@ -151,7 +151,7 @@ async fn an_account_that_breaks_a_rule_is_not_made() {
 }
 
 #[tokio::test]
-async fn an_address_has_one_account() {
+async fn an_email_address_has_one_account() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let who = visitor(&app.base);
     who.post("/v1/auth/signup", form("ada@example.org"))
@@ -163,7 +163,7 @@ async fn an_address_has_one_account() {
 }
 
 #[tokio::test]
-async fn logging_in_needs_address_and_password() {
+async fn login_requires_email_and_password() {
     let t = team().await;
     let who = visitor(&t.app.base);
     let right = json!({"email": "ADA@example.org", "password": PASSWORD});
@@ -179,7 +179,7 @@ async fn logging_in_needs_address_and_password() {
 }
 
 #[tokio::test]
-async fn guessing_passwords_is_slowed_down() {
+async fn password_guessing_is_slowed_down() {
     let t = team().await;
     let who = visitor(&t.app.base);
     let guess = json!({"email": "ada@example.org", "password": "wrong horse"});
@@ -219,7 +219,7 @@ async fn without_rate_limits_nobody_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn nothing_is_answered_to_who_is_not_signed_in() {
+async fn requests_without_a_session_are_rejected() {
     let t = team().await;
     let nobody = t.ada.signed_out();
     for path in [
@@ -250,7 +250,7 @@ async fn nothing_is_answered_to_who_is_not_signed_in() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_log_out_and_no_other() {
+async fn logging_out_ends_only_that_session() {
     let t = team().await;
     let elsewhere = t.ada.log_in().await;
     let out = t.ada.act("/v1/auth/logout").await;
@@ -277,7 +277,7 @@ async fn sessions_are_listed_and_ended_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_the_other_sessions() {
+async fn changing_the_password_ends_the_other_sessions() {
     let t = team().await;
     let elsewhere = t.ada.log_in().await;
     let change =
@@ -315,7 +315,7 @@ async fn a_new_password_ends_the_other_sessions() {
 }
 
 #[tokio::test]
-async fn a_new_name_is_told_to_the_workspace() {
+async fn a_name_change_is_sent_to_the_workspace() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let me = t
@@ -344,7 +344,7 @@ async fn a_session_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_change_with_the_cookie_comes_from_our_own_pages() {
+async fn changes_with_a_cookie_require_the_servers_own_origin() {
     let t = team().await;
     let send = async |origin: Option<&str>, site: Option<&str>| -> u16 {
         let mut who = t.ada.clone();
@@ -378,7 +378,7 @@ async fn a_change_with_the_cookie_comes_from_our_own_pages() {
 }
 
 #[tokio::test]
-async fn logging_in_and_signing_up_come_from_our_own_pages() {
+async fn login_and_sign_up_require_the_servers_own_origin() {
     let t = team().await;
     let mut evil = visitor(&t.app.base);
     for origin in [None, Some("https://evil.example".to_owned())] {
@@ -392,7 +392,7 @@ async fn logging_in_and_signing_up_come_from_our_own_pages() {
 }
 
 #[tokio::test]
-async fn reading_with_the_cookie_needs_no_origin() {
+async fn reads_with_a_cookie_require_no_origin() {
     let t = team().await;
     let mut who = t.ada.clone();
     who.origin = None;
@@ -400,7 +400,7 @@ async fn reading_with_the_cookie_needs_no_origin() {
 }
 
 #[tokio::test]
-async fn the_public_url_is_an_origin_of_ours() {
+async fn the_public_url_is_an_accepted_origin() {
     let app = TestApp::with(&[("PUBLIC_URL", "https://chat.example")]).await;
     let mut who = visitor(&app.base);
     who.origin = Some("https://chat.example".to_owned());
@@ -417,7 +417,7 @@ async fn the_public_url_is_an_origin_of_ours() {
 }
 
 #[tokio::test]
-async fn the_operator_makes_accounts_and_resets_passwords_on_the_machine() {
+async fn the_command_line_creates_accounts_and_resets_passwords() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let run = |args: &[&str]| {
         let output = crate::support::command(&place, &model, &[])

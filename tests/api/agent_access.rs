@@ -340,7 +340,7 @@ async fn check_calls(t: &Team, who: &Person, n: usize, granted: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_key_does_with_agents_what_its_one_scope_says() {
+async fn a_key_with_one_scope_has_the_matching_agent_permissions() {
     let t = team().await;
     for (n, scope) in SCOPES.into_iter().enumerate() {
         let (robot, _) = t.ada.make_key(&[scope]).await;
@@ -349,26 +349,26 @@ async fn a_key_does_with_agents_what_its_one_scope_says() {
 }
 
 #[tokio::test]
-async fn an_admin_does_everything_with_agents() {
+async fn an_admin_has_all_agent_permissions() {
     let t = team().await;
     check_calls(&t, &t.ada, 0, &SCOPES).await;
 }
 
 #[tokio::test]
-async fn a_member_reads_and_writes_agents() {
+async fn a_member_can_read_and_write_agents() {
     let t = team().await;
     check_calls(&t, &t.bo, 0, &["agents:read", "agents:write"]).await;
 }
 
 #[tokio::test]
-async fn a_viewer_reads_agents() {
+async fn a_viewer_can_read_agents() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     check_calls(&t, &vera, 0, &["agents:read"]).await;
 }
 
 #[tokio::test]
-async fn nobody_does_anything_with_agents_without_an_account() {
+async fn agent_routes_require_an_account() {
     let t = team().await;
     let nobody = t.bo.signed_out();
     for call in calls(&t, 0).await {
@@ -381,7 +381,7 @@ async fn nobody_does_anything_with_agents_without_an_account() {
 }
 
 #[tokio::test]
-async fn a_status_needs_more_than_writing() {
+async fn a_status_change_requires_more_than_write_access() {
     let t = team().await;
     let agent = make(&t.bo, "sage", Value::Null).await;
     let (deleter, _) = t.ada.make_key(&["agents:write", "agents:delete"]).await;
@@ -531,7 +531,7 @@ async fn uses(t: &Team, person: &Person, agent: &str) -> bool {
 }
 
 #[tokio::test]
-async fn lists_say_who_sees_and_uses_an_agent() {
+async fn access_lists_determine_who_can_see_and_use_an_agent() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let agent = make(&t.ada, "sage", Value::Null).await;
@@ -558,7 +558,7 @@ async fn lists_say_who_sees_and_uses_an_agent() {
 }
 
 #[tokio::test]
-async fn an_admin_sees_every_agent_and_uses_what_the_lists_permit() {
+async fn an_admin_sees_every_agent_and_uses_those_that_the_lists_permit() {
     let t = team().await;
     let agent = make(&t.ada, "sage", only(&[&t.bo.id])).await;
     assert!(sees(&t.ada, &agent).await);
@@ -576,7 +576,7 @@ async fn an_admin_sees_every_agent_and_uses_what_the_lists_permit() {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_what_the_lists_permit() {
+async fn a_viewer_sees_agents_that_the_lists_permit() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let agent = make(&t.ada, "sage", but(&["role:viewer"])).await;
@@ -593,7 +593,7 @@ async fn a_viewer_sees_what_the_lists_permit() {
 }
 
 #[tokio::test]
-async fn empty_lists_are_no_lists() {
+async fn empty_lists_do_not_restrict_access() {
     let t = team().await;
     let agent = make(
         &t.ada,
@@ -619,7 +619,7 @@ async fn empty_lists_are_no_lists() {
 }
 
 #[tokio::test]
-async fn what_one_may_not_see_looks_exactly_like_what_is_not_there() {
+async fn hidden_agents_look_exactly_like_missing_ones() {
     let t = team().await;
     let hidden = make(&t.ada, "sage", only(&[&t.ada.id])).await;
     let none = unknown_id("agent");
@@ -704,7 +704,7 @@ async fn what_one_may_not_see_looks_exactly_like_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn pages_are_full_of_what_one_may_see() {
+async fn pages_are_filled_with_visible_agents() {
     let t = team().await;
     let mut mine = Vec::new();
     for n in 0..12 {
@@ -754,7 +754,7 @@ fn agent_events(events: &[Value]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn who_may_not_see_an_agent_hears_nothing_of_it() {
+async fn users_who_cannot_see_an_agent_receive_no_events_about_it() {
     let t = team().await;
     let mut bo = t.bo.socket().await;
     let mut ada = t.ada.socket().await;
@@ -801,7 +801,7 @@ async fn who_may_not_see_an_agent_hears_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn who_loses_sight_of_an_agent_is_told_that_it_is_archived_and_nothing_new() {
+async fn users_who_lose_access_to_an_agent_receive_only_an_archived_event() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     let mut bo = t.bo.socket().await;
@@ -856,7 +856,7 @@ async fn who_loses_sight_of_an_agent_is_told_that_it_is_archived_and_nothing_new
 }
 
 #[tokio::test]
-async fn a_bound_thread_asks_its_agent_only_for_who_may_use_it() {
+async fn a_bound_agent_replies_only_to_users_who_can_use_it() {
     let t = team().await;
     let agent = make(&t.ada, "sage", only(&["role:admin"])).await;
     let threads = format!("/v1/channels/{}/threads", t.general);
@@ -885,7 +885,7 @@ async fn a_bound_thread_asks_its_agent_only_for_who_may_use_it() {
 }
 
 #[tokio::test]
-async fn the_instructions_of_an_agent_that_one_may_not_see_are_not_told_by_its_tasks() {
+async fn tasks_do_not_reveal_the_instructions_of_hidden_agents() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     let private = json!({"instructions": "You are Sage with a confidential note.", "access_control": only(&["role:admin"])});
@@ -900,7 +900,7 @@ async fn the_instructions_of_an_agent_that_one_may_not_see_are_not_told_by_its_t
 }
 
 #[tokio::test]
-async fn a_task_goes_on_when_its_asker_may_not_use_the_agent_any_more() {
+async fn a_task_continues_after_its_requester_loses_access_to_the_agent() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     let gate = Gate::new();
@@ -926,7 +926,7 @@ async fn a_task_goes_on_when_its_asker_may_not_use_the_agent_any_more() {
 }
 
 #[tokio::test]
-async fn a_key_without_agents_read_hears_of_no_agents() {
+async fn a_key_without_agents_read_receives_no_agent_events() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
     let mut socket = robot.socket().await;
@@ -937,7 +937,7 @@ async fn a_key_without_agents_read_hears_of_no_agents() {
 }
 
 #[tokio::test]
-async fn an_admins_key_without_agents_admin_is_held_to_the_lists() {
+async fn an_admin_key_without_agents_admin_is_subject_to_the_lists() {
     let t = team().await;
     let agent = make(&t.ada, "sage", only(&[&t.bo.id])).await;
     let (robot, _) = t.ada.make_key(&["chat:read", "agents:read"]).await;
@@ -956,7 +956,7 @@ async fn an_admins_key_without_agents_admin_is_held_to_the_lists() {
 }
 
 #[tokio::test]
-async fn a_default_agent_that_one_may_not_see_is_not_main_either() {
+async fn a_hidden_default_agent_is_not_available_as_main() {
     let t = team().await;
     t.ada
         .patch(
@@ -976,7 +976,7 @@ async fn a_default_agent_that_one_may_not_see_is_not_main_either() {
 }
 
 #[tokio::test]
-async fn someone_who_left_may_stand_in_the_lists_still() {
+async fn access_lists_can_keep_former_members() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let agent = make(&t.ada, "sage", but(&[&cy.id])).await;
@@ -1014,7 +1014,7 @@ async fn someone_who_left_may_stand_in_the_lists_still() {
 }
 
 #[tokio::test]
-async fn what_is_done_with_agents_is_in_the_audit_log() {
+async fn agent_changes_are_in_the_audit_log() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     t.ada
@@ -1038,7 +1038,7 @@ async fn what_is_done_with_agents_is_in_the_audit_log() {
 }
 
 #[tokio::test]
-async fn a_direct_channel_does_not_get_round_the_lists() {
+async fn a_direct_channel_does_not_bypass_the_lists() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     let channel = id(&t
@@ -1068,7 +1068,7 @@ async fn a_direct_channel_does_not_get_round_the_lists() {
 }
 
 #[tokio::test]
-async fn a_dive_is_not_resolved_by_an_agent_that_the_asker_may_not_use() {
+async fn a_dive_is_not_resolved_by_an_agent_that_the_requester_cannot_use() {
     let t = team().await;
     let agent = make(&t.ada, "sage", only(&["role:admin"])).await;
     let started = t.ada.start(&t.general, "Friday or Monday?").await;
@@ -1083,7 +1083,7 @@ async fn a_dive_is_not_resolved_by_an_agent_that_the_asker_may_not_use() {
 }
 
 #[tokio::test]
-async fn a_failed_task_is_not_retried_by_who_may_not_use_its_agent_any_more() {
+async fn a_failed_task_cannot_be_retried_after_losing_access_to_its_agent() {
     let t = team().await;
     let agent = make(&t.ada, "sage", Value::Null).await;
     t.model().script(
@@ -1110,7 +1110,7 @@ async fn a_failed_task_is_not_retried_by_who_may_not_use_its_agent_any_more() {
 }
 
 #[tokio::test]
-async fn main_is_that_of_the_workspace_that_is_named() {
+async fn main_is_the_default_agent_of_the_requested_workspace() {
     let t = team().await;
     let second = id(&t
         .ada
@@ -1142,7 +1142,7 @@ async fn main_is_that_of_the_workspace_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_key_without_agents_use_retries_nothing() {
+async fn a_key_without_agents_use_cannot_retry_tasks() {
     let t = team().await;
     make(&t.ada, "sage", Value::Null).await;
     t.model().script(

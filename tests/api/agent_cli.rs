@@ -71,7 +71,7 @@ async fn import(t: &Team, dir: &Path, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test]
-async fn files_make_an_agent() {
+async fn files_create_an_agent() {
     let (t, files) = (team().await, Files::new());
     files.write("SOUL.md", "You are Fern, patient and exact.\n");
     files.write("IDENTITY.md", "- Name: Fern\n- Emoji: 🌿\n");
@@ -126,7 +126,7 @@ async fn an_import_names_the_options_without_effect() {
 }
 
 #[tokio::test]
-async fn a_whole_directory_goes_out_and_comes_back_as_the_same_agent() {
+async fn a_directory_is_exported_and_imported_as_the_same_agent() {
     let (t, files, copy) = (team().await, Files::new(), Files::new());
     files.write("SOUL.md", "You are Moss.");
     files.write("MEMORY.md", "Soft.");
@@ -162,7 +162,7 @@ async fn a_whole_directory_goes_out_and_comes_back_as_the_same_agent() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_imported_is_said_and_makes_nothing() {
+async fn an_invalid_import_is_reported_and_creates_nothing() {
     let (t, files) = (team().await, Files::new());
     files.write("empty/MEMORY.md", "No soul.");
     files.write("SOUL.md", "You are Vibe too.");

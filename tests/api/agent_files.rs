@@ -60,7 +60,7 @@ async fn ask(t: &Team, content: &str) {
 }
 
 #[tokio::test]
-async fn a_new_agent_has_its_views_and_an_empty_memory() {
+async fn a_new_agent_has_derived_files_and_an_empty_memory() {
     let t = team().await;
     let sage = make(
         &t.ada,
@@ -112,7 +112,7 @@ async fn a_new_agent_has_its_views_and_an_empty_memory() {
 }
 
 #[tokio::test]
-async fn soul_is_the_instructions_both_ways() {
+async fn soul_md_and_the_instructions_stay_in_sync() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let mut socket = t.ada.socket().await;
@@ -157,7 +157,7 @@ async fn soul_is_the_instructions_both_ways() {
 }
 
 #[tokio::test]
-async fn identity_is_the_profiles_text_both_ways() {
+async fn identity_md_and_the_profile_text_stay_in_sync() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let file = write(&t.ada, &sage, "IDENTITY.md", "- Creature: owl\n").await;
@@ -187,7 +187,7 @@ async fn identity_is_the_profiles_text_both_ways() {
 }
 
 #[tokio::test]
-async fn lines_of_name_and_emoji_follow_the_fields_both_ways() {
+async fn name_and_emoji_lines_and_fields_stay_in_sync() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({"avatar": {"color": "#112233"}})).await;
     write(
@@ -226,7 +226,7 @@ async fn lines_of_name_and_emoji_follow_the_fields_both_ways() {
 }
 
 #[tokio::test]
-async fn a_name_in_identity_keeps_the_rules_of_names() {
+async fn a_name_in_identity_md_follows_the_name_rules() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({"display_name": "Sage"})).await;
     for bad in ["Vibe (AI)", "[Ada]", &"x".repeat(81), "a\u{202e}b\u{7}"] {
@@ -253,7 +253,7 @@ async fn a_name_in_identity_keeps_the_rules_of_names() {
 }
 
 #[tokio::test]
-async fn memory_and_logs_are_rows_with_versions_of_their_own() {
+async fn memory_and_log_files_have_their_own_versions() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     for (n, content) in ["One", "Two"].into_iter().enumerate() {
@@ -301,7 +301,7 @@ async fn memory_and_logs_are_rows_with_versions_of_their_own() {
 }
 
 #[tokio::test]
-async fn each_agent_has_files_of_its_own() {
+async fn each_agent_has_its_own_files() {
     let t = team().await;
     let (sage, owl) = (
         make(&t.ada, "sage", json!({})).await,
@@ -320,7 +320,7 @@ async fn each_agent_has_files_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_file_takes_if_match() {
+async fn a_file_supports_if_match() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let put = async |file: &str, version: &str, content: &str| {
@@ -364,7 +364,7 @@ async fn a_file_takes_if_match() {
 }
 
 #[tokio::test]
-async fn of_twenty_writers_of_one_version_of_a_file_one_wins() {
+async fn one_of_twenty_concurrent_writers_of_a_file_version_wins() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let path = format!("{sage}/files/MEMORY.md");
@@ -379,7 +379,7 @@ async fn of_twenty_writers_of_one_version_of_a_file_one_wins() {
 }
 
 #[tokio::test]
-async fn a_deleted_file_is_gone_and_its_versions_go_on() {
+async fn a_deleted_file_is_gone_and_its_version_numbers_continue() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     write(&t.ada, &sage, "notes.md", "x").await;
@@ -403,7 +403,7 @@ async fn a_deleted_file_is_gone_and_its_versions_go_on() {
 }
 
 #[tokio::test]
-async fn only_safe_relative_names_are_paths() {
+async fn only_safe_relative_paths_are_accepted() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     for good in [
@@ -462,7 +462,7 @@ async fn only_safe_relative_names_are_paths() {
 }
 
 #[tokio::test]
-async fn user_md_belongs_to_no_agent() {
+async fn user_md_does_not_belong_to_an_agent() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     for path in ["USER.md", "user.md", "User.MD"] {
@@ -473,7 +473,7 @@ async fn user_md_belongs_to_no_agent() {
 }
 
 #[tokio::test]
-async fn a_file_has_256_kib_of_utf8() {
+async fn a_file_is_limited_to_256_kib_of_utf8() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let most = "ü".repeat(KIB_256 / 2);
@@ -508,7 +508,7 @@ async fn a_file_has_256_kib_of_utf8() {
 }
 
 #[tokio::test]
-async fn a_files_body_is_one_text() {
+async fn a_file_body_has_a_single_text_field() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     let path = format!("{sage}/files/MEMORY.md");
@@ -532,7 +532,7 @@ async fn a_files_body_is_one_text() {
 }
 
 #[tokio::test]
-async fn standing_orders_fall_back_to_the_workspaces() {
+async fn instruction_files_fall_back_to_the_workspace() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     for file in ["AGENTS.md", "TOOLS.md"] {
@@ -567,7 +567,7 @@ async fn standing_orders_fall_back_to_the_workspaces() {
 }
 
 #[tokio::test]
-async fn standing_orders_are_in_the_system_text() {
+async fn instruction_files_are_in_the_system_prompt() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     t.ada
@@ -608,7 +608,7 @@ async fn standing_orders_are_in_the_system_text() {
 }
 
 #[tokio::test]
-async fn soul_and_identity_are_in_the_system_text_and_memory_is_not() {
+async fn soul_and_identity_are_in_the_system_prompt_and_memory_is_not() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     write(&t.ada, &sage, "SOUL.md", "You are Sage, by file.").await;
@@ -622,7 +622,7 @@ async fn soul_and_identity_are_in_the_system_text_and_memory_is_not() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_two_files_for_all_its_agents() {
+async fn a_workspace_has_two_files_for_all_agents() {
     let t = team().await;
     let files = format!("/v1/workspaces/{}/files", t.ada.workspace);
     assert_eq!(t.bo.get(&files).await.ok()["data"], json!([]));
@@ -684,7 +684,7 @@ async fn a_workspace_has_two_files_for_all_its_agents() {
 }
 
 #[tokio::test]
-async fn files_of_an_archived_agent_stay() {
+async fn files_of_an_archived_agent_are_kept() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     write(&t.ada, &sage, "MEMORY.md", "Kept").await;
@@ -698,7 +698,7 @@ async fn files_of_an_archived_agent_stay() {
 }
 
 #[tokio::test]
-async fn a_stale_write_is_answered_with_the_file_as_it_is() {
+async fn a_stale_write_returns_the_current_file() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     write(&t.ada, &sage, "MEMORY.md", "One").await;

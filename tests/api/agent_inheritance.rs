@@ -139,7 +139,7 @@ async fn three_levels_are_merged_base_first() {
 }
 
 #[tokio::test]
-async fn a_child_is_stored_and_answered_as_it_was_written() {
+async fn a_child_is_stored_and_returned_as_written() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -172,7 +172,7 @@ async fn an_agent_without_a_base_resolves_to_itself() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_and_asked_as_the_resolved_profile_says() {
+async fn the_model_and_its_prompt_follow_the_resolved_profile() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -202,7 +202,7 @@ async fn the_model_is_told_and_asked_as_the_resolved_profile_says() {
 }
 
 #[tokio::test]
-async fn an_agent_is_not_its_own_base_also_not_through_others() {
+async fn an_agent_cannot_inherit_from_itself_directly_or_indirectly() {
     let t = team().await;
     let a = make(&t.ada, "a", None, json!({})).await;
     let b = make(&t.ada, "b", Some(&a), json!({})).await;
@@ -226,7 +226,7 @@ async fn an_agent_is_not_its_own_base_also_not_through_others() {
 }
 
 #[tokio::test]
-async fn two_agents_that_take_each_other_as_base_at_once_make_no_cycle() {
+async fn two_agents_that_choose_each_other_as_base_concurrently_form_no_cycle() {
     let t = team().await;
     let a = make(&t.ada, "a", None, json!({})).await;
     let b = make(&t.ada, "b", None, json!({})).await;
@@ -241,7 +241,7 @@ async fn two_agents_that_take_each_other_as_base_at_once_make_no_cycle() {
 }
 
 #[tokio::test]
-async fn a_fourth_level_is_refused_for_a_new_agent() {
+async fn a_fourth_level_is_rejected_for_a_new_agent() {
     let t = team().await;
     let a = make(&t.ada, "a", None, json!({})).await;
     let b = make(&t.ada, "b", Some(&a), json!({})).await;
@@ -255,7 +255,7 @@ async fn a_fourth_level_is_refused_for_a_new_agent() {
 }
 
 #[tokio::test]
-async fn a_fourth_level_is_refused_when_an_agent_gets_another_base() {
+async fn a_fourth_level_is_rejected_when_the_base_changes() {
     let t = team().await;
     let a = make(&t.ada, "a", None, json!({})).await;
     let b = make(&t.ada, "b", Some(&a), json!({})).await;
@@ -280,7 +280,7 @@ async fn a_fourth_level_is_refused_when_an_agent_gets_another_base() {
 }
 
 #[tokio::test]
-async fn levels_are_counted_as_they_are_also_when_a_change_leaves_the_children_as_they_were() {
+async fn levels_are_counted_even_if_a_change_leaves_the_children_unchanged() {
     let t = team().await;
     let b = make(
         &t.ada,
@@ -307,7 +307,7 @@ async fn levels_are_counted_as_they_are_also_when_a_change_leaves_the_children_a
 }
 
 #[tokio::test]
-async fn where_an_agent_comes_from_is_told_as_it_is_now() {
+async fn an_agents_ancestry_is_reported_as_it_is_now() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({"description": "Mine"})).await;
@@ -323,7 +323,7 @@ async fn where_an_agent_comes_from_is_told_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn an_archived_agent_is_no_new_base_and_stays_one() {
+async fn an_archived_agent_stays_a_base_but_cannot_become_one() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({})).await;
@@ -353,7 +353,7 @@ async fn an_archived_agent_is_no_new_base_and_stays_one() {
 }
 
 #[tokio::test]
-async fn instructions_are_limited_with_those_of_the_bases() {
+async fn the_instruction_limit_includes_inherited_instructions() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -387,7 +387,7 @@ async fn instructions_are_limited_with_those_of_the_bases() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_base_is_a_version_of_each_agent_below_it() {
+async fn a_base_change_creates_a_version_of_each_derived_agent() {
     let t = team().await;
     let top = make(&t.ada, "top", None, json!({})).await;
     let middle = make(&t.ada, "middle", Some(&top), json!({})).await;
@@ -429,7 +429,7 @@ async fn a_change_of_a_base_is_a_version_of_each_agent_below_it() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_base_that_a_child_overrides_is_no_version_of_the_child() {
+async fn a_base_change_that_a_child_overrides_creates_no_version_of_the_child() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({"temperature": 1})).await;
@@ -438,7 +438,7 @@ async fn a_change_of_a_base_that_a_child_overrides_is_no_version_of_the_child() 
 }
 
 #[tokio::test]
-async fn a_stale_if_match_on_a_child_notices_that_its_base_changed() {
+async fn a_stale_if_match_on_a_child_detects_a_base_change() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({})).await;
@@ -459,7 +459,7 @@ async fn a_stale_if_match_on_a_child_notices_that_its_base_changed() {
 }
 
 #[tokio::test]
-async fn a_loose_mention_follows_the_base_at_once() {
+async fn an_unbound_mention_uses_base_changes_immediately() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -490,7 +490,7 @@ async fn a_loose_mention_follows_the_base_at_once() {
 }
 
 #[tokio::test]
-async fn a_bound_thread_keeps_its_version_until_it_is_moved_on() {
+async fn a_bound_thread_keeps_its_version_until_it_is_rebound() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -545,7 +545,7 @@ async fn a_bound_thread_keeps_its_version_until_it_is_moved_on() {
 }
 
 #[tokio::test]
-async fn a_task_tells_what_it_was_told_after_its_agent_changed() {
+async fn a_task_shows_its_original_prompt_after_its_agent_changes() {
     let t = team().await;
     let sage = make(&t.ada, "sage", None, json!({})).await;
     let task = ask(&t, "@sage hi").await;
@@ -556,7 +556,7 @@ async fn a_task_tells_what_it_was_told_after_its_agent_changed() {
 }
 
 #[tokio::test]
-async fn a_child_takes_its_bases_access_lists_unless_it_has_its_own() {
+async fn a_child_inherits_its_bases_access_lists_unless_it_has_its_own() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -584,7 +584,7 @@ async fn a_child_takes_its_bases_access_lists_unless_it_has_its_own() {
 }
 
 #[tokio::test]
-async fn a_base_that_one_may_not_see_does_not_exist() {
+async fn a_hidden_base_is_reported_as_missing() {
     let t = team().await;
     let hidden = make(
         &t.ada,
@@ -616,7 +616,7 @@ async fn policy(t: &Team, fields: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_policy_begins_open_and_members_read_it() {
+async fn a_policy_is_permissive_by_default_and_readable_by_members() {
     let t = team().await;
     let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     let found = t.bo.get(&path).await.ok();
@@ -658,7 +658,7 @@ async fn a_policy_begins_open_and_members_read_it() {
 }
 
 #[tokio::test]
-async fn the_required_text_comes_first_whatever_a_child_says() {
+async fn the_required_text_precedes_a_childs_instructions() {
     let t = team().await;
     policy(&t, json!({"required_text": "House rules: no secrets."})).await;
     let base = make(
@@ -695,7 +695,7 @@ async fn the_required_text_comes_first_whatever_a_child_says() {
 }
 
 #[tokio::test]
-async fn the_required_text_holds_at_once_also_for_bound_threads() {
+async fn the_required_text_applies_immediately_to_bound_threads() {
     let t = team().await;
     let sage = make(&t.ada, "sage", None, json!({})).await;
     let threads = format!("/v1/channels/{}/threads", t.general);
@@ -718,7 +718,7 @@ async fn the_required_text_holds_at_once_also_for_bound_threads() {
 }
 
 #[tokio::test]
-async fn the_required_text_has_an_edge_in_bytes() {
+async fn the_required_text_is_limited_in_bytes() {
     let t = team().await;
     let path = format!("/v1/workspaces/{}/policy", t.ada.workspace);
     t.ada
@@ -735,7 +735,7 @@ async fn the_required_text_has_an_edge_in_bytes() {
 }
 
 #[tokio::test]
-async fn tools_that_the_workspace_does_not_allow_are_not_available() {
+async fn tools_that_the_workspace_forbids_are_unavailable() {
     let t = team().await;
     let tools = json!([{"type": "function", "name": "f"}, {"type": "web_fetch"}]);
     let base = make(&t.ada, "base", None, json!({"tools": tools})).await;
@@ -782,7 +782,7 @@ async fn sandbox(t: &Team, name: &str, fields: Value) -> String {
 }
 
 #[tokio::test]
-async fn the_workspaces_sandbox_tightens_that_of_an_agent() {
+async fn the_workspace_sandbox_tightens_an_agents_sandbox() {
     let t = team().await;
     let wide = sandbox(&t, "wide", json!({"cpu_max": 4.0, "memory_mb_max": 512})).await;
     let hosts = json!({"cpu_max": 1.0, "network": "allowlist", "allowed_hosts": ["a.example"], "timeout_s_max": 60,
@@ -815,7 +815,7 @@ async fn the_workspaces_sandbox_tightens_that_of_an_agent() {
 }
 
 #[tokio::test]
-async fn a_workspace_can_keep_members_from_writing_agents() {
+async fn a_workspace_can_prevent_members_from_writing_agents() {
     let t = team().await;
     let mine = make(&t.bo, "mine", None, json!({})).await;
     let (robot, _) = t.bo.make_key(&["agents:write"]).await;
@@ -860,7 +860,7 @@ async fn a_workspace_can_keep_members_from_writing_agents() {
 }
 
 #[tokio::test]
-async fn all_children_follow_a_base_however_many_there_are() {
+async fn all_children_follow_a_base_regardless_of_their_number() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({"metadata": {"tier": "1"}})).await;
     let mut children = Vec::new();
@@ -891,7 +891,7 @@ async fn all_children_follow_a_base_however_many_there_are() {
 }
 
 #[tokio::test]
-async fn agents_below_follow_when_an_agent_gets_another_base() {
+async fn derived_agents_follow_when_an_agents_base_changes() {
     let t = team().await;
     let first = make(&t.ada, "first", None, json!({})).await;
     let second = make(&t.ada, "second", None, json!({})).await;
@@ -930,7 +930,7 @@ async fn agents_below_follow_when_an_agent_gets_another_base() {
 }
 
 #[tokio::test]
-async fn a_base_that_is_deleted_while_a_child_is_made_leaves_no_orphan() {
+async fn a_base_deleted_during_the_creation_of_a_child_leaves_no_orphan() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let gone = format!("{}?permanent=true", path(&base));
@@ -946,7 +946,7 @@ async fn a_base_that_is_deleted_while_a_child_is_made_leaves_no_orphan() {
 }
 
 #[tokio::test]
-async fn who_loses_sight_of_a_child_by_its_base_is_told() {
+async fn users_who_lose_access_to_a_child_through_its_base_are_notified() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let child = make(&t.ada, "child", Some(&base), json!({})).await;
@@ -982,7 +982,7 @@ async fn all_follow(t: &Team, agents: &[String], text: &str) {
 }
 
 #[tokio::test]
-async fn many_children_follow_their_base_in_the_background_and_one_that_is_invoked_at_once() {
+async fn an_invoked_child_follows_its_base_at_once_and_others_in_the_background() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let mut children = Vec::new();
@@ -1014,7 +1014,7 @@ async fn many_children_follow_their_base_in_the_background_and_one_that_is_invok
 }
 
 #[tokio::test]
-async fn a_base_that_narrows_its_access_narrows_that_of_an_invoked_child_at_once() {
+async fn narrowing_a_bases_access_applies_at_once_to_an_invoked_child() {
     let t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     for n in 0..25 {
@@ -1027,7 +1027,7 @@ async fn a_base_that_narrows_its_access_narrows_that_of_an_invoked_child_at_once
 }
 
 #[tokio::test]
-async fn refreshing_goes_on_after_a_restart() {
+async fn refreshing_resumes_after_a_restart() {
     let mut t = team().await;
     let base = make(&t.ada, "base", None, json!({})).await;
     let mut children = Vec::new();
@@ -1079,7 +1079,7 @@ async fn a_workspace_whose_refresh_fails_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn two_tools_of_one_name_are_refused_and_a_childs_replaces_its_bases() {
+async fn duplicate_tool_names_are_rejected_and_a_childs_tool_replaces_its_bases() {
     let t = team().await;
     let function = |text: &str| json!({"type": "function", "name": "look_up", "description": text});
     let twice =
@@ -1111,7 +1111,7 @@ async fn two_tools_of_one_name_are_refused_and_a_childs_replaces_its_bases() {
 }
 
 #[tokio::test]
-async fn fields_that_nothing_reads_are_named_and_not_sent() {
+async fn ignored_fields_are_listed_and_not_sent() {
     let t = team().await;
     let fields = json!({
         "sentiment": {}, "trust": {}, "prompting": {"profile": "short"}, "memory": {"summary_enabled": true},
@@ -1142,7 +1142,7 @@ async fn fields_that_nothing_reads_are_named_and_not_sent() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_as_many_agents_and_bytes_as_the_operator_allows() {
+async fn the_operator_limits_the_number_and_size_of_a_workspaces_agents() {
     let t =
         crate::support::team_with(&[("AGENTS_MAX", "6"), ("WORKSPACE_BYTES_MAX", "400KiB")]).await;
     let fifth = make(&t.ada, "fifth", None, json!({})).await;
@@ -1190,7 +1190,7 @@ async fn a_workspace_has_as_many_agents_and_bytes_as_the_operator_allows() {
 }
 
 #[tokio::test]
-async fn a_list_of_versions_has_a_cursor_and_no_ids() {
+async fn the_version_list_has_a_cursor_and_no_ids() {
     let t = team().await;
     let agent = make(&t.ada, "sage", None, json!({})).await;
     for n in 0..3 {
@@ -1213,7 +1213,7 @@ async fn a_list_of_versions_has_a_cursor_and_no_ids() {
 }
 
 #[tokio::test]
-async fn new_workspaces_begin_with_the_operators_agents() {
+async fn new_workspaces_start_with_the_operators_agents() {
     let name = format!("openvibe_seeds_{}.yaml", std::process::id());
     let file = std::env::temp_dir().join(name);
     let agents = "agents:\n  - name: helper\n    status: active\n    instructions: Help.\n  - name: sleeper\n    status: inactive\n    instructions: Sleep.\n";

@@ -139,7 +139,7 @@ async fn names(person: &Person, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_whole_agent_has_exactly_the_agreed_fields() {
+async fn an_agent_has_exactly_the_documented_fields() {
     let t = team().await;
     let agent = make(&t.ada, form("sage")).await;
     assert_eq!(keys(&agent), FIELDS);
@@ -165,7 +165,7 @@ async fn a_whole_agent_has_exactly_the_agreed_fields() {
 }
 
 #[tokio::test]
-async fn every_field_that_is_given_is_answered_and_stored() {
+async fn every_provided_field_is_returned_and_stored() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), everything())).await;
     let found = t.ada.get(&format!("/v1/agents/{}", id(&made))).await.ok();
@@ -182,7 +182,7 @@ async fn every_field_that_is_given_is_answered_and_stored() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_sets_is_read_over_in_every_form() {
+async fn server_set_fields_are_ignored_in_every_form() {
     let t = team().await;
     let server = json!({"id": unknown_id("agent"), "object": "cat", "version": 9, "created_at": "2001-01-01T00:00:00.000Z",
         "updated_at": 7, "created_by": t.bo.id, "workspace_id": unknown_id("ws"), "is_default": true, "is_system": true});
@@ -220,7 +220,7 @@ async fn what_only_the_server_sets_is_read_over_in_every_form() {
 }
 
 #[tokio::test]
-async fn an_agent_sent_back_as_it_was_answered_makes_no_version() {
+async fn an_agent_sent_back_unchanged_creates_no_version() {
     let t = team().await;
     for (name, fields) in [("sage", json!({})), ("owl", everything())] {
         let made = make(&t.ada, with(form(name), fields)).await;
@@ -231,7 +231,7 @@ async fn an_agent_sent_back_as_it_was_answered_makes_no_version() {
 }
 
 #[tokio::test]
-async fn an_unknown_field_is_refused_wherever_it_stands() {
+async fn an_unknown_field_is_rejected_at_every_level() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     for fields in [
@@ -257,7 +257,7 @@ async fn an_unknown_field_is_refused_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_value_of_the_wrong_type_is_refused_and_its_field_named() {
+async fn a_value_of_the_wrong_type_is_rejected_with_its_field() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     for (fields, param) in [
@@ -332,7 +332,7 @@ async fn an_id_of_another_kind_is_unprocessable() {
 }
 
 #[tokio::test]
-async fn every_limit_holds_at_its_edge() {
+async fn every_limit_is_enforced_exactly() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     let lines = |n: usize, units: usize| vec!["x".repeat(units); n];
@@ -421,7 +421,7 @@ async fn every_limit_holds_at_its_edge() {
 }
 
 #[tokio::test]
-async fn instructions_and_identity_have_256_kib_of_utf8() {
+async fn instructions_and_identity_are_limited_to_256_kib_of_utf8() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     let most = "ü".repeat(128 * 1024);
@@ -445,7 +445,7 @@ async fn instructions_and_identity_have_256_kib_of_utf8() {
 }
 
 #[tokio::test]
-async fn metadata_that_a_change_adds_counts_with_what_is_there() {
+async fn metadata_limits_include_existing_pairs() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     let pairs: BTreeMap<String, &str> = (0..16).map(|n| (n.to_string(), "v")).collect();
@@ -464,7 +464,7 @@ async fn metadata_that_a_change_adds_counts_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_put_gives_what_it_leaves_out_its_default_again() {
+async fn a_put_resets_omitted_fields_to_their_defaults() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), everything())).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -488,7 +488,7 @@ async fn a_put_gives_what_it_leaves_out_its_default_again() {
 }
 
 #[tokio::test]
-async fn a_put_without_status_keeps_it() {
+async fn a_put_without_status_keeps_the_status() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     t.ada
@@ -510,7 +510,7 @@ async fn a_put_without_status_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_put_needs_a_name_and_instructions() {
+async fn a_put_requires_a_name_and_instructions() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     t.ada.put(&path, json!({"name": "sage"})).await.refused(400);
@@ -523,7 +523,7 @@ async fn a_put_needs_a_name_and_instructions() {
 }
 
 #[tokio::test]
-async fn tools_memory_and_agency_are_replaced_whole() {
+async fn tools_memory_and_agency_are_replaced_completely() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), everything())).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -552,7 +552,7 @@ async fn tools_memory_and_agency_are_replaced_whole() {
 }
 
 #[tokio::test]
-async fn null_empties_a_field_and_a_name_cannot_be_emptied() {
+async fn null_clears_a_field_but_a_name_cannot_be_cleared() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), everything())).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -634,7 +634,7 @@ async fn people_and_agents_share_one_namespace() {
 }
 
 #[tokio::test]
-async fn what_a_profile_names_has_to_exist() {
+async fn objects_referenced_by_a_profile_must_exist() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     for (fields, status, param) in [
@@ -675,7 +675,7 @@ async fn what_a_profile_names_has_to_exist() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_workspace_does_not_exist_for_a_profile() {
+async fn a_profile_cannot_reference_objects_of_another_workspace() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     let theirs = id(&make(&bo, form("theirs")).await);
@@ -703,7 +703,7 @@ async fn what_belongs_to_another_workspace_does_not_exist_for_a_profile() {
 }
 
 #[tokio::test]
-async fn every_route_of_an_agent_of_another_workspace_says_not_found() {
+async fn agent_routes_return_not_found_for_another_workspace() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     let theirs = format!("/v1/agents/{}", id(&make(&bo, form("theirs")).await));
@@ -741,7 +741,7 @@ async fn every_route_of_an_agent_of_another_workspace_says_not_found() {
 }
 
 #[tokio::test]
-async fn if_match_takes_a_version_quoted_or_bare() {
+async fn if_match_accepts_quoted_and_bare_versions() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     for (version, description) in [("\"1\"", "2"), ("2", "3")] {
@@ -770,7 +770,7 @@ async fn if_match_takes_a_version_quoted_or_bare() {
 }
 
 #[tokio::test]
-async fn a_stale_or_garbled_if_match_is_refused_on_every_change() {
+async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     t.ada
@@ -849,7 +849,7 @@ async fn a_stale_or_garbled_if_match_is_refused_on_every_change() {
 }
 
 #[tokio::test]
-async fn of_fifty_editors_of_one_version_who_edit_in_different_ways_one_wins() {
+async fn one_of_fifty_concurrent_editors_using_different_methods_wins() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     t.ada
@@ -906,7 +906,7 @@ async fn of_fifty_editors_of_one_version_who_edit_in_different_ways_one_wins() {
 }
 
 #[tokio::test]
-async fn parallel_changes_without_if_match_are_a_version_each() {
+async fn parallel_changes_without_if_match_each_create_a_version() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     let edits = (0..20).map(|n| {
@@ -920,7 +920,7 @@ async fn parallel_changes_without_if_match_are_a_version_each() {
 }
 
 #[tokio::test]
-async fn a_refused_or_empty_change_makes_no_version_and_tells_nobody() {
+async fn a_rejected_or_empty_change_creates_no_version_and_no_event() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), json!({"metadata": {"a": "1"}}))).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -963,7 +963,7 @@ async fn a_refused_or_empty_change_makes_no_version_and_tells_nobody() {
 }
 
 #[tokio::test]
-async fn a_list_holds_summaries_only() {
+async fn a_list_contains_only_summaries() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), everything())).await;
     let page = t.bo.get("/v1/agents?name=sage").await.ok();
@@ -994,7 +994,7 @@ async fn agents_of(t: &Team, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_list_is_paged_by_ids_both_ways() {
+async fn a_list_is_paged_by_id_in_both_directions() {
     let t = team().await;
     let ids = agents_of(&t, 7).await;
     let page = async |query: &str| {
@@ -1039,7 +1039,7 @@ async fn a_list_is_paged_by_ids_both_ways() {
 }
 
 #[tokio::test]
-async fn filters_of_a_list_hold_together() {
+async fn list_filters_can_be_combined() {
     let t = team().await;
     let ids = agents_of(&t, 6).await;
     t.ada
@@ -1089,7 +1089,7 @@ async fn filters_of_a_list_hold_together() {
 }
 
 #[tokio::test]
-async fn a_list_with_filters_says_whether_there_is_more() {
+async fn a_filtered_list_reports_whether_there_is_more() {
     let t = team().await;
     agents_of(&t, 6).await;
     for (query, more) in [
@@ -1104,7 +1104,7 @@ async fn a_list_with_filters_says_whether_there_is_more() {
 }
 
 #[tokio::test]
-async fn agents_are_found_by_the_metadata_they_have_now() {
+async fn agents_are_found_by_their_current_metadata() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     t.ada
@@ -1132,7 +1132,7 @@ async fn agents_are_found_by_the_metadata_they_have_now() {
 }
 
 #[tokio::test]
-async fn a_malformed_query_of_the_list_is_refused() {
+async fn a_malformed_list_query_is_rejected() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     for query in [
@@ -1161,7 +1161,7 @@ async fn a_malformed_query_of_the_list_is_refused() {
 }
 
 #[tokio::test]
-async fn deleting_archives_and_says_so() {
+async fn deleting_archives_the_agent_and_reports_it() {
     let t = team().await;
     let made = make(&t.ada, form("sage")).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -1190,7 +1190,7 @@ async fn deleting_archives_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_agent_cannot_begin_as_archived() {
+async fn an_agent_cannot_be_created_as_archived() {
     let t = team().await;
     t.ada
         .post(
@@ -1204,7 +1204,7 @@ async fn an_agent_cannot_begin_as_archived() {
 }
 
 #[tokio::test]
-async fn deleting_for_good_leaves_nothing_and_frees_the_name() {
+async fn permanent_deletion_leaves_nothing_and_frees_the_name() {
     let t = team().await;
     let made = make(&t.ada, form("sage")).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -1246,7 +1246,7 @@ async fn deleting_for_good_leaves_nothing_and_frees_the_name() {
 }
 
 #[tokio::test]
-async fn the_default_agent_is_neither_archived_nor_deleted() {
+async fn the_default_agent_cannot_be_archived_or_deleted() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     for path in [format!("/v1/agents/{vibe}"), "/v1/agents/main".to_owned()] {
@@ -1269,7 +1269,7 @@ async fn the_default_agent_is_neither_archived_nor_deleted() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_a_base_is_not_deleted_for_good() {
+async fn a_base_agent_cannot_be_deleted_permanently() {
     let t = team().await;
     let base = id(&make(&t.ada, form("base")).await);
     let child = id(&make(
@@ -1293,7 +1293,7 @@ async fn an_agent_that_is_a_base_is_not_deleted_for_good() {
 }
 
 #[tokio::test]
-async fn main_stands_for_the_default_in_every_route() {
+async fn main_names_the_default_agent_in_every_route() {
     let t = team().await;
     let vibe = t.ada.agent("vibe").await;
     let reply = t.ada.get("/v1/agents/main").await;
@@ -1335,7 +1335,7 @@ async fn main_stands_for_the_default_in_every_route() {
 }
 
 #[tokio::test]
-async fn the_default_is_the_one_that_is_primary() {
+async fn the_default_agent_is_primary() {
     let t = team().await;
     let made = make(&t.ada, with(form("sage"), json!({"role": "reviewer"}))).await;
     let path = format!("/v1/agents/{}", id(&made));
@@ -1381,7 +1381,7 @@ async fn the_default_is_the_one_that_is_primary() {
 }
 
 #[tokio::test]
-async fn only_an_active_agent_becomes_the_default_and_only_by_an_admin() {
+async fn only_admins_can_make_an_active_agent_the_default() {
     let t = team().await;
     let path = path_of(&t.bo, "sage").await;
     t.bo.act(&format!("{path}/default")).await.refused(403);
@@ -1418,7 +1418,7 @@ async fn only_an_active_agent_becomes_the_default_and_only_by_an_admin() {
 }
 
 #[tokio::test]
-async fn kinds_of_tools_that_nothing_runs_are_kept_and_marked() {
+async fn tool_kinds_without_a_runtime_are_stored_and_marked() {
     let t = team().await;
     let tools = json!([
         {"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example", "require_approval": "always",
@@ -1455,7 +1455,7 @@ async fn kinds_of_tools_that_nothing_runs_are_kept_and_marked() {
 }
 
 #[tokio::test]
-async fn a_tool_of_an_unknown_kind_or_shape_is_refused() {
+async fn a_tool_of_an_unknown_kind_or_shape_is_rejected() {
     let t = team().await;
     for tool in [
         json!({"type": "time_machine"}),
@@ -1488,7 +1488,7 @@ async fn a_tool_of_an_unknown_kind_or_shape_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_unset_is_not_sent_to_the_model() {
+async fn unset_fields_are_not_sent_to_the_model() {
     let t = team().await;
     let made = make(&t.ada, form("sage")).await;
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -1524,7 +1524,7 @@ async fn what_is_unset_is_not_sent_to_the_model() {
 }
 
 #[tokio::test]
-async fn an_agent_of_the_greatest_size_is_told_whole() {
+async fn an_agent_of_the_maximum_size_is_returned_completely() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let most = "ü".repeat(128 * 1024);
@@ -1543,7 +1543,7 @@ async fn an_agent_of_the_greatest_size_is_told_whole() {
 }
 
 #[tokio::test]
-async fn lengths_of_texts_are_utf16_units() {
+async fn text_lengths_are_counted_in_utf16_code_units() {
     let t = team().await;
     let path = path_of(&t.ada, "sage").await;
     for (field, units) in [("display_name", 80), ("description", 1024), ("model", 128)] {
@@ -1572,7 +1572,7 @@ async fn lengths_of_texts_are_utf16_units() {
 }
 
 #[tokio::test]
-async fn a_page_has_twenty_agents_unless_more_are_asked_for() {
+async fn a_page_has_twenty_agents_by_default() {
     let t = team().await;
     for n in 0..17 {
         make(&t.ada, form(&format!("sage-{n}"))).await;

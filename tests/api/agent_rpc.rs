@@ -19,7 +19,7 @@ async fn refused(person: &Person, method: &str, params: Value, status: u16) -> S
 }
 
 #[tokio::test]
-async fn agents_list_names_the_default_and_all_but_the_archived() {
+async fn agents_list_returns_the_default_and_all_agents_that_are_not_archived() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let writer = id(&t.ada.agent("writer").await);
@@ -41,7 +41,7 @@ async fn agents_list_names_the_default_and_all_but_the_archived() {
 }
 
 #[tokio::test]
-async fn agents_get_takes_an_id_a_name_or_main() {
+async fn agents_get_accepts_an_id_a_name_or_main() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let by_id = call(&t.bo, "agents.get", json!({"agent_id": sage})).await;
@@ -74,7 +74,7 @@ async fn agents_get_takes_an_id_a_name_or_main() {
 }
 
 #[tokio::test]
-async fn agents_create_and_update_are_changes_of_the_profile() {
+async fn agents_create_and_update_change_the_profile() {
     let t = team().await;
     let form = json!({"id": "sage", "label": "Sage", "emoji": "🌿", "soul": "You are Sage."});
     let made = call(&t.bo, "agents.create", form).await;
@@ -119,7 +119,7 @@ async fn agents_create_and_update_are_changes_of_the_profile() {
 }
 
 #[tokio::test]
-async fn agents_delete_archives_and_spares_the_default() {
+async fn agents_delete_archives_but_rejects_the_default() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     refused(&t.bo, "agents.delete", json!({"agent_id": "sage"}), 403).await;
@@ -139,7 +139,7 @@ async fn agents_delete_archives_and_spares_the_default() {
 }
 
 #[tokio::test]
-async fn agents_set_default_moves_the_pointer() {
+async fn agents_set_default_changes_the_default_agent() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     refused(
@@ -165,7 +165,7 @@ async fn agents_set_default_moves_the_pointer() {
 }
 
 #[tokio::test]
-async fn toggle_active_switches_an_agent_off_and_on() {
+async fn toggle_active_turns_an_agent_off_and_on() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     refused(
@@ -196,7 +196,7 @@ async fn toggle_active_switches_an_agent_off_and_on() {
 }
 
 #[tokio::test]
-async fn agents_files_are_those_of_the_http_routes() {
+async fn agents_files_methods_match_the_http_routes() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let set = json!({"agent_id": "sage", "path": "memory/2026-11-20.md", "content": "Logged"});
@@ -253,7 +253,7 @@ async fn agents_files_are_those_of_the_http_routes() {
 }
 
 #[tokio::test]
-async fn identity_methods_act_on_the_threads_agent_else_on_the_default() {
+async fn identity_methods_use_the_threads_agent_or_the_default() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let threads = format!("/v1/channels/{}/threads", t.general);
@@ -296,7 +296,7 @@ async fn identity_methods_act_on_the_threads_agent_else_on_the_default() {
 }
 
 #[tokio::test]
-async fn a_private_thread_is_none_for_who_is_not_in_it() {
+async fn a_private_thread_is_not_found_for_nonmembers() {
     let t = team().await;
     let channel = t.ada.private_channel("secret", &[]).await;
     let thread = t.ada.thread(&channel, "Ours").await;
@@ -324,7 +324,7 @@ async fn a_private_thread_is_none_for_who_is_not_in_it() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_or_parameter_is_refused() {
+async fn an_unknown_method_or_parameter_is_rejected() {
     let t = team().await;
     for method in ["agents.explode", "agents", "AGENTS.LIST", "agents.list.x"] {
         assert_eq!(
@@ -353,7 +353,7 @@ async fn an_unknown_method_or_parameter_is_refused() {
 }
 
 #[tokio::test]
-async fn rules_of_profiles_hold_for_methods_too() {
+async fn profile_rules_also_apply_to_methods() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     refused(

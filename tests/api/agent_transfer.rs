@@ -127,7 +127,7 @@ async fn an_agent_moves_to_another_workspace_with_its_files() {
 }
 
 #[tokio::test]
-async fn an_export_holds_nothing_that_only_its_own_workspace_knows() {
+async fn an_export_contains_nothing_specific_to_its_workspace() {
     let t = team().await;
     let policy = sandbox(&t.ada, "box", json!({})).await;
     let trust = json!({"autonomous": [], "approve": [], "escalate": [],
@@ -163,7 +163,7 @@ async fn an_export_holds_nothing_that_only_its_own_workspace_knows() {
 }
 
 #[tokio::test]
-async fn an_export_of_a_workspace_is_imported_there_under_another_name() {
+async fn an_export_can_be_imported_into_its_own_workspace_under_another_name() {
     let t = team().await;
     let sage = make(&t.ada, "sage", luggage()).await;
     let mut export = export(&t.ada, &sage).await;
@@ -186,7 +186,7 @@ async fn an_export_of_a_workspace_is_imported_there_under_another_name() {
 }
 
 #[tokio::test]
-async fn a_base_travels_by_its_name() {
+async fn a_base_is_exported_by_name() {
     let (_app, ada, bo) = two_workspaces().await;
     let base = make(&ada, "base", json!({})).await;
     let child = make(&ada, "child", json!({"base_profile_id": base["id"]})).await;
@@ -216,7 +216,7 @@ async fn a_base_travels_by_its_name() {
 }
 
 #[tokio::test]
-async fn files_can_stand_for_instructions_and_identity() {
+async fn files_can_replace_instructions_and_identity() {
     let t = team().await;
     let files = json!({"SOUL.md": "You are Sage.", "IDENTITY.md": "- Name: Sage\n- Emoji: 🌿\n", "MEMORY.md": "Kept"});
     let sage = import(
@@ -296,7 +296,7 @@ async fn an_import_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_copy_has_everything_but_its_own_name_and_history() {
+async fn a_copy_has_everything_except_the_name_and_history() {
     let t = team().await;
     let sage = make(&t.ada, "sage", luggage()).await;
     t.ada
@@ -363,7 +363,7 @@ async fn copies_are_numbered() {
 }
 
 #[tokio::test]
-async fn a_copy_takes_names_that_it_is_given() {
+async fn a_copy_can_be_given_a_name() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({"display_name": "Sage"})).await;
     let copies = format!("{}/duplicate", path(&sage));
@@ -398,7 +398,7 @@ async fn a_copy_takes_names_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_copy_of_the_default_is_not_the_default() {
+async fn a_copy_of_the_default_agent_is_not_the_default() {
     let t = team().await;
     let copy = t.bo.act("/v1/agents/main/duplicate").await.is(201);
     assert_eq!(
@@ -409,7 +409,7 @@ async fn a_copy_of_the_default_is_not_the_default() {
 }
 
 #[tokio::test]
-async fn each_template_makes_an_agent() {
+async fn each_template_creates_an_agent() {
     let t = team().await;
     let templates = t.bo.get("/v1/agent-templates").await.ok();
     let all = list(&templates, "/data");
@@ -441,7 +441,7 @@ async fn each_template_makes_an_agent() {
 }
 
 #[tokio::test]
-async fn a_preview_says_what_the_agent_will_be_told() {
+async fn a_preview_shows_the_agents_prompt() {
     let t = team().await;
     let workspace = format!("/v1/workspaces/{}", t.ada.workspace);
     t.ada
@@ -500,7 +500,7 @@ async fn a_preview_says_what_the_agent_will_be_told() {
 }
 
 #[tokio::test]
-async fn a_preview_of_an_agents_change_counts_its_files_and_changes_nothing() {
+async fn a_preview_of_a_change_includes_files_and_changes_nothing() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({})).await;
     t.ada
@@ -525,7 +525,7 @@ async fn a_preview_of_an_agents_change_counts_its_files_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_preview_is_refused_as_the_agent_would_be() {
+async fn a_preview_is_rejected_for_the_same_reasons_as_the_agent() {
     let t = team().await;
     let base = make(
         &t.ada,
@@ -599,7 +599,7 @@ fn limits(name: &str, fields: Value) -> Value {
 }
 
 #[tokio::test]
-async fn sandbox_policies_are_made_read_replaced_and_deleted() {
+async fn sandbox_policies_are_created_read_replaced_and_deleted() {
     let t = team().await;
     let made = sandbox(
         &t.ada,
@@ -642,7 +642,7 @@ async fn sandbox_policies_are_made_read_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_sandbox_policy_keeps_its_limits() {
+async fn a_sandbox_policy_enforces_its_limits() {
     let t = team().await;
     let path = format!(
         "/v1/sandbox-policies/{}",
@@ -707,7 +707,7 @@ async fn a_sandbox_policy_keeps_its_limits() {
 }
 
 #[tokio::test]
-async fn a_sandbox_policy_in_use_stays() {
+async fn a_sandbox_policy_in_use_cannot_be_deleted() {
     let t = team().await;
     let policy = sandbox(&t.ada, "box", json!({})).await;
     let at = format!("/v1/sandbox-policies/{}", id(&policy));
@@ -765,7 +765,7 @@ async fn bound_thread(t: &Team, agent: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_running_task_of_an_agent_deleted_for_good_ends() {
+async fn permanently_deleting_an_agent_ends_its_running_task() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({"display_name": "Sage"})).await;
     let gate = crate::support::Gate::new();
@@ -809,7 +809,7 @@ async fn a_running_task_of_an_agent_deleted_for_good_ends() {
 }
 
 #[tokio::test]
-async fn a_thread_of_an_agent_deleted_for_good_goes_on_with_the_default() {
+async fn a_thread_of_a_permanently_deleted_agent_continues_with_the_default() {
     let t = team().await;
     let sage = make(&t.ada, "sage", json!({"display_name": "Sage"})).await;
     let thread = bound_thread(&t, &sage).await;

@@ -86,7 +86,7 @@ async fn versions_are_listed_newest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_version_says_who_made_it_when_and_what_changed() {
+async fn a_version_records_its_author_time_and_changes() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 1).await;
     t.bo.patch(
@@ -130,7 +130,7 @@ async fn a_version_says_who_made_it_when_and_what_changed() {
 }
 
 #[tokio::test]
-async fn a_version_is_read_as_it_was_written_and_as_it_was_resolved() {
+async fn a_version_is_returned_as_written_and_as_resolved() {
     let t = team().await;
     let base = id(&t.ada.post("/v1/agents", form("base")).await.is(201));
     let mut child = form("child");
@@ -188,7 +188,7 @@ async fn a_version_is_read_as_it_was_written_and_as_it_was_resolved() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_not_there_is_not_found() {
+async fn a_missing_version_is_not_found() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 2).await;
     for rest in [
@@ -245,7 +245,7 @@ async fn a_version_that_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_diff_names_each_field_that_differs() {
+async fn a_diff_lists_each_changed_field() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 3).await;
     let changes = json!({"name": "owl", "temperature": 0.5, "metadata": {"k": "v"}, "status": "inactive", "mentionable": false});
@@ -301,7 +301,7 @@ async fn a_diff_names_each_field_that_differs() {
 }
 
 #[tokio::test]
-async fn a_rollback_is_a_new_version_and_history_stays() {
+async fn a_rollback_creates_a_version_and_keeps_the_history() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 3).await;
     let mut socket = t.ada.socket().await;
@@ -335,7 +335,7 @@ async fn a_rollback_is_a_new_version_and_history_stays() {
 }
 
 #[tokio::test]
-async fn a_rollback_to_the_present_version_is_recorded_too() {
+async fn a_rollback_to_the_current_version_is_also_recorded() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 2).await;
     let now = roll_back(&t.ada, &path, 2).await;
@@ -392,7 +392,7 @@ async fn a_rollback_restores_the_whole_profile() {
 }
 
 #[tokio::test]
-async fn a_rollback_to_what_can_no_longer_be_is_refused() {
+async fn a_rollback_to_an_invalid_state_is_rejected() {
     let t = team().await;
     let base = id(&t.ada.post("/v1/agents", form("base")).await.is(201));
     let mut child = form("child");
@@ -426,7 +426,7 @@ async fn a_rollback_to_what_can_no_longer_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_rollback_can_name_its_version() {
+async fn a_rollback_can_specify_the_expected_version() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 3).await;
     let body = || Some(json!({"target_version": 1}).to_string().into_bytes());
@@ -444,7 +444,7 @@ async fn a_rollback_can_name_its_version() {
 }
 
 #[tokio::test]
-async fn a_task_names_the_version_it_ran_with() {
+async fn a_task_records_the_version_that_it_ran_with() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 2).await;
     let started = t.ada.start(&t.general, "@sage hi").await;
@@ -491,7 +491,7 @@ async fn a_retry_runs_on_the_newest_version() {
 }
 
 #[tokio::test]
-async fn a_dive_keeps_the_version_its_thread_was_bound_with() {
+async fn a_dive_keeps_the_version_that_its_thread_was_bound_to() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 1).await;
     let sage = id(&t.ada.get(&path).await.ok());
@@ -521,7 +521,7 @@ async fn a_dive_keeps_the_version_its_thread_was_bound_with() {
 }
 
 #[tokio::test]
-async fn versions_of_an_archived_agent_stay_readable() {
+async fn versions_of_an_archived_agent_remain_readable() {
     let t = team().await;
     let path = aged(&t.ada, "sage", 2).await;
     t.ada.delete(&path).await.is(200);

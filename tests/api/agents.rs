@@ -9,7 +9,7 @@ fn form(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_begins_with_defaults() {
+async fn an_agent_starts_with_defaults() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let reply = t.bo.post("/v1/agents", form("sage")).await;
@@ -58,7 +58,7 @@ async fn an_agent_begins_with_defaults() {
 }
 
 #[tokio::test]
-async fn everything_that_is_given_is_kept() {
+async fn all_provided_fields_are_stored() {
     let t = team().await;
     let mut whole = form("sage");
     for (field, value) in [
@@ -90,7 +90,7 @@ async fn everything_that_is_given_is_kept() {
 }
 
 #[tokio::test]
-async fn main_is_the_workspaces_default() {
+async fn main_is_the_workspaces_default_agent() {
     let t = team().await;
     let main = t.bo.get("/v1/agents/main").await.ok();
     assert_eq!(main["name"], "vibe");
@@ -116,7 +116,7 @@ async fn agents_are_listed_by_status_and_name() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_handle_of_the_workspace() {
+async fn agent_names_are_unique_handles_in_the_workspace() {
     let t = team().await;
     for taken in ["vibe", "ada", "researcher"] {
         assert_eq!(
@@ -153,7 +153,7 @@ async fn a_name_is_one_handle_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn a_value_that_breaks_a_rule_is_refused() {
+async fn a_value_that_breaks_a_rule_is_rejected() {
     let t = team().await;
     for (field, value) in [
         ("instructions", json!("")),
@@ -203,7 +203,7 @@ async fn a_value_that_breaks_a_rule_is_refused() {
 }
 
 #[tokio::test]
-async fn a_change_is_a_version_and_what_is_left_out_stays() {
+async fn a_change_creates_a_version_and_keeps_omitted_fields() {
     let t = team().await;
     let agent = id(&t.ada.post("/v1/agents", form("sage")).await.is(201));
     let path = format!("/v1/agents/{agent}");
@@ -245,7 +245,7 @@ async fn a_change_is_a_version_and_what_is_left_out_stays() {
 }
 
 #[tokio::test]
-async fn a_stale_version_is_refused_with_the_agent_as_it_is() {
+async fn a_stale_version_is_rejected_with_the_current_agent() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let path = format!("/v1/agents/{vibe}");
@@ -281,7 +281,7 @@ async fn a_stale_version_is_refused_with_the_agent_as_it_is() {
 }
 
 #[tokio::test]
-async fn of_fifty_editors_of_one_version_one_wins() {
+async fn one_of_fifty_concurrent_editors_of_a_version_wins() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let path = format!("/v1/agents/{vibe}");
@@ -305,7 +305,7 @@ async fn of_fifty_editors_of_one_version_one_wins() {
 }
 
 #[tokio::test]
-async fn an_inactive_agent_is_not_asked_and_keeps_its_name() {
+async fn an_inactive_agent_is_not_invoked_and_keeps_its_name() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let path = format!("/v1/agents/{sage}");
@@ -339,7 +339,7 @@ async fn an_inactive_agent_is_not_asked_and_keeps_its_name() {
 }
 
 #[tokio::test]
-async fn the_default_agent_stays_active() {
+async fn the_default_agent_must_stay_active() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     t.ada
@@ -349,7 +349,7 @@ async fn the_default_agent_stays_active() {
 }
 
 #[tokio::test]
-async fn a_task_of_an_agent_that_was_switched_off_goes_on() {
+async fn a_task_continues_after_its_agent_is_turned_off() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let gate = crate::support::Gate::new();
@@ -370,7 +370,7 @@ async fn a_task_of_an_agent_that_was_switched_off_goes_on() {
 }
 
 #[tokio::test]
-async fn where_a_bound_agent_is_gone_the_default_one_stands_in_and_a_notice_says_so() {
+async fn the_default_agent_replaces_a_missing_bound_agent_with_a_notice() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let vibe = id(&t.ada.agent("vibe").await);
@@ -412,7 +412,7 @@ async fn where_a_bound_agent_is_gone_the_default_one_stands_in_and_a_notice_says
 }
 
 #[tokio::test]
-async fn an_archived_agent_keeps_its_name_and_what_it_said() {
+async fn an_archived_agent_keeps_its_name_and_messages() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -441,7 +441,7 @@ async fn an_archived_agent_keeps_its_name_and_what_it_said() {
 }
 
 #[tokio::test]
-async fn an_agent_changes_its_name_to_one_that_is_free() {
+async fn an_agent_can_be_renamed_to_a_free_name() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let path = format!("/v1/agents/{sage}");
@@ -472,7 +472,7 @@ async fn an_agent_changes_its_name_to_one_that_is_free() {
 }
 
 #[tokio::test]
-async fn agents_are_found_by_what_their_metadata_says() {
+async fn agents_are_found_by_metadata() {
     let t = team().await;
     let mut tagged = form("sage");
     tagged["metadata"] = json!({"team": "blue"});
@@ -489,7 +489,7 @@ async fn agents_are_found_by_what_their_metadata_says() {
 }
 
 #[tokio::test]
-async fn an_agent_has_the_model_that_replies_for_it() {
+async fn an_agent_reports_its_effective_model() {
     let t = team().await;
     t.model().offer(&["small", "large"]);
     let base = json!({"name": "base", "instructions": "Help.", "model": "large"});

@@ -53,7 +53,7 @@ async fn everything(t: &Team) {
 }
 
 #[tokio::test]
-async fn whatever_an_admin_does_to_others_is_on_record() {
+async fn admin_actions_on_other_users_are_audited() {
     let t = team().await;
     everything(&t).await;
     let found = actions(&t.ada, &format!("actor_id={}", t.ada.id)).await;
@@ -81,7 +81,7 @@ async fn whatever_an_admin_does_to_others_is_on_record() {
 }
 
 #[tokio::test]
-async fn what_is_no_ones_power_but_ones_own_is_not() {
+async fn actions_on_oneself_are_not_audited() {
     let t = team().await;
     let thread = t.bo.thread(&t.general, "Root").await;
     let said = t.bo.tell(&thread, "Mine").await;
@@ -98,7 +98,7 @@ async fn what_is_no_ones_power_but_ones_own_is_not() {
 }
 
 #[tokio::test]
-async fn entries_are_found_by_who_and_what_in_both_orders() {
+async fn entries_are_filtered_by_actor_and_action_in_both_orders() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "admin").await;
     let rename = |who: &Person, name: &'static str| {

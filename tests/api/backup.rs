@@ -210,7 +210,7 @@ async fn values_of(place: &Place) -> BTreeMap<String, Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_restored_place_holds_every_row_and_goes_on() {
+async fn a_restored_server_has_every_row_and_continues() {
     let mut f = filled().await;
     let mut socket = f.ada.socket().await;
     socket.settle().await;
@@ -252,7 +252,7 @@ async fn a_restored_place_holds_every_row_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_backup_under_load_is_one_moment() {
+async fn a_backup_under_load_is_a_consistent_snapshot() {
     let mut f = filled().await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut posters = JoinSet::new();
@@ -320,7 +320,7 @@ async fn a_backup_under_load_is_one_moment() {
 }
 
 #[tokio::test]
-async fn a_task_that_was_running_runs_again() {
+async fn a_task_that_was_running_runs_again_after_a_restore() {
     let mut f = filled().await;
     let gate = Gate::new();
     f.model.script(
@@ -347,7 +347,7 @@ async fn a_task_that_was_running_runs_again() {
 }
 
 #[tokio::test]
-async fn a_backup_moves_between_the_engines() {
+async fn a_backup_moves_data_between_engines() {
     let mut f = filled_in(Place::on_disk()).await;
     if Place::new().await.postgres.is_none() {
         // Only one engine is there.
@@ -415,7 +415,7 @@ fn write_entries(file: &Path, entries: &[(String, Vec<u8>)]) {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_whole_is_refused_and_changes_nothing() {
+async fn an_incomplete_file_is_rejected_and_changes_nothing() {
     let f = filled().await;
     let file = f.back_up().await;
     let whole = std::fs::read(&file).unwrap();
@@ -487,7 +487,7 @@ fn entries_of_another() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_place_that_holds_data_is_left_alone() {
+async fn a_database_that_contains_data_is_not_overwritten() {
     let mut f = filled().await;
     let file = f.back_up().await;
     let before = rows_of(&f.place).await;
@@ -508,7 +508,7 @@ async fn a_place_that_holds_data_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_there_is_replaced_only_when_asked() {
+async fn an_existing_file_is_replaced_only_on_request() {
     let f = filled().await;
     let file = f.place.dir.join("kept.ovb");
     std::fs::write(&file, "precious").unwrap();
@@ -529,7 +529,7 @@ async fn a_file_that_is_there_is_replaced_only_when_asked() {
 }
 
 #[tokio::test]
-async fn there_is_nothing_to_back_up_where_nothing_is() {
+async fn a_backup_of_a_missing_database_is_rejected() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let file = place.dir.join("none.ovb");
     let output = run(&place, &model, &["backup", file.to_str().unwrap()]).await;
@@ -542,7 +542,7 @@ async fn there_is_nothing_to_back_up_where_nothing_is() {
 }
 
 #[tokio::test]
-async fn a_backup_of_an_earlier_version_is_brought_up_to_date() {
+async fn a_backup_of_an_earlier_version_is_migrated() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     crate::migrations::make_before(20_261_120_160_000, &place).await;
     let file = place.dir.join("old.ovb");

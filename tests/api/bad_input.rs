@@ -16,7 +16,7 @@ async fn refused_posts(t: &Team, status: u16, bodies: &[&[u8]]) {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_refused() {
+async fn a_body_that_is_not_json_is_rejected() {
     let t = team().await;
     let bodies: &[&[u8]] = &[
         b"{",
@@ -34,7 +34,7 @@ async fn a_body_that_is_not_json_is_refused() {
 }
 
 #[tokio::test]
-async fn json_of_another_shape_is_refused() {
+async fn json_of_the_wrong_shape_is_rejected() {
     let t = team().await;
     let bodies: &[&[u8]] = &[
         b"",
@@ -56,7 +56,7 @@ async fn json_of_another_shape_is_refused() {
 }
 
 #[tokio::test]
-async fn deep_nesting_is_refused_and_breaks_nothing() {
+async fn deep_nesting_is_rejected_safely() {
     let t = team().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     refused_posts(
@@ -71,7 +71,7 @@ async fn deep_nesting_is_refused_and_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn a_nul_character_is_refused_everywhere() {
+async fn a_nul_character_is_rejected_everywhere() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     for (path, body) in [
@@ -123,7 +123,7 @@ async fn an_escaped_backslash_before_u0000_is_text() {
 }
 
 #[tokio::test]
-async fn malformed_ids_are_refused_with_400() {
+async fn malformed_ids_are_rejected_with_400() {
     let t = team().await;
     let malformed = [
         "x".to_owned(),
@@ -154,7 +154,7 @@ async fn malformed_ids_are_refused_with_400() {
 }
 
 #[tokio::test]
-async fn an_id_that_nothing_has_is_not_found() {
+async fn an_unknown_id_is_not_found() {
     let t = team().await;
     for path in [
         "channels",
@@ -227,7 +227,7 @@ async fn an_id_of_the_wrong_kind_in_a_body_is_unprocessable() {
 }
 
 #[tokio::test]
-async fn a_limit_out_of_range_is_refused_and_never_clamped() {
+async fn a_limit_out_of_range_is_rejected_and_never_clamped() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let lists = [
@@ -266,7 +266,7 @@ async fn a_limit_out_of_range_is_refused_and_never_clamped() {
 }
 
 #[tokio::test]
-async fn unknown_and_repeated_parameters_are_refused() {
+async fn unknown_and_repeated_parameters_are_rejected() {
     let t = team().await;
     t.ada.get("/v1/channels?colour=red").await.refused(400);
     t.ada.get("/v1/channels?limit=1&limit=2").await.refused(400);
@@ -293,7 +293,7 @@ async fn unknown_and_repeated_parameters_are_refused() {
 }
 
 #[tokio::test]
-async fn unknown_values_of_an_enumeration_are_refused() {
+async fn unknown_enum_values_are_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     t.ada
@@ -335,7 +335,7 @@ async fn a_body_above_1_mib_is_too_large() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_404_and_a_wrong_method_405() {
+async fn unknown_paths_return_404_and_wrong_methods_405() {
     let t = team().await;
     for path in [
         "/v1",
@@ -357,7 +357,7 @@ async fn what_is_not_there_is_404_and_a_wrong_method_405() {
 }
 
 #[tokio::test]
-async fn an_action_takes_an_empty_object_or_nothing() {
+async fn an_action_accepts_an_empty_object_or_no_body() {
     let t = team().await;
     let path = format!("/v1/channels/{}/read", t.general);
     t.ada.act(&path).await.is(200);
@@ -380,7 +380,7 @@ async fn an_error_names_the_field() {
 }
 
 #[tokio::test]
-async fn if_match_that_is_no_version_is_refused() {
+async fn an_invalid_if_match_is_rejected() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     for bad in ["x", "\"x\"", "W/\"1\"", "\"1", "1.0", "-1", "*"] {

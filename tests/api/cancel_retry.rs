@@ -18,7 +18,7 @@ async fn failed(t: &Team) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_queued_task_is_cancelled_before_it_runs() {
+async fn a_queued_task_can_be_canceled_before_it_runs() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -40,7 +40,7 @@ async fn a_queued_task_is_cancelled_before_it_runs() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_its_first_word_leaves_nothing() {
+async fn canceling_before_the_first_text_leaves_no_message() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -59,7 +59,7 @@ async fn a_task_that_waits_for_its_first_word_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_written_stays_as_interrupted() {
+async fn canceling_keeps_partial_text_as_interrupted() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -111,7 +111,7 @@ async fn what_was_written_stays_as_interrupted() {
 }
 
 #[tokio::test]
-async fn a_task_that_has_ended_is_answered_unchanged() {
+async fn canceling_a_finished_task_returns_it_unchanged() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
@@ -124,7 +124,7 @@ async fn a_task_that_has_ended_is_answered_unchanged() {
 }
 
 #[tokio::test]
-async fn cancelling_twice_is_cancelling_once() {
+async fn canceling_is_idempotent() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -144,7 +144,7 @@ async fn cancelling_twice_is_cancelling_once() {
 }
 
 #[tokio::test]
-async fn anyone_who_may_write_there_can_stop_a_task() {
+async fn anyone_with_write_access_can_cancel_a_task() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -163,7 +163,7 @@ async fn anyone_who_may_write_there_can_stop_a_task() {
 }
 
 #[tokio::test]
-async fn a_waiting_task_is_cancelled() {
+async fn a_waiting_task_can_be_canceled() {
     let t = team_with(&[("RETRY_DELAYS", "1h")]).await;
     t.model().script("vibe", [Answer::status(503, "{}")]);
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -176,7 +176,7 @@ async fn a_waiting_task_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_failed_task_is_tried_again_as_a_new_one() {
+async fn a_failed_task_is_retried_as_a_new_task() {
     let t = team().await;
     let (thread, task) = failed(&t).await;
     t.model().script("vibe", [Answer::text("Now it works.")]);
@@ -213,7 +213,7 @@ async fn a_failed_task_is_tried_again_as_a_new_one() {
 }
 
 #[tokio::test]
-async fn the_old_part_and_notice_go_when_the_new_reply_is_complete_and_not_before() {
+async fn the_partial_reply_and_notice_are_removed_once_the_retry_is_complete() {
     let t = team_with(&[("TASK_TIMEOUT", "2s")]).await;
     let gate = Gate::new();
     let broken = || Answer::stream().piece("HALF-OF-IT").cut();
@@ -266,7 +266,7 @@ async fn the_old_part_and_notice_go_when_the_new_reply_is_complete_and_not_befor
 }
 
 #[tokio::test]
-async fn a_retry_that_fails_too_leaves_the_old_part() {
+async fn a_failed_retry_keeps_the_old_partial_reply() {
     let t = team().await;
     let (thread, task) = failed(&t).await;
     t.model().script(
@@ -293,7 +293,7 @@ async fn a_retry_that_fails_too_leaves_the_old_part() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_tried_again() {
+async fn a_canceled_task_can_be_retried() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -325,7 +325,7 @@ async fn a_cancelled_task_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_task_is_tried_again_once() {
+async fn a_task_can_be_retried_only_once() {
     let t = team().await;
     let (_, task) = failed(&t).await;
     let path = format!("/v1/tasks/{task}/retry");
@@ -336,7 +336,7 @@ async fn a_task_is_tried_again_once() {
 }
 
 #[tokio::test]
-async fn only_who_asked_or_an_admin_tries_again() {
+async fn only_the_requester_or_an_admin_can_retry() {
     let t = team().await;
     let (_, task) = failed(&t).await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -348,7 +348,7 @@ async fn only_who_asked_or_an_admin_tries_again() {
 }
 
 #[tokio::test]
-async fn a_task_that_did_not_fail_is_not_tried_again() {
+async fn a_task_that_did_not_fail_cannot_be_retried() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -372,7 +372,7 @@ async fn a_task_that_did_not_fail_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_deleted_is_not_tried_again() {
+async fn a_task_with_a_deleted_trigger_message_cannot_be_retried() {
     let t = team().await;
     let (_, task) = failed(&t).await;
     let trigger = text(&t.bo.task(&task).await, "/trigger_message_id");

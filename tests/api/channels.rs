@@ -24,7 +24,7 @@ async fn member_ids(person: &Person, channel: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_workspace_begins_with_general_and_random_for_everyone() {
+async fn a_workspace_starts_with_general_and_random_for_everyone() {
     let t = team().await;
     assert_eq!(names(&t.bo).await, ["general", "random"]);
     for name in ["general", "random"] {
@@ -39,7 +39,7 @@ async fn a_workspace_begins_with_general_and_random_for_everyone() {
 }
 
 #[tokio::test]
-async fn a_public_channel_is_seen_by_all_and_joined_by_who_likes() {
+async fn a_public_channel_is_visible_to_all_and_open_to_join() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let made = t
@@ -98,7 +98,7 @@ async fn a_public_channel_is_seen_by_all_and_joined_by_who_likes() {
 }
 
 #[tokio::test]
-async fn posting_into_a_public_channel_joins_it() {
+async fn posting_to_a_public_channel_joins_it() {
     let t = team().await;
     let channel = id(&t
         .ada
@@ -111,7 +111,7 @@ async fn posting_into_a_public_channel_joins_it() {
 }
 
 #[tokio::test]
-async fn a_private_channel_does_not_exist_for_those_outside() {
+async fn a_private_channel_is_not_found_for_nonmembers() {
     let t = team().await;
     let made = t
         .ada
@@ -182,7 +182,7 @@ async fn a_private_channel_does_not_exist_for_those_outside() {
 }
 
 #[tokio::test]
-async fn who_is_added_to_a_private_channel_sees_all_of_it_and_who_is_removed_nothing() {
+async fn members_of_a_private_channel_see_all_of_it_and_removed_ones_nothing() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     let thread = t.ada.thread(&channel, "Before Bo").await;
@@ -227,7 +227,7 @@ async fn adding_someone_twice_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_person_from_nowhere_cannot_be_added() {
+async fn an_unknown_user_cannot_be_added() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     let path = format!("/v1/channels/{channel}/members");
@@ -242,7 +242,7 @@ async fn a_person_from_nowhere_cannot_be_added() {
 }
 
 #[tokio::test]
-async fn the_same_people_have_one_direct_channel() {
+async fn the_same_people_share_one_direct_channel() {
     let t = team().await;
     let made = t
         .ada
@@ -277,7 +277,7 @@ async fn the_same_people_have_one_direct_channel() {
 }
 
 #[tokio::test]
-async fn a_direct_channel_reaches_the_other_person_live() {
+async fn a_direct_channel_reaches_the_other_user_live() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let direct = id(&t
@@ -294,7 +294,7 @@ async fn a_direct_channel_reaches_the_other_person_live() {
 }
 
 #[tokio::test]
-async fn the_people_of_a_direct_channel_stay_as_they_are() {
+async fn the_people_of_a_direct_channel_cannot_change() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let direct = id(&t
@@ -332,7 +332,7 @@ async fn the_people_of_a_direct_channel_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_channels_name_is_made_plain_and_taken_once() {
+async fn a_channel_name_is_normalized_and_unique() {
     let t = team().await;
     let made = t
         .ada
@@ -369,7 +369,7 @@ async fn a_channels_name_is_made_plain_and_taken_once() {
 }
 
 #[tokio::test]
-async fn a_name_raced_for_goes_to_one() {
+async fn one_of_several_concurrent_requests_for_a_name_wins() {
     let t = team().await;
     let posts = (0..10).map(|_| t.ada.post("/v1/channels", json!({"name": "race"})));
     let replies = futures::future::join_all(posts).await;
@@ -379,7 +379,7 @@ async fn a_name_raced_for_goes_to_one() {
 }
 
 #[tokio::test]
-async fn name_and_topic_change() {
+async fn name_and_topic_can_change() {
     let t = team().await;
     let channel = id(&t
         .ada
@@ -416,7 +416,7 @@ async fn name_and_topic_change() {
 }
 
 #[tokio::test]
-async fn a_channel_is_archived_by_its_maker_or_an_admin() {
+async fn a_channel_can_be_archived_by_its_creator_or_an_admin() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let channel = id(&t
@@ -445,7 +445,7 @@ async fn a_channel_is_archived_by_its_maker_or_an_admin() {
 }
 
 #[tokio::test]
-async fn channels_are_listed_page_by_page_in_order_of_creation() {
+async fn channels_are_listed_in_pages_by_creation_order() {
     let t = team().await;
     for name in ["a", "b", "c"] {
         t.ada
@@ -478,7 +478,7 @@ async fn channels_are_listed_page_by_page_in_order_of_creation() {
 }
 
 #[tokio::test]
-async fn who_left_a_private_channel_is_outside() {
+async fn a_former_member_of_a_private_channel_has_no_access() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[&t.bo]).await;
     let left = t.bo.act(&format!("/v1/channels/{channel}/leave")).await;
@@ -507,7 +507,7 @@ async fn dismissed(t: &Team) -> String {
 }
 
 #[tokio::test]
-async fn nothing_can_be_posted_where_the_only_reader_has_left() {
+async fn posting_is_impossible_after_the_only_member_has_left() {
     let t = team().await;
     let direct = direct(&t.ada, json!({"member_ids": [t.bo.id]})).await;
     let thread = t.ada.thread(&direct, "Lunch?").await;
@@ -533,7 +533,7 @@ async fn nothing_can_be_posted_where_the_only_reader_has_left() {
 }
 
 #[tokio::test]
-async fn direct_channels_come_back_with_their_people() {
+async fn direct_channels_include_their_members() {
     let t = team().await;
     let with_ada = direct(&t.ada, json!({"member_ids": [t.bo.id]})).await;
     let agent = id(&t.ada.agent("vibe").await);
@@ -563,7 +563,7 @@ async fn direct_channels_come_back_with_their_people() {
 }
 
 #[tokio::test]
-async fn the_list_of_channels_counts_their_members() {
+async fn the_channel_list_includes_member_counts() {
     let t = team().await;
     let made = t.ada.post("/v1/channels", json!({"name": "launch"})).await;
     let launch = id(&made.is(201));

@@ -58,7 +58,7 @@ async fn refusal(mut tcp: impl AsyncRead + Unpin) -> (u16, String) {
 const MIB: usize = 1024 * 1024;
 
 #[tokio::test]
-async fn bodies_with_a_made_up_session_are_refused_unread() {
+async fn bodies_with_an_invalid_session_are_rejected_unread() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&app.base).await;
     let made_up = "cookie: openvibe_session=made-up\r\n";
@@ -83,7 +83,7 @@ async fn bodies_with_a_made_up_session_are_refused_unread() {
 }
 
 #[tokio::test]
-async fn one_address_sends_eight_bodies_at_a_time_without_a_session() {
+async fn one_address_can_send_eight_bodies_at_a_time_without_a_session() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&app.base).await;
     let mut pending = FuturesUnordered::new();
@@ -109,7 +109,7 @@ async fn one_address_sends_eight_bodies_at_a_time_without_a_session() {
 }
 
 #[tokio::test]
-async fn a_body_without_a_session_is_small() {
+async fn a_body_without_a_session_is_limited_to_a_small_size() {
     let app = TestApp::start().await;
     for path in ["/v1/auth/login", "/v1/auth/signup", "/v1/invites/x/accept"] {
         let body = vec![b'x'; 16 * 1024 + 1];
@@ -125,7 +125,7 @@ async fn a_body_without_a_session_is_small() {
 }
 
 #[tokio::test]
-async fn one_member_has_eight_mebibytes_of_bodies_at_a_time() {
+async fn one_member_can_have_eight_mebibytes_of_bodies_in_flight() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&app.base).await;
     let attacker = app.founder("Mallory").await;
@@ -151,7 +151,7 @@ async fn one_member_has_eight_mebibytes_of_bodies_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_in_time_is_given_up() {
+async fn a_body_that_does_not_arrive_in_time_is_aborted() {
     let app = TestApp::bounded(&[], |bounds| {
         bounds.bodies.member_within = Duration::from_millis(100);
         bounds.bodies.anonymous_within = Duration::from_millis(100);

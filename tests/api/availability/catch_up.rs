@@ -54,7 +54,7 @@ async fn stuck(person: &Person) -> WebSocketStream<TcpStream> {
 }
 
 #[tokio::test]
-async fn sockets_that_resume_and_read_nothing_stop_nobody_else() {
+async fn sockets_that_resume_without_reading_do_not_block_others() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let (eve, thread) = workspace_with_a_long_log(&app, "Eve").await;
     let colleague = app.join(&eve, "Mallory", "member").await;

@@ -29,7 +29,7 @@ async fn served(base: &str, address: [u8; 4]) -> Option<TcpStream> {
 }
 
 #[tokio::test]
-async fn one_address_holds_a_quarter_of_the_connections() {
+async fn one_address_can_hold_a_quarter_of_the_connections() {
     let app = TestApp::with(&SETTINGS).await;
     let mut bystander = Bystander::start(&app.base).await;
     let attacker = [127, 0, 0, 2];
@@ -50,7 +50,7 @@ async fn one_address_holds_a_quarter_of_the_connections() {
 }
 
 #[tokio::test]
-async fn connections_that_pipeline_requests_and_read_nothing_hold_up_nobody_else() {
+async fn pipelined_requests_without_reads_do_not_block_others() {
     let app = TestApp::with(&SETTINGS).await;
     let mut bystander = Bystander::start(&app.base).await;
     let host = app.base.trim_start_matches("http://");
@@ -68,7 +68,7 @@ async fn connections_that_pipeline_requests_and_read_nothing_hold_up_nobody_else
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_has_everybodys_connections() {
+async fn a_trusted_proxy_can_use_all_connections() {
     let settings = [SETTINGS[1], ("TRUSTED_PROXIES", "127.0.0.3")];
     let app = TestApp::with(&settings).await;
     let mut held = Vec::new();
@@ -79,7 +79,7 @@ async fn a_trusted_proxy_has_everybodys_connections() {
 }
 
 #[tokio::test]
-async fn a_server_on_loopback_answers_only_to_names_of_its_own() {
+async fn a_loopback_server_accepts_only_its_own_host_names() {
     let settings = [("PUBLIC_URL", "https://chat.example")];
     let app = TestApp::with(&settings).await;
     let who = visitor(&app.base);

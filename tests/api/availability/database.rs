@@ -236,7 +236,7 @@ async fn a_read_outlives_a_crash_of_postgres() {
 }
 
 #[tokio::test]
-async fn readyz_and_posts_report_a_database_out_of_reach() {
+async fn readyz_and_posts_report_an_unreachable_database() {
     if !is_postgres() {
         return;
     }
@@ -257,7 +257,7 @@ async fn readyz_and_posts_report_a_database_out_of_reach() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_session_ends_in_503() {
+async fn a_lock_of_another_session_results_in_503() {
     if !is_postgres() {
         return;
     }

@@ -34,7 +34,7 @@ async fn copy_task(place: &Place, count: i64) {
 }
 
 #[tokio::test]
-async fn messages_of_5000_prompts_are_deleted_while_others_work() {
+async fn messages_in_5000_prompts_are_deleted_without_blocking_others() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     let ada = app.founder("Ada").await;
     let general = id(&ada.channel("general").await);

@@ -6,7 +6,7 @@ use crate::support::{Answer, TestApp, id, text};
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
 #[tokio::test]
-async fn an_endless_reply_is_cut_and_its_model_stopped_while_others_work() {
+async fn an_endless_reply_is_cut_and_canceled_without_blocking_others() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;
     let general = id(&ada.channel("general").await);

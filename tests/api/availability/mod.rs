@@ -171,7 +171,7 @@ mod bystander {
     use crate::support::TestApp;
 
     #[tokio::test]
-    async fn a_bystander_is_served_while_nothing_happens() {
+    async fn a_bystander_is_served_without_load() {
         let app = TestApp::start().await;
         let mut bystander = Bystander::start(&app.base).await;
         bystander.rounds(2).await;

@@ -10,7 +10,7 @@ const CHILDREN: usize = 300;
 const INSTRUCTIONS_BYTES: usize = 250_000;
 
 #[tokio::test]
-async fn a_base_with_300_long_children_is_changed_while_others_work() {
+async fn a_base_with_300_long_children_is_changed_without_blocking_others() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     let ada = app.founder("Ada").await;
     let base = json!({"name": "base", "instructions": "Mind the tide."});

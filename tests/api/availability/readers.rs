@@ -41,7 +41,7 @@ async fn fill(place: &Place, count: i64) {
 }
 
 #[tokio::test]
-async fn counts_end_at_a_thousand() {
+async fn counts_stop_at_one_thousand() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Copied").await;
     let thread = text(&started, "/thread/id");
@@ -78,7 +78,7 @@ async fn read(person: Person) {
 }
 
 #[tokio::test]
-async fn readers_of_one_workspace_do_not_delay_another_one() {
+async fn readers_of_one_workspace_do_not_delay_another() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     let ada = app.founder("Ada").await;
     let mut others = Vec::new();
@@ -115,7 +115,7 @@ fn share(person: u128, workspace: u128) -> Share {
 }
 
 #[tokio::test]
-async fn long_reads_leave_connections_for_single_reads_and_for_other_people() {
+async fn long_reads_leave_connections_for_short_reads_and_other_users() {
     let place = Place::new().await;
     let db = open(&place).await;
     let one = "select cast(1 as bigint)";
@@ -139,7 +139,7 @@ async fn long_reads_leave_connections_for_single_reads_and_for_other_people() {
 }
 
 #[tokio::test]
-async fn a_long_read_ends_at_its_deadline_and_when_nobody_waits_for_it() {
+async fn a_long_read_ends_at_its_deadline_or_when_its_client_disconnects() {
     let endless = "with recursive n (i) as (select cast(1 as bigint) union all select i + 1 from n) select count(*) from n";
     let place = Place::new().await;
     let db = open(&place).await;

@@ -54,7 +54,7 @@ async fn asked(person: &Person, path: &str) -> (TcpStream, u16) {
 }
 
 #[tokio::test]
-async fn responses_that_nobody_reads_take_the_persons_share_of_memory() {
+async fn unread_responses_are_limited_to_the_users_share_of_memory() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[("SIGNUP", "open")]).await;
     let mut bystander = Bystander::start(&server.base).await;
@@ -90,7 +90,7 @@ async fn responses_that_nobody_reads_take_the_persons_share_of_memory() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_bytes_is_cut_off() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
         bounds.deadlines.stalled_within = Duration::from_millis(200);
     })
@@ -117,7 +117,7 @@ async fn a_client_that_takes_no_bytes_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_byte_by_byte_is_cut_off() {
+async fn a_client_that_reads_byte_by_byte_is_disconnected() {
     let app = TestApp::bounded(&[], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
         bounds.deadlines.sent_within = Duration::from_millis(300);
@@ -145,7 +145,7 @@ async fn a_client_that_reads_byte_by_byte_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_used_up_share_refuses_reads_of_that_person_until_the_responses_are_gone() {
+async fn a_user_whose_share_is_used_up_cannot_read_until_responses_are_released() {
     let app = TestApp::bounded(&[("SIGNUP", "open")], |bounds| {
         bounds.deadlines.stalled_within = HOUR;
         // One page of 64 messages with their texts twice, but not two.
@@ -229,7 +229,7 @@ async fn the_time_to_make_a_response_is_not_taken_from_the_time_to_read_it() {
 }
 
 #[tokio::test]
-async fn a_pipelined_request_waits_until_the_previous_response_was_sent() {
+async fn a_pipelined_request_waits_until_the_previous_response_is_sent() {
     // More than any buffer of the two sockets.
     const BODY_BYTES: usize = 64 * 1024 * 1024;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -29,7 +29,7 @@ async fn running(person: &Person) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_workspace_that_fills_the_workers_leaves_a_quarter_to_others() {
+async fn a_workspace_that_fills_the_workers_leaves_a_quarter_for_others() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "4")]).await;
     let mut bystander = Bystander::start(&app.base).await;
     let bo = app.founder("Bo").await;
@@ -58,7 +58,7 @@ async fn a_workspace_that_fills_the_workers_leaves_a_quarter_to_others() {
 }
 
 #[tokio::test]
-async fn the_only_workspace_of_a_server_uses_every_worker() {
+async fn the_only_workspace_can_use_every_worker() {
     let app = TestApp::with(&[("WORKERS", "4")]).await;
     let gate = Gate::new();
     let ([ada, _], tasks) = busy_workspace(&app, &gate).await;
@@ -71,7 +71,7 @@ async fn the_only_workspace_of_a_server_uses_every_worker() {
 }
 
 #[tokio::test]
-async fn responses_are_refused_to_whoever_is_over_the_share() {
+async fn responses_are_rejected_for_callers_over_their_share() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "4")]).await;
     let mut bystander = Bystander::start(&app.base).await;
     let bo = app.founder("Bo").await;

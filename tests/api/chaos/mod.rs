@@ -88,7 +88,7 @@ async fn people(base: &str, n: usize) -> Vec<Person> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_befalls_the_server_what_it_acknowledged_is_there_once_and_all_agree() {
+async fn acknowledged_writes_survive_chaos_exactly_once_and_all_clients_agree() {
     let seed: u64 = setting("SEED").unwrap_or(1);
     let clients: usize = setting("CLIENTS").unwrap_or(4).max(1);
     let seconds: Option<u64> = setting("SECONDS");
