@@ -54,7 +54,7 @@ async fn a_text_is_stored_once_for_all_prompts_that_contain_it() {
 }
 
 #[tokio::test]
-async fn a_deleted_message_is_gone_from_every_record() {
+async fn a_deleted_message_is_removed_from_every_record() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -138,7 +138,7 @@ async fn a_text_that_looks_deleted_is_shown_as_sent() {
 }
 
 #[tokio::test]
-async fn a_summary_goes_with_any_message_that_it_was_made_from() {
+async fn a_summary_is_removed_with_any_of_its_source_messages() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -198,7 +198,7 @@ async fn a_message_deleted_before_its_prompt_is_stored_is_not_in_the_record() {
 }
 
 #[tokio::test]
-async fn records_of_an_erased_person_name_nobody() {
+async fn records_contain_no_name_of_an_erased_user() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let quill = t.app.join(&t.ada, "Quillon", "member").await;
     let thread = quill.thread(&t.general, &format!("Root {SECRET}")).await;
@@ -282,7 +282,7 @@ async fn replied_once() -> Replied {
 }
 
 #[tokio::test]
-async fn unused_texts_expire_and_ids_and_tokens_stay() {
+async fn unused_texts_expire_and_ids_and_token_counts_remain() {
     let r = replied_once().await;
     let before = r.ada.task_context(&r.task).await;
     r.server.kill().await;
@@ -343,7 +343,7 @@ fn old_record(record: &Value, parts: &[(Value, &str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn records_of_an_earlier_version_are_converted_at_the_start() {
+async fn records_of_an_earlier_version_are_converted_at_startup() {
     let r = replied_once().await;
     let before = r.ada.task_context(&r.task).await;
     let trigger = text(&before, "/messages/1/message_id");

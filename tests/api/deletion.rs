@@ -47,7 +47,7 @@ async fn a_deleted_message_is_a_tombstone() {
 }
 
 #[tokio::test]
-async fn only_who_wrote_a_message_or_an_admin_deletes_it() {
+async fn only_the_author_or_an_admin_can_delete_a_message() {
     let t = team().await;
     let message = text(&t.ada.start(&t.general, "Ada's").await, "/message/id");
     t.bo.delete(&format!("/v1/messages/{message}"))
@@ -57,7 +57,7 @@ async fn only_who_wrote_a_message_or_an_admin_deletes_it() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_deleted_message_is_nowhere() {
+async fn the_text_of_a_deleted_message_is_removed_everywhere() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t
@@ -120,7 +120,7 @@ async fn the_text_of_a_deleted_message_is_nowhere() {
 }
 
 #[tokio::test]
-async fn the_text_of_an_older_version_goes_with_the_message() {
+async fn the_text_of_earlier_versions_is_deleted_with_the_message() {
     let t = team().await;
     let message = text(&t.ada.start(&t.general, SECRET).await, "/message/id");
     t.ada
@@ -138,7 +138,7 @@ async fn the_text_of_an_older_version_goes_with_the_message() {
 }
 
 #[tokio::test]
-async fn a_deleted_reply_of_an_agent_is_nowhere() {
+async fn a_deleted_agent_reply_is_removed_everywhere() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text(&format!("The word is {SECRET}."))]);
@@ -160,7 +160,7 @@ async fn a_deleted_reply_of_an_agent_is_nowhere() {
 }
 
 #[tokio::test]
-async fn a_replayed_event_differs_from_the_live_one_only_where_text_was_deleted() {
+async fn a_replayed_event_differs_from_the_live_one_only_in_deleted_text() {
     let t = team().await;
     let mut live = t.bo.socket().await;
     let start = live.cursor;
@@ -192,7 +192,7 @@ async fn a_replayed_event_differs_from_the_live_one_only_where_text_was_deleted(
 }
 
 #[tokio::test]
-async fn deleting_the_question_cancels_its_tasks() {
+async fn deleting_the_trigger_message_cancels_its_tasks() {
     let t = team().await;
     let (vibe, coder) = (Gate::new(), Gate::new());
     t.model().script(
@@ -233,7 +233,7 @@ async fn deleting_the_question_cancels_its_tasks() {
 }
 
 #[tokio::test]
-async fn deleting_a_reply_that_is_being_written_cancels_its_task() {
+async fn deleting_an_unfinished_reply_cancels_its_task() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -265,7 +265,7 @@ async fn deleting_a_reply_that_is_being_written_cancels_its_task() {
 }
 
 #[tokio::test]
-async fn a_thread_whose_first_message_is_deleted_goes_on() {
+async fn a_thread_continues_after_its_first_message_is_deleted() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let thread = text(&started, "/thread/id");
@@ -282,7 +282,7 @@ async fn a_thread_whose_first_message_is_deleted_goes_on() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_deleted_message_of_a_dive_is_nowhere() {
+async fn the_text_of_a_deleted_dive_message_is_removed_everywhere() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t
@@ -323,7 +323,7 @@ async fn the_text_of_a_deleted_message_of_a_dive_is_nowhere() {
 }
 
 #[tokio::test]
-async fn a_title_that_was_made_of_a_deleted_message_is_nowhere() {
+async fn a_title_derived_from_a_deleted_message_is_removed_everywhere() {
     let t = team().await;
     let started = t.ada.start(&t.general, &format!("Root {SECRET}")).await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -360,7 +360,7 @@ async fn a_title_that_was_made_of_a_deleted_message_is_nowhere() {
 }
 
 #[tokio::test]
-async fn a_title_that_a_person_wrote_stays() {
+async fn a_title_written_by_a_person_is_kept() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada

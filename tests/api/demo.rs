@@ -137,7 +137,7 @@ async fn the_demo_shows_people_threads_an_open_dive_and_a_result() {
 }
 
 #[tokio::test]
-async fn the_demo_is_shown_again_as_it_was_left() {
+async fn the_demo_resumes_as_it_was_left() {
     let dir = Dir::new();
     let first = start(&dir.0).await;
     let before = first.person().await.get("/v1/decisions").await.ok();
@@ -149,7 +149,7 @@ async fn the_demo_is_shown_again_as_it_was_left() {
 }
 
 #[tokio::test]
-async fn the_demo_leaves_other_data_alone() {
+async fn the_demo_does_not_change_other_data() {
     let dir = Dir::new();
     std::fs::write(dir.0.join("openvibe.db"), "somebody's").unwrap();
     let mut command = command(&dir.0);

@@ -69,7 +69,7 @@ impl SmallDisk {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_half_stored() {
+async fn a_full_disk_rejects_writes_allows_reads_and_leaves_no_partial_data() {
     if !is_sqlite() {
         return;
     }
@@ -117,7 +117,7 @@ async fn on_a_full_disk_writes_are_refused_reads_go_on_and_nothing_is_half_store
 }
 
 #[tokio::test]
-async fn a_reply_that_ends_on_a_full_disk_is_written_once_there_is_space() {
+async fn a_reply_that_ends_on_a_full_disk_is_stored_once_there_is_space() {
     if !is_sqlite() {
         return;
     }
@@ -273,7 +273,7 @@ async fn ended() -> (crate::faults::Prepared, std::path::PathBuf, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_refused_and_left_as_it_is() {
+async fn a_damaged_database_is_rejected_and_left_unchanged() {
     if !is_sqlite() {
         return;
     }
@@ -304,7 +304,7 @@ async fn a_damaged_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_refused() {
+async fn a_database_of_a_newer_version_is_rejected() {
     let p = prepared().await;
     let (server, _) = p.start(&[]).await;
     server.terminate();
@@ -324,7 +324,7 @@ async fn a_database_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test]
-async fn a_read_only_database_is_refused() {
+async fn a_read_only_database_is_rejected() {
     if !is_sqlite() {
         return;
     }
@@ -358,7 +358,7 @@ async fn a_read_only_database_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_disk_at_the_start_is_refused() {
+async fn a_full_disk_at_startup_is_reported() {
     if !is_sqlite() {
         return;
     }
@@ -371,7 +371,7 @@ async fn a_full_disk_at_the_start_is_refused() {
 }
 
 #[tokio::test]
-async fn a_second_process_on_the_same_data_is_refused() {
+async fn a_second_process_on_the_same_data_is_rejected() {
     let p = prepared().await;
     let (_server, ada) = p.start(&[]).await;
     let said = refusal(&command(&p.place, &p.model, &[]));

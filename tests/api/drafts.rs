@@ -9,7 +9,7 @@ fn path(fork: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_draft_is_written_by_hand() {
+async fn a_draft_can_be_written_by_hand() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Monday suits everybody.").await;
@@ -78,7 +78,7 @@ async fn a_draft_is_written_by_hand() {
 }
 
 #[tokio::test]
-async fn a_draft_is_changed_only_as_it_was_read() {
+async fn a_draft_can_be_changed_only_at_its_current_revision() {
     let t = team().await;
     let dive = t.dive().await;
     let path = path(&dive.fork);
@@ -117,7 +117,7 @@ async fn a_draft_is_changed_only_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_makes_no_new_revision() {
+async fn a_change_without_effect_creates_no_revision() {
     let t = team().await;
     let dive = t.dive().await;
     let draft = t
@@ -134,7 +134,7 @@ async fn a_change_that_changes_nothing_makes_no_new_revision() {
 }
 
 #[tokio::test]
-async fn of_50_editors_of_one_revision_exactly_one_wins() {
+async fn one_of_50_concurrent_editors_of_a_revision_wins() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -156,7 +156,7 @@ async fn of_50_editors_of_one_revision_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn of_many_who_begin_a_draft_exactly_one_wins() {
+async fn one_of_many_concurrent_draft_creations_wins() {
     let t = team().await;
     let dive = t.dive().await;
     let beginning = (0..20).map(|n| {
@@ -170,7 +170,7 @@ async fn of_many_who_begin_a_draft_exactly_one_wins() {
 
 /// An `ETag` is of one draft: who read an older one cannot change its successor unseen.
 #[tokio::test]
-async fn the_etag_of_a_draft_that_was_replaced_is_stale() {
+async fn the_etag_of_a_replaced_draft_is_stale() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada.say_in(&dive.fork, "Let's ship on Monday.").await;
@@ -188,7 +188,7 @@ async fn the_etag_of_a_draft_that_was_replaced_is_stale() {
 }
 
 #[tokio::test]
-async fn of_two_who_rewrite_a_published_result_the_second_is_told_of_the_first() {
+async fn the_second_of_two_rewrites_of_a_published_result_gets_a_conflict() {
     let t = team().await;
     let (dive, published) = t.resolved("Monday it is").await;
     t.ada.reopen(&dive.fork).await;
@@ -210,7 +210,7 @@ async fn of_two_who_rewrite_a_published_result_the_second_is_told_of_the_first()
 }
 
 #[tokio::test]
-async fn publishing_what_was_not_seen_is_refused() {
+async fn publishing_a_revision_that_the_user_has_not_seen_is_rejected() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -251,7 +251,7 @@ fn long(units: usize) -> String {
 }
 
 #[tokio::test]
-async fn each_limit_holds_at_its_edge_and_not_one_past_it() {
+async fn each_limit_is_enforced_exactly() {
     let t = team().await;
     let dive = t.dive().await;
     let mut sources = Vec::new();
@@ -328,7 +328,7 @@ async fn each_limit_holds_at_its_edge_and_not_one_past_it() {
 }
 
 #[tokio::test]
-async fn malformed_changes_are_refused_and_change_nothing() {
+async fn malformed_changes_are_rejected_and_change_nothing() {
     let t = team().await;
     let dive = t.dive().await;
     let draft = t
@@ -391,7 +391,7 @@ async fn malformed_changes_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn sources_are_of_the_dive_or_the_forked_message() {
+async fn sources_are_messages_of_the_dive_or_the_forked_message() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.ada.tell_in(&dive.fork, "Said").await;
@@ -423,7 +423,7 @@ async fn sources_are_of_the_dive_or_the_forked_message() {
 }
 
 #[tokio::test]
-async fn a_notice_is_no_source() {
+async fn a_notice_cannot_be_a_source() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -442,7 +442,7 @@ async fn a_notice_is_no_source() {
 }
 
 #[tokio::test]
-async fn owners_are_members_of_the_workspace() {
+async fn owners_must_be_members_of_the_workspace() {
     let t = team_with(&[("SIGNUP", "open")]).await;
     let dive = t.dive().await;
     let zoe = t.app.founder("Zoe").await;
@@ -501,7 +501,7 @@ async fn items_keep_their_ids_when_they_are_sent_back() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_sets_is_not_taken_from_a_client() {
+async fn server_set_fields_are_not_accepted_from_a_client() {
     let t = team().await;
     let dive = t.dive().await;
     let draft = t
@@ -531,7 +531,7 @@ async fn what_only_the_server_sets_is_not_taken_from_a_client() {
 }
 
 #[tokio::test]
-async fn a_draft_from_a_published_result_begins_with_what_that_says() {
+async fn a_draft_of_a_published_result_starts_with_its_content() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Monday").await;
@@ -581,7 +581,7 @@ async fn a_draft_from_a_published_result_begins_with_what_that_says() {
 }
 
 #[tokio::test]
-async fn a_draft_stays_when_its_dive_is_abandoned_and_reopened() {
+async fn a_draft_survives_abandoning_and_reopening_its_dive() {
     let t = team().await;
     let dive = t.dive().await;
     let draft = t
@@ -596,7 +596,7 @@ async fn a_draft_stays_when_its_dive_is_abandoned_and_reopened() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_may_stay_a_source_and_who_drafted_stays_known() {
+async fn deleted_messages_may_remain_sources_and_drafters_stay_known() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Let's ship on Monday.").await;
@@ -632,7 +632,7 @@ async fn type_words(editor: &Person, fork: &str, words: usize) {
 
 /// Edits of two drafts at once, one of which is published before the others would be told of them.
 #[tokio::test]
-async fn the_others_are_told_of_edits_every_5_seconds_and_of_the_last_one() {
+async fn others_are_notified_of_edits_every_5_seconds_and_of_the_last_one() {
     let t = team().await;
     let (published, dive) = (t.dive().await.fork, t.dive().await.fork);
     let mut socket = t.bo.socket().await;

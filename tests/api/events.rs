@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Gate, Socket, id, list, number, team, team_with, text, within};
 
 #[tokio::test]
-async fn events_are_read_page_by_page_after_a_number() {
+async fn events_are_read_in_pages_after_a_sequence_number() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     for n in 0..5 {
@@ -56,7 +56,7 @@ async fn events_over_http_are_the_frames_of_the_socket() {
 }
 
 #[tokio::test]
-async fn ahead_of_the_head_a_client_has_to_load_anew() {
+async fn a_cursor_ahead_of_the_head_requires_a_reload() {
     let t = team().await;
     let page = t.bo.get("/v1/events?after=1000000").await.ok();
     assert_eq!((&page["resync"], &page["data"]), (&json!(true), &json!([])));
@@ -82,7 +82,7 @@ async fn pruned(t: &crate::support::Team, seq: i64) {
 }
 
 #[tokio::test]
-async fn what_is_no_longer_kept_has_to_be_loaded_anew() {
+async fn a_cursor_older_than_the_retained_events_requires_a_reload() {
     let t = team_with(&[("EVENT_RETENTION", "300ms")]).await;
     let started = t.ada.start(&t.general, "Root").await;
     let seq = number(&started, "/message/seq");
@@ -111,7 +111,7 @@ async fn what_is_no_longer_kept_has_to_be_loaded_anew() {
 }
 
 #[tokio::test]
-async fn a_snapshot_holds_what_a_client_begins_with() {
+async fn a_snapshot_contains_a_clients_initial_state() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -159,7 +159,7 @@ async fn a_snapshot_holds_what_a_client_begins_with() {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_the_state_after_exactly_its_number() {
+async fn a_snapshot_is_the_state_at_exactly_its_sequence_number() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     // While one posts, another takes snapshots; each of them must agree with the log up to its number.
@@ -195,7 +195,7 @@ async fn a_snapshot_is_the_state_after_exactly_its_number() {
 }
 
 #[tokio::test]
-async fn the_epoch_stays_over_a_restart() {
+async fn the_epoch_survives_a_restart() {
     let mut t = team().await;
     let before = t.ada.get("/v1/snapshot").await.ok();
     t.app.restart(&[]).await;

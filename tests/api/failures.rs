@@ -49,7 +49,7 @@ fn times(n: usize, answer: &Answer) -> Vec<Answer> {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_tried_three_times_again() {
+async fn an_unavailable_server_is_retried_three_times() {
     for status in [500, 502, 503, 504, 529] {
         let t = team().await;
         let refusal = Answer::status(status, "<html><title>Oops</title></html>");
@@ -65,7 +65,7 @@ async fn a_server_that_is_down_is_tried_three_times_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_listens_at_is_unavailable() {
+async fn a_server_that_refuses_connections_is_unavailable() {
     let t = team_with(&[("MODEL_BASE_URL", "http://127.0.0.1:1/v1")]).await;
     let (_, task) = ask(&t).await;
     let (failed, code) = t.ada.failed(&task).await;
@@ -76,7 +76,7 @@ async fn a_server_that_nobody_listens_at_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_answers() {
+async fn a_server_that_recovers_replies() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -94,7 +94,7 @@ async fn a_server_that_comes_back_answers() {
 }
 
 #[tokio::test]
-async fn a_waiting_task_says_until_when_and_why() {
+async fn a_waiting_task_reports_its_retry_time_and_reason() {
     let t = team_with(&[("RETRY_DELAYS", "1h,1h,1h")]).await;
     t.model().script("vibe", [Answer::status(503, "busy")]);
     let (_, task) = ask(&t).await;
@@ -121,7 +121,7 @@ async fn a_waiting_task_says_until_when_and_why() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_begins_a_new_attempt_at_offset_0() {
+async fn a_broken_stream_starts_a_new_attempt_at_offset_0() {
     let t = team().await;
     let (broken, whole) = (Gate::new(), Gate::new());
     t.model().script(
@@ -170,7 +170,7 @@ async fn a_stream_that_breaks_begins_a_new_attempt_at_offset_0() {
 }
 
 #[tokio::test]
-async fn a_stream_that_always_breaks_leaves_its_last_text() {
+async fn a_stream_that_always_breaks_keeps_its_last_text() {
     let t = team().await;
     let answers = (1..=4)
         .map(|n| Answer::stream().piece(&format!("Try {n}")).cut())
@@ -186,7 +186,7 @@ async fn a_stream_that_always_breaks_leaves_its_last_text() {
 }
 
 #[tokio::test]
-async fn text_of_an_attempt_stays_when_the_later_ones_have_none() {
+async fn text_of_an_attempt_is_kept_if_later_attempts_have_none() {
     let t = team().await;
     let mut answers = vec![Answer::stream().piece("Half of it").cut()];
     answers.extend(times(3, &Answer::status(503, "{}")));
@@ -213,7 +213,7 @@ async fn an_end_without_a_finish_reason_is_a_broken_stream() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_stream_is_a_broken_one() {
+async fn an_error_in_the_middle_of_a_stream_breaks_it() {
     let t = team().await;
     let error = r#"data: {"error":{"message":"Overloaded","type":"overloaded_error"}}"#;
     t.model().script(
@@ -229,7 +229,7 @@ async fn an_error_in_the_middle_of_a_stream_is_a_broken_one() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_in_a_stream_is_a_broken_one() {
+async fn invalid_json_in_a_stream_breaks_it() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -245,7 +245,7 @@ async fn what_is_no_json_in_a_stream_is_a_broken_one() {
 }
 
 #[tokio::test]
-async fn comments_other_fields_and_odd_finish_reasons_are_no_trouble() {
+async fn comments_unknown_fields_and_odd_finish_reasons_are_accepted() {
     let t = team().await;
     let answer = Answer::stream()
         .raw(": ping\n\n")
@@ -267,7 +267,7 @@ async fn comments_other_fields_and_odd_finish_reasons_are_no_trouble() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_server_that_does_not_stream_is_supported() {
     let t = team().await;
     let whole = json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "At once."}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 2}});
@@ -279,7 +279,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_waits_as_long_as_it_says() {
+async fn a_rate_limited_task_waits_as_long_as_requested() {
     let date = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(90));
     for (value, least, most) in [("120", 110, 120), (date.as_str(), 70, 90)] {
         let t = team().await;
@@ -310,7 +310,7 @@ async fn a_rate_limit_waits_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn rate_limits_are_waited_for_five_times() {
+async fn rate_limits_are_retried_five_times() {
     let t = team().await;
     let refusal = Answer::status(429, "{}").header("retry-after", "0");
     let (code, after) = fails_with(&t, times(6, &refusal), 6).await;
@@ -318,7 +318,7 @@ async fn rate_limits_are_waited_for_five_times() {
 }
 
 #[tokio::test]
-async fn rate_limits_without_a_time_take_the_same_steps() {
+async fn rate_limits_without_a_wait_use_the_default_steps() {
     let t = team().await;
     let (code, _) = fails_with(&t, times(6, &Answer::status(429, "{}")), 6).await;
     assert_eq!(code, "rate_limited");
@@ -332,7 +332,7 @@ async fn rate_limits_without_a_time_take_the_same_steps() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_of_more_than_ten_minutes_is_not_waited_for() {
+async fn a_rate_limit_of_more_than_ten_minutes_fails_at_once() {
     let t = team().await;
     let refusal = Answer::status(429, "{}").header("retry-after", "900");
     let (code, after) = fails_with(&t, vec![refusal], 1).await;
@@ -346,7 +346,7 @@ async fn a_rate_limit_of_more_than_ten_minutes_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_long_gives_up_its_place_and_its_worker() {
+async fn a_long_wait_releases_the_slot_and_the_worker() {
     let t = team_with(&[("WORKERS", "1")]).await;
     t.model().script(
         "vibe",
@@ -367,7 +367,7 @@ async fn a_task_that_waits_long_gives_up_its_place_and_its_worker() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_shortly_keeps_its_place() {
+async fn a_short_wait_keeps_the_slot() {
     let t = team_with(&[("RETRY_DELAYS", "300ms,300ms,300ms")]).await;
     t.model().script(
         "vibe",
@@ -393,7 +393,7 @@ async fn a_task_that_waits_shortly_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn counts_of_different_failures_are_kept_apart() {
+async fn counts_of_different_failures_are_independent() {
     let t = team().await;
     let limit = Answer::status(429, "{}").header("retry-after", "0");
     let down = Answer::status(503, "{}");
@@ -413,7 +413,7 @@ async fn counts_of_different_failures_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_begins_times_out_and_is_not_asked_again() {
+async fn a_model_that_never_starts_times_out_and_is_not_retried() {
     let t = team_with(&[("TASK_TIMEOUT", "300ms")]).await;
     let (code, after) = fails_with(&t, vec![Answer::stream().silence()], 1).await;
     assert_eq!((code.as_str(), after.len()), ("timeout", 1));
@@ -421,7 +421,7 @@ async fn a_model_that_never_begins_times_out_and_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_even_answer_times_out() {
+async fn a_model_that_sends_no_response_head_times_out() {
     let t = team_with(&[("TASK_TIMEOUT", "300ms")]).await;
     let never = Gate::new();
     let (code, _) = fails_with(&t, vec![Answer::text("x").held(&never)], 1).await;
@@ -429,7 +429,7 @@ async fn a_model_that_does_not_even_answer_times_out() {
 }
 
 #[tokio::test]
-async fn silence_in_the_middle_times_out_and_leaves_the_text() {
+async fn silence_in_the_middle_times_out_and_keeps_the_text() {
     let t = team_with(&[("TASK_TIMEOUT", "300ms")]).await;
     let (code, after) = fails_with(
         &t,
@@ -446,7 +446,7 @@ async fn silence_in_the_middle_times_out_and_leaves_the_text() {
 }
 
 #[tokio::test]
-async fn signs_of_life_without_text_are_no_answer() {
+async fn keepalives_without_text_do_not_reset_the_timeout() {
     let t = team_with(&[("TASK_TIMEOUT", "300ms")]).await;
     let mut answer = Answer::stream();
     for _ in 0..40 {
@@ -457,7 +457,7 @@ async fn signs_of_life_without_text_are_no_answer() {
 }
 
 #[tokio::test]
-async fn pieces_that_keep_coming_are_waited_for() {
+async fn a_slow_but_steady_stream_does_not_time_out() {
     let t = team_with(&[("TASK_TIMEOUT", "400ms")]).await;
     let mut answer = Answer::stream();
     for n in 0..8 {
@@ -472,7 +472,7 @@ async fn pieces_that_keep_coming_are_waited_for() {
 }
 
 #[tokio::test]
-async fn an_attempt_as_a_whole_has_its_time() {
+async fn an_attempt_has_an_overall_deadline() {
     let t = team_with(&[("ATTEMPT_MAX", "400ms")]).await;
     let mut answer = Answer::stream();
     for n in 0..40 {
@@ -487,7 +487,7 @@ async fn an_attempt_as_a_whole_has_its_time() {
 }
 
 #[tokio::test]
-async fn an_empty_or_blank_answer_is_unexpected() {
+async fn an_empty_or_blank_response_is_a_failure() {
     for empty in [
         Answer::stream().end(),
         Answer::stream().piece(" \n\t ").end(),
@@ -502,7 +502,7 @@ async fn an_empty_or_blank_answer_is_unexpected() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_not_sent_again() {
+async fn a_rejected_request_is_not_retried() {
     for (status, body, expected) in [
         (
             400,
@@ -525,7 +525,7 @@ async fn a_refused_request_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_field_that_the_model_refuses_is_left_out_once() {
+async fn a_field_that_the_model_rejects_is_omitted_once() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     t.ada
@@ -557,7 +557,7 @@ async fn long_thread(t: &Team) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_context_that_is_too_large_is_sent_again_with_20_messages() {
+async fn an_oversized_context_is_retried_with_20_messages() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::too_large(), Answer::text("Short.")]);
@@ -580,7 +580,7 @@ async fn a_context_that_is_too_large_is_sent_again_with_20_messages() {
 }
 
 #[tokio::test]
-async fn a_context_that_is_still_too_large_is_sent_with_a_summary() {
+async fn a_context_that_is_still_too_large_is_retried_with_a_summary() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -622,7 +622,7 @@ async fn a_context_that_is_still_too_large_is_sent_with_a_summary() {
 }
 
 #[tokio::test]
-async fn a_context_that_stays_too_large_fails() {
+async fn a_context_that_remains_too_large_fails() {
     let t = team().await;
     t.model().script("vibe", times(3, &Answer::too_large()));
     t.model().script("summary", [Answer::text("THE-SUMMARY")]);
@@ -641,14 +641,14 @@ async fn a_context_that_stays_too_large_fails() {
 }
 
 #[tokio::test]
-async fn steps_that_would_change_nothing_are_skipped() {
+async fn steps_without_effect_are_skipped() {
     let t = team().await;
     let (code, _) = fails_with(&t, vec![Answer::too_large()], 1).await;
     assert_eq!(code, "context_too_large");
 }
 
 #[tokio::test]
-async fn an_empty_answer_to_a_long_prompt_is_taken_for_an_overflow_once() {
+async fn an_empty_response_to_a_long_prompt_is_treated_as_an_overflow_once() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::stream(), Answer::text("Short.")]);
@@ -665,7 +665,7 @@ async fn an_empty_answer_to_a_long_prompt_is_taken_for_an_overflow_once() {
 }
 
 #[tokio::test]
-async fn a_failure_after_which_people_go_on_breaks_nothing() {
+async fn a_conversation_can_continue_after_a_failure() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::status(400, "{}"), Answer::text("Better.")]);
@@ -679,7 +679,7 @@ async fn a_failure_after_which_people_go_on_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_failure_are_whole() {
+async fn a_failure_sends_a_complete_sequence_of_events() {
     let t = team().await;
     t.model().script("vibe", [Answer::status(400, "{}")]);
     let mut socket = t.bo.socket().await;

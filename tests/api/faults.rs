@@ -154,7 +154,7 @@ impl Prepared {
 }
 
 #[tokio::test]
-async fn a_death_before_a_commit_loses_nothing_that_was_acknowledged() {
+async fn a_crash_before_a_commit_loses_no_acknowledged_write() {
     let p = prepared().await;
     for n in 1..=9 {
         let (acknowledged, in_flight) = p.post_until_death(&format!("before_commit:{n}")).await;
@@ -163,7 +163,7 @@ async fn a_death_before_a_commit_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_death_after_a_commit_doubles_nothing() {
+async fn a_crash_after_a_commit_duplicates_nothing() {
     let p = prepared().await;
     for n in 1..=9 {
         let (acknowledged, in_flight) = p.post_until_death(&format!("after_commit:{n}")).await;
@@ -172,7 +172,7 @@ async fn a_death_after_a_commit_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_death_at_any_frame_of_the_model_leaves_no_reply_half_written() {
+async fn a_crash_at_any_model_frame_leaves_no_partial_reply() {
     let p = prepared().await;
     for failpoint in [
         "model_text:1",
@@ -197,7 +197,7 @@ async fn a_death_at_any_frame_of_the_model_leaves_no_reply_half_written() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_being_written_is_written_anew() {
+async fn an_unfinished_reply_is_restarted() {
     let p = prepared().await;
     let gate = Gate::new();
     p.model.script(
@@ -229,7 +229,7 @@ async fn a_reply_that_was_being_written_is_written_anew() {
 }
 
 #[tokio::test]
-async fn a_task_whose_worker_was_lost_three_times_fails() {
+async fn a_task_that_loses_its_worker_three_times_fails() {
     let p = prepared().await;
     let gates: Vec<Gate> = (0..3).map(|_| Gate::new()).collect();
     p.model.script(
@@ -257,7 +257,7 @@ async fn a_task_whose_worker_was_lost_three_times_fails() {
 }
 
 #[tokio::test]
-async fn a_waiting_task_goes_on_after_a_restart() {
+async fn a_waiting_task_resumes_after_a_restart() {
     let p = prepared().await;
     p.model
         .script("vibe", [Answer::status(503, "{}"), Answer::text("Here.")]);
@@ -273,7 +273,7 @@ async fn a_waiting_task_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn counts_of_failures_survive_a_restart() {
+async fn failure_counts_survive_a_restart() {
     let p = prepared().await;
     let refusal = Answer::status(503, "{}");
     p.model.script("vibe", vec![refusal; 4]);
@@ -299,7 +299,7 @@ async fn counts_of_failures_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn sigterm_amid_a_reply_ends_soon_and_the_task_goes_on_afterwards() {
+async fn sigterm_during_a_reply_exits_soon_and_the_task_resumes_later() {
     let p = prepared().await;
     let gate = Gate::new();
     p.model.script(
@@ -333,7 +333,7 @@ async fn sigterm_amid_a_reply_ends_soon_and_the_task_goes_on_afterwards() {
 }
 
 #[tokio::test]
-async fn sigterm_while_nothing_happens_ends_at_once() {
+async fn sigterm_while_idle_exits_at_once() {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;
     ada.get("/v1/auth/me").await.is(200);
@@ -344,7 +344,7 @@ async fn sigterm_while_nothing_happens_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_resumes_after_a_death_misses_nothing() {
+async fn a_client_that_resumes_after_a_crash_misses_nothing() {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;
     let mut socket = ada.socket().await;

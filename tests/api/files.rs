@@ -83,7 +83,7 @@ async fn until_stored(place: &Place, count: usize) {
 }
 
 #[tokio::test]
-async fn an_upload_is_served_as_it_was_and_fenced_in() {
+async fn an_upload_is_served_unchanged_and_sandboxed() {
     let t = team().await;
     let file = t.ada.upload("plan.png", PNG).await;
     assert_eq!(file["object"], "file");
@@ -134,7 +134,7 @@ async fn an_upload_is_served_as_it_was_and_fenced_in() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_file_can_be_asked_for() {
+async fn part_of_a_file_can_be_requested() {
     let t = team().await;
     let file = t.ada.upload("digits.txt", b"0123456789").await;
     for (range, status, body, told) in [
@@ -168,7 +168,7 @@ async fn a_part_of_a_file_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_range_reaches_over_the_pieces_of_a_large_file() {
+async fn a_range_spans_the_chunks_of_a_large_file() {
     let t = team().await;
     let bytes: Vec<u8> = (0..5 * MIB / 2)
         .map(|n| b'a' + u8::try_from(n / 1000 % 26).unwrap())
@@ -182,7 +182,7 @@ async fn a_range_reaches_over_the_pieces_of_a_large_file() {
 }
 
 #[tokio::test]
-async fn who_has_the_bytes_already_is_not_sent_them_again() {
+async fn an_unchanged_file_is_not_sent_again() {
     let t = team().await;
     let file = t.ada.upload("a.txt", b"words").await;
     let tag = fetch(&t.ada, &file, &[]).await.header("etag").unwrap();
@@ -196,7 +196,7 @@ async fn who_has_the_bytes_already_is_not_sent_them_again() {
 }
 
 #[tokio::test]
-async fn what_a_browser_could_run_is_told_as_text_to_be_saved() {
+async fn executable_content_is_served_as_a_text_download() {
     let t = team().await;
     for (name, bytes) in [
         ("cat.png", "<!doctype html><script>alert(1)</script>"),
@@ -231,7 +231,7 @@ async fn what_a_browser_could_run_is_told_as_text_to_be_saved() {
 }
 
 #[tokio::test]
-async fn a_name_is_made_safe() {
+async fn a_file_name_is_sanitized() {
     let t = team().await;
     for (sent, name) in [
         ("filename=\"../../etc/passwd\"", "passwd"),
@@ -259,7 +259,7 @@ async fn a_name_is_made_safe() {
 }
 
 #[tokio::test]
-async fn twenty_five_mebibytes_fit_and_a_byte_more_leaves_the_connection_usable() {
+async fn twenty_five_mebibytes_are_accepted_and_one_byte_more_is_rejected_cleanly() {
     let t = team().await;
     let mut bytes = vec![0_u8; 25 * MIB];
     let file = t.ada.upload("zeros", &bytes).await;
@@ -274,7 +274,7 @@ async fn twenty_five_mebibytes_fit_and_a_byte_more_leaves_the_connection_usable(
 }
 
 #[tokio::test]
-async fn the_limit_is_a_setting() {
+async fn the_upload_limit_is_configurable() {
     let t = team_with(&[("UPLOAD_BYTES_MAX", "1KiB")]).await;
     t.ada.upload("a", &[7; 1024]).await;
     let refused = try_upload(&t.ada, "a", &[7; 1025]).await;
@@ -282,7 +282,7 @@ async fn the_limit_is_a_setting() {
 }
 
 #[tokio::test]
-async fn a_wrong_upload_is_refused_and_leaves_nothing() {
+async fn an_invalid_upload_is_rejected_without_leftovers() {
     let t = team().await;
     let good = multipart(&[("name=\"file\"; filename=\"a\"", b"x")]);
     for (content_type, body, code) in [
@@ -338,7 +338,7 @@ async fn a_wrong_upload_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn who_asks_is_asked_before_a_byte_is_read() {
+async fn permissions_are_checked_before_the_upload_is_read() {
     let t = team().await;
     let body = multipart(&[("name=\"file\"; filename=\"a\"", &[0].repeat(3 * MIB))]);
     send(&visitor(&t.app.base), body.clone()).await.refused(401);
@@ -366,7 +366,7 @@ async fn who_asks_is_asked_before_a_byte_is_read() {
 }
 
 #[tokio::test]
-async fn rights_follow_the_message() {
+async fn file_permissions_follow_the_message() {
     let t = team_with(&[("SIGNUP", "open")]).await;
     let room = t.ada.private_channel("room", &[&t.bo]).await;
     let eve = t.app.join(&t.ada, "Eve", "viewer").await;
@@ -412,7 +412,7 @@ async fn rights_follow_the_message() {
 }
 
 #[tokio::test]
-async fn a_message_carries_its_files_everywhere() {
+async fn a_message_includes_its_files_everywhere() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -463,7 +463,7 @@ async fn a_message_carries_its_files_everywhere() {
 }
 
 #[tokio::test]
-async fn a_socket_and_a_dive_take_files_too() {
+async fn attachments_can_be_sent_over_the_socket_and_in_a_dive() {
     let t = team().await;
     let root = t.ada.start(&t.general, "Root").await;
     let files = [
@@ -497,7 +497,7 @@ async fn a_socket_and_a_dive_take_files_too() {
 }
 
 #[tokio::test]
-async fn a_file_is_in_one_message_of_who_uploaded_it() {
+async fn a_file_can_be_in_only_one_message_of_its_uploader() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let file = t.ada.upload("a.txt", b"a").await;
@@ -543,7 +543,7 @@ async fn a_file_is_in_one_message_of_who_uploaded_it() {
 }
 
 #[tokio::test]
-async fn a_resend_is_answered_with_the_first() {
+async fn a_resend_returns_the_first_message_and_its_files() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let parts: [(&str, &[u8]); 2] = [
@@ -581,7 +581,7 @@ async fn tidy_team() -> Team {
 }
 
 #[tokio::test]
-async fn a_deleted_message_takes_its_files_along() {
+async fn a_deleted_message_deletes_its_files() {
     let t = tidy_team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let file = t.ada.upload("xyzzy-plugh-4711.txt", b"secret words").await;
@@ -609,7 +609,7 @@ async fn a_deleted_message_takes_its_files_along() {
 }
 
 #[tokio::test]
-async fn an_upload_that_nobody_uses_goes_and_one_in_a_message_stays() {
+async fn unattached_uploads_expire_and_attached_ones_are_kept() {
     let t = tidy_team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let used = t.ada.upload("used.txt", b"used").await;
@@ -620,7 +620,7 @@ async fn an_upload_that_nobody_uses_goes_and_one_in_a_message_stays() {
 }
 
 #[tokio::test]
-async fn a_picture_stays_as_long_as_a_version_of_an_agent_has_it() {
+async fn a_picture_is_kept_while_an_agent_version_uses_it() {
     let t = tidy_team().await;
     let (face, other) = (
         t.ada.upload("face.png", PNG).await,
@@ -647,7 +647,7 @@ async fn a_picture_stays_as_long_as_a_version_of_an_agent_has_it() {
 }
 
 #[tokio::test]
-async fn a_file_whose_bytes_are_lost_does_not_exist() {
+async fn a_file_with_missing_bytes_is_not_found() {
     let t = team().await;
     if t.app.place.postgres.is_some() {
         // There the bytes are rows that others refer to.
@@ -662,7 +662,7 @@ async fn a_file_whose_bytes_are_lost_does_not_exist() {
 }
 
 #[tokio::test]
-async fn one_can_delete_an_upload_before_it_is_used() {
+async fn an_upload_can_be_deleted_before_it_is_attached() {
     let t = tidy_team().await;
     let file = t.ada.upload("a.txt", b"a").await;
     let url = text(&file, "/url");
@@ -673,7 +673,7 @@ async fn one_can_delete_an_upload_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn the_same_bytes_are_stored_once_whatever_happens_at_once() {
+async fn identical_uploads_are_stored_once_even_concurrently() {
     let t = tidy_team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let kept = t.ada.upload("kept.txt", b"the same").await;
@@ -706,7 +706,7 @@ async fn the_same_bytes_are_stored_once_whatever_happens_at_once() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_cut_off_leaves_nothing() {
+async fn an_interrupted_upload_leaves_nothing() {
     use tokio::io::AsyncWriteExt;
     let t = team().await;
     let address = t.app.base.trim_start_matches("http://").to_owned();
@@ -733,7 +733,7 @@ async fn an_upload_that_is_cut_off_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_death_between_bytes_and_row_leaves_only_what_is_tidied() {
+async fn a_crash_between_blob_and_row_leaves_only_files_that_cleanup_removes() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let failing = [("FAILPOINT", "file_stored:1")];
     let server = TestProcess::start(&place, &model, &failing).await;
@@ -757,7 +757,7 @@ async fn a_death_between_bytes_and_row_leaves_only_what_is_tidied() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_uploads_survive_a_kill() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;
@@ -774,7 +774,7 @@ async fn what_was_acknowledged_survives_a_kill() {
 }
 
 #[tokio::test]
-async fn a_model_is_told_of_files_by_name_and_size() {
+async fn a_model_receives_the_names_and_sizes_of_files() {
     let t = team().await;
     t.model().script("vibe", [Answer::text("Seen.")]);
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -795,7 +795,7 @@ async fn a_model_is_told_of_files_by_name_and_size() {
 }
 
 #[tokio::test]
-async fn an_agent_can_have_a_picture() {
+async fn an_agent_can_have_an_avatar() {
     let t = team_with(&[("SIGNUP", "open")]).await;
     let agent = id(&t.ada.make_agent("scout").await);
     let path = format!("/v1/agents/{agent}");
@@ -842,7 +842,7 @@ async fn an_agent_can_have_a_picture() {
 }
 
 #[test]
-fn no_upload_makes_the_server_fail() {
+fn no_upload_causes_a_server_error() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -39,7 +39,7 @@ async fn unread_of_bo(t: &Team, thread: &str) -> [(i64, i64); 2] {
 }
 
 #[tokio::test]
-async fn taking_part_in_a_thread_follows_it() {
+async fn participating_in_a_thread_follows_it() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;
     assert_eq!(follow_of(&t.ada, &thread).await, json!(["all", "started"]));
@@ -57,7 +57,7 @@ async fn taking_part_in_a_thread_follows_it() {
 }
 
 #[tokio::test]
-async fn a_level_that_a_person_chose_stays() {
+async fn a_level_chosen_by_the_user_is_kept() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;
     for level in ["none", "mentions", "all"] {
@@ -75,7 +75,7 @@ async fn a_level_that_a_person_chose_stays() {
 }
 
 #[tokio::test]
-async fn messages_of_a_muted_thread_are_not_unread_but_mentions_are() {
+async fn in_a_muted_thread_only_mentions_are_unread() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;
     let other = t.ada.thread(&t.general, "Lunch").await;
@@ -100,7 +100,7 @@ async fn messages_of_a_muted_thread_are_not_unread_but_mentions_are() {
 }
 
 #[tokio::test]
-async fn a_level_is_one_persons_and_reaches_their_other_windows() {
+async fn a_level_is_per_user_and_syncs_to_their_other_sessions() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Launch").await;
     let (mut own, mut others) = (t.bo.socket().await, t.ada.socket().await);

@@ -27,7 +27,7 @@ async fn sent(t: &Team, fork: &str, question: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_partner_knows_the_message_and_what_was_said_in_the_dive() {
+async fn the_forks_agent_knows_the_message_and_the_conversation_in_the_dive() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     let sage = t.ada.agent("sage").await["id"].clone();
@@ -61,7 +61,7 @@ async fn the_header_quotes_the_first_200_characters() {
 }
 
 #[tokio::test]
-async fn nothing_else_of_the_thread_or_of_its_siblings_is_sent() {
+async fn messages_of_the_thread_and_of_sibling_dives_are_not_sent() {
     let t = team().await;
     let (thread, ids) = talk(&t, &["BEFORE", "The message", "AFTER"]).await;
     let sibling = id(&t
@@ -82,7 +82,7 @@ async fn nothing_else_of_the_thread_or_of_its_siblings_is_sent() {
 }
 
 #[tokio::test]
-async fn with_the_thread_the_message_is_whole_and_what_came_before_it_is_sent() {
+async fn with_the_thread_the_full_message_and_what_precedes_it_are_sent() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     let sage = t.ada.agent("sage").await["id"].clone();
@@ -155,7 +155,7 @@ async fn the_newest_50_messages_of_the_dive_are_sent() {
 }
 
 #[tokio::test]
-async fn a_deleted_forked_message_is_quoted_no_more() {
+async fn a_deleted_forked_message_is_no_longer_quoted() {
     let t = team().await;
     for context in ["message", "thread"] {
         let (thread, ids) = talk(&t, &["Root", "SECRET words"]).await;
@@ -177,7 +177,7 @@ async fn a_deleted_forked_message_is_quoted_no_more() {
 }
 
 #[tokio::test]
-async fn a_changed_description_and_context_count_from_then_on() {
+async fn a_changed_description_and_context_apply_from_then_on() {
     let t = team().await;
     let (thread, ids) = talk(&t, &["BEFORE", "The message"]).await;
     let fork = id(&t
@@ -201,7 +201,7 @@ async fn a_changed_description_and_context_count_from_then_on() {
 }
 
 #[tokio::test]
-async fn nobody_forges_the_header() {
+async fn users_cannot_forge_the_header() {
     let t = team().await;
     let (thread, ids) = talk(
         &t,
@@ -234,7 +234,7 @@ async fn nobody_forges_the_header() {
 }
 
 #[tokio::test]
-async fn what_it_saw_in_a_dive_is_what_was_sent() {
+async fn the_stored_context_of_a_dive_is_what_was_sent() {
     let t = team().await;
     let (thread, ids) = talk(&t, &["Before", "The message"]).await;
     let form = json!({"context": "thread"});
@@ -260,7 +260,7 @@ async fn what_it_saw_in_a_dive_is_what_was_sent() {
 }
 
 #[tokio::test]
-async fn a_card_stands_for_the_dive_in_the_thread() {
+async fn a_resolution_message_represents_the_dive_in_the_thread() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     let (thread, ids) = talk(&t, &["Friday or Monday?"]).await;
@@ -290,7 +290,7 @@ async fn a_card_stands_for_the_dive_in_the_thread() {
 }
 
 #[tokio::test]
-async fn a_card_that_an_agent_published_is_labelled_also_for_that_agent() {
+async fn a_resolution_message_is_labeled_even_for_the_agent_that_published_it() {
     let t = team().await;
     let (thread, ids) = talk(&t, &["Friday or Monday?"]).await;
     let fork = id(&t.ada.start_dive(&thread, &ids[0], json!({})).await);
@@ -317,7 +317,7 @@ async fn a_card_that_an_agent_published_is_labelled_also_for_that_agent() {
 }
 
 #[tokio::test]
-async fn a_card_that_was_replaced_is_not_sent() {
+async fn a_superseded_resolution_message_is_not_sent() {
     let t = team().await;
     let (dive, _) = t.resolved("Ship on FRIDAY").await;
     t.bo.reopen(&dive.fork).await;
@@ -340,7 +340,7 @@ async fn a_card_that_was_replaced_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_card_stays_while_its_dive_is_open_again() {
+async fn a_resolution_message_is_still_sent_while_its_dive_is_reopened() {
     let t = team().await;
     let (dive, _) = t.resolved("Ship on Monday").await;
     t.bo.reopen(&dive.fork).await;
@@ -351,7 +351,7 @@ async fn a_card_stays_while_its_dive_is_open_again() {
 }
 
 #[tokio::test]
-async fn a_card_cannot_speak_in_anothers_name() {
+async fn a_resolution_message_cannot_impersonate_another_author() {
     let t = team().await;
     let dive = t.dive().await;
     t.bo.publish_as(

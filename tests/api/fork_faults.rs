@@ -112,7 +112,7 @@ impl Prepared {
 }
 
 #[tokio::test]
-async fn a_death_with_the_draft_in_hand_leaves_one_draft() {
+async fn a_crash_before_storing_the_draft_leaves_one_draft() {
     for failpoint in ["resolve_drafted", "resolve_stored"] {
         let p = prepared().await;
         p.model.script("resolver", vec![drafting(&answer()); 2]);
@@ -133,7 +133,7 @@ async fn a_death_with_the_draft_in_hand_leaves_one_draft() {
 }
 
 #[tokio::test]
-async fn a_death_with_publish_true_leaves_one_card() {
+async fn a_crash_with_publish_true_leaves_one_resolution_message() {
     for failpoint in ["resolve_drafted", "publish", "resolve_stored"] {
         let p = prepared().await;
         p.model.script("resolver", vec![drafting(&answer()); 2]);
@@ -153,7 +153,7 @@ async fn a_death_with_publish_true_leaves_one_card() {
 }
 
 #[tokio::test]
-async fn a_death_while_publishing_leaves_the_draft_or_the_card() {
+async fn a_crash_while_publishing_leaves_the_draft_or_the_resolution_message() {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;
     ada.begin_draft(&p.fork, json!({"headline": "Ship on Monday"}))
@@ -186,7 +186,7 @@ async fn a_death_while_publishing_leaves_the_draft_or_the_card() {
 }
 
 #[tokio::test]
-async fn a_death_while_publishing_a_second_version_leaves_the_first_or_the_second() {
+async fn a_crash_while_publishing_a_second_version_leaves_one_of_the_versions() {
     let p = prepared().await;
     let (server, ada) = p.start(&[]).await;
     let first = ada
@@ -218,7 +218,7 @@ async fn a_death_while_publishing_a_second_version_leaves_the_first_or_the_secon
 }
 
 #[tokio::test]
-async fn a_resolve_whose_worker_was_lost_three_times_ends_with_an_extracted_draft() {
+async fn a_resolve_that_loses_its_worker_three_times_ends_with_an_extracted_draft() {
     let p = prepared().await;
     let gates: Vec<Gate> = (0..3).map(|_| Gate::new()).collect();
     p.model.script(
@@ -251,7 +251,7 @@ async fn a_resolve_whose_worker_was_lost_three_times_ends_with_an_extracted_draf
 }
 
 #[tokio::test]
-async fn a_resolve_that_was_running_goes_on_after_a_restart() {
+async fn a_running_resolve_resumes_after_a_restart() {
     let p = prepared().await;
     let gate = Gate::new();
     p.model.script(
@@ -270,7 +270,7 @@ async fn a_resolve_that_was_running_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_start_of_a_dive_that_died_is_sent_again_without_a_second_dive() {
+async fn retrying_a_dive_start_after_a_crash_creates_no_second_dive() {
     let p = prepared().await;
     let path = format!("/v1/threads/{}/forks", p.thread);
     let (server, ada) = p.start(&[]).await;

@@ -13,7 +13,7 @@ async fn with_partner(t: &Team) -> (String, String) {
 }
 
 #[tokio::test]
-async fn the_partner_answers_every_message() {
+async fn the_forks_agent_replies_to_every_message() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -65,7 +65,7 @@ async fn the_partner_answers_every_message() {
 }
 
 #[tokio::test]
-async fn a_mention_brings_others_in() {
+async fn a_mention_invokes_another_agent() {
     let t = team().await;
     let (_, fork) = with_partner(&t).await;
     let posted = t.ada.say_in(&fork, "@coder is it green?").await;
@@ -87,7 +87,7 @@ async fn a_mention_brings_others_in() {
 }
 
 #[tokio::test]
-async fn the_partner_keeps_its_pinned_version_also_when_it_is_mentioned() {
+async fn the_forks_agent_keeps_its_pinned_version_even_when_mentioned() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let started = t.ada.start(&t.general, "Root").await;
@@ -116,7 +116,7 @@ async fn the_partner_keeps_its_pinned_version_also_when_it_is_mentioned() {
 }
 
 #[tokio::test]
-async fn without_a_partner_only_mentions_count() {
+async fn without_an_agent_only_mentions_are_answered() {
     let t = team().await;
     let dive = t.dive().await;
     assert_eq!(
@@ -132,7 +132,7 @@ async fn without_a_partner_only_mentions_count() {
 }
 
 #[tokio::test]
-async fn a_reply_of_an_agent_triggers_nobody() {
+async fn an_agents_reply_invokes_no_agent() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text("@coder what do you say?")]);
@@ -144,7 +144,7 @@ async fn a_reply_of_an_agent_triggers_nobody() {
 }
 
 #[tokio::test]
-async fn the_thread_shows_nothing_of_what_is_said_in_its_dives() {
+async fn the_thread_does_not_show_messages_of_its_dives() {
     let t = team().await;
     let dive = t.dive().await;
     let path = format!("/v1/threads/{}", dive.thread);
@@ -165,7 +165,7 @@ async fn the_thread_shows_nothing_of_what_is_said_in_its_dives() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_a_dive_is_not_unread() {
+async fn messages_in_a_dive_are_not_unread() {
     let t = team().await;
     let dive = t.dive().await;
     t.bo.act(&format!("/v1/channels/{}/read", t.general))
@@ -185,7 +185,7 @@ async fn what_is_said_in_a_dive_is_not_unread() {
 }
 
 #[tokio::test]
-async fn messages_of_a_dive_are_listed_page_by_page() {
+async fn messages_of_a_dive_are_listed_in_pages() {
     let t = team().await;
     let dive = t.dive().await;
     let mut ids = Vec::new();
@@ -222,7 +222,7 @@ async fn messages_of_a_dive_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_parent_stands_in_the_same_dive() {
+async fn a_parent_message_must_be_in_the_same_dive() {
     let t = team().await;
     let dive = t.dive().await;
     let sibling = id(&t
@@ -251,7 +251,7 @@ async fn a_parent_stands_in_the_same_dive() {
 }
 
 #[tokio::test]
-async fn a_resend_answers_the_first_message() {
+async fn a_resend_returns_the_first_message() {
     let t = team().await;
     let (thread, fork) = with_partner(&t).await;
     let path = format!("/v1/forks/{fork}/messages");
@@ -272,7 +272,7 @@ async fn a_resend_answers_the_first_message() {
 }
 
 #[tokio::test]
-async fn bad_messages_are_refused_as_in_a_thread() {
+async fn invalid_messages_are_rejected_as_in_a_thread() {
     let t = team().await;
     let dive = t.dive().await;
     let path = format!("/v1/forks/{}/messages", dive.fork);
@@ -298,7 +298,7 @@ async fn bad_messages_are_refused_as_in_a_thread() {
 }
 
 #[tokio::test]
-async fn messages_of_a_dive_are_edited_deleted_and_reacted_to() {
+async fn messages_of_a_dive_can_be_edited_deleted_and_reacted_to() {
     let t = team().await;
     let dive = t.dive().await;
     let first = t.ada.tell_in(&dive.fork, "First").await;
@@ -341,7 +341,7 @@ async fn messages_of_a_dive_are_edited_deleted_and_reacted_to() {
 }
 
 #[tokio::test]
-async fn a_closed_dive_is_read_only_but_what_one_said_can_be_taken_back() {
+async fn a_closed_dive_is_read_only_but_authors_can_delete_their_messages() {
     let t = team().await;
     let (dive, _) = t.resolved("Monday it is").await;
     let message = id(&t.ada.messages_in(&dive.fork).await[0]);
@@ -355,7 +355,7 @@ async fn a_closed_dive_is_read_only_but_what_one_said_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn a_deleted_question_cancels_its_task() {
+async fn a_deleted_trigger_message_cancels_its_task() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -373,7 +373,7 @@ async fn a_deleted_question_cancels_its_task() {
 }
 
 #[tokio::test]
-async fn everyone_in_the_channel_sees_the_events_of_a_dive() {
+async fn everyone_in_the_channel_receives_the_events_of_a_dive() {
     let t = team().await;
     let (_, fork) = with_partner(&t).await;
     let mut socket = t.bo.socket().await;
@@ -396,7 +396,7 @@ async fn everyone_in_the_channel_sees_the_events_of_a_dive() {
 }
 
 #[tokio::test]
-async fn deltas_go_to_those_who_watch_the_dive_and_not_to_those_who_watch_the_thread() {
+async fn deltas_of_a_dive_reach_watchers_of_the_dive_and_not_of_the_thread() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -428,7 +428,7 @@ async fn deltas_go_to_those_who_watch_the_dive_and_not_to_those_who_watch_the_th
 }
 
 #[tokio::test]
-async fn deltas_of_a_thread_do_not_go_to_those_who_watch_its_dive() {
+async fn deltas_of_a_thread_do_not_reach_watchers_of_its_dive() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::pieces(&["One ", "two ", "three."])]);
@@ -443,7 +443,7 @@ async fn deltas_of_a_thread_do_not_go_to_those_who_watch_its_dive() {
 }
 
 #[tokio::test]
-async fn a_message_is_sent_over_the_socket() {
+async fn a_message_can_be_sent_over_the_socket() {
     let t = team().await;
     let (_, fork) = with_partner(&t).await;
     let mut socket = t.ada.socket().await;
@@ -473,7 +473,7 @@ async fn a_message_is_sent_over_the_socket() {
 }
 
 #[tokio::test]
-async fn typing_in_a_dive_is_seen_by_those_who_watch_it() {
+async fn typing_in_a_dive_is_visible_to_its_watchers() {
     let t = team().await;
     let dive = t.dive().await;
     let (mut ada, mut bo, mut in_thread) = (
@@ -495,7 +495,7 @@ async fn typing_in_a_dive_is_seen_by_those_who_watch_it() {
 }
 
 #[tokio::test]
-async fn a_reply_in_a_dive_is_stopped_and_tried_again() {
+async fn a_reply_in_a_dive_can_be_canceled_and_retried() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -536,7 +536,7 @@ async fn a_reply_in_a_dive_is_stopped_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_failed_reply_leaves_its_notice_in_the_dive() {
+async fn a_failed_reply_posts_its_notice_in_the_dive() {
     let t = team().await;
     t.model().script("vibe", [Answer::status(400, "{}")]);
     let (thread, fork) = with_partner(&t).await;
@@ -554,7 +554,7 @@ async fn a_failed_reply_leaves_its_notice_in_the_dive() {
 }
 
 #[tokio::test]
-async fn abandoning_stops_what_runs_in_the_dive_and_nothing_else() {
+async fn abandoning_a_dive_cancels_its_tasks_and_no_others() {
     let t = team().await;
     let (in_dive, in_thread) = (Gate::new(), Gate::new());
     t.model()
@@ -580,7 +580,7 @@ async fn abandoning_stops_what_runs_in_the_dive_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn one_agent_answers_in_a_dive_and_in_its_thread_at_the_same_time() {
+async fn one_agent_can_reply_in_a_dive_and_its_thread_concurrently() {
     let t = team_with(&[("WORKERS", "4")]).await;
     let gates = [Gate::new(), Gate::new()];
     t.model().script(
@@ -601,7 +601,7 @@ async fn one_agent_answers_in_a_dive_and_in_its_thread_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn tasks_of_a_thread_are_listed_with_those_of_its_dives() {
+async fn tasks_of_a_thread_include_those_of_its_dives() {
     let t = team().await;
     let (thread, fork) = with_partner(&t).await;
     let task = t.ada.ask_in(&fork, "Why?").await;
@@ -618,7 +618,7 @@ async fn tasks_of_a_thread_are_listed_with_those_of_its_dives() {
 }
 
 #[tokio::test]
-async fn who_joins_by_speaking_in_a_dive_is_in_the_channel() {
+async fn posting_in_a_dive_joins_the_channel() {
     let t = team().await;
     let channel = id(&t
         .ada

@@ -44,7 +44,7 @@ async fn a_deep_dive_starts_from_a_message() {
 }
 
 #[tokio::test]
-async fn a_deep_dive_starts_with_the_default_agent_and_the_message_alone() {
+async fn the_default_start_uses_the_default_agent_and_only_the_message() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fork = t.ada.start_dive(&thread, &root, json!({})).await;
@@ -56,7 +56,7 @@ async fn a_deep_dive_starts_with_the_default_agent_and_the_message_alone() {
 }
 
 #[tokio::test]
-async fn a_deep_dive_takes_the_threads_agent_at_its_pinned_version() {
+async fn a_deep_dive_uses_the_threads_agent_at_its_pinned_version() {
     let t = team().await;
     let sage = id(&t.ada.make_agent("sage").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -85,7 +85,7 @@ async fn a_deep_dive_takes_the_threads_agent_at_its_pinned_version() {
 }
 
 #[tokio::test]
-async fn a_deep_dive_with_a_chosen_agent_has_its_newest_version() {
+async fn a_deep_dive_with_a_chosen_agent_uses_its_newest_version() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let sage = id(&t.ada.make_agent("sage").await);
@@ -107,7 +107,7 @@ async fn a_deep_dive_with_a_chosen_agent_has_its_newest_version() {
 }
 
 #[tokio::test]
-async fn a_deep_dive_with_nobody_has_no_agent() {
+async fn a_deep_dive_can_start_without_an_agent() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fork = t
@@ -125,7 +125,7 @@ async fn a_deep_dive_with_nobody_has_no_agent() {
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_asked_is_refused_as_it_is_for_threads() {
+async fn an_agent_that_cannot_be_invoked_is_rejected_as_for_threads() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let sage = id(&t.ada.make_agent("sage").await);
@@ -152,7 +152,7 @@ async fn an_agent_that_cannot_be_asked_is_refused_as_it_is_for_threads() {
 }
 
 #[tokio::test]
-async fn a_title_comes_from_the_message_until_a_person_says_something() {
+async fn the_title_comes_from_the_message_until_a_person_posts() {
     let t = team().await;
     let (thread, root) = thread(&t, "**Which** day?\nSecond line").await;
     let fork = t.ada.start_dive(&thread, &root, json!({})).await;
@@ -170,7 +170,7 @@ async fn a_title_comes_from_the_message_until_a_person_says_something() {
 }
 
 #[tokio::test]
-async fn a_title_that_was_given_stays() {
+async fn a_given_title_is_kept() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let given = t
@@ -203,7 +203,7 @@ async fn a_title_that_was_given_stays() {
 }
 
 #[tokio::test]
-async fn a_title_from_a_text_has_at_most_60_units() {
+async fn a_derived_title_has_at_most_60_units() {
     let t = team().await;
     let (thread, root) = thread(&t, &"👋".repeat(31)).await;
     let fork = t
@@ -222,7 +222,7 @@ async fn a_title_from_a_text_has_at_most_60_units() {
 }
 
 #[tokio::test]
-async fn a_quote_gives_no_title() {
+async fn a_quote_does_not_become_the_title() {
     let t = team().await;
     let (thread, root) = thread(&t, "Which day?").await;
     let fork = id(&t
@@ -235,7 +235,7 @@ async fn a_quote_gives_no_title() {
 }
 
 #[tokio::test]
-async fn the_title_is_that_of_a_person_and_not_of_the_partner() {
+async fn the_title_is_derived_from_a_persons_message_and_not_the_agents() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fork = id(&t
@@ -251,7 +251,7 @@ async fn the_title_is_that_of_a_person_and_not_of_the_partner() {
 }
 
 #[tokio::test]
-async fn only_what_somebody_said_in_the_main_line_of_the_thread_can_be_explored() {
+async fn only_messages_of_people_and_agents_in_the_thread_can_be_forked() {
     let t = team().await;
     t.model()
         .script("vibe", [crate::support::Answer::status(400, "{}")]);
@@ -291,7 +291,7 @@ async fn only_what_somebody_said_in_the_main_line_of_the_thread_can_be_explored(
 }
 
 #[tokio::test]
-async fn replies_and_results_can_be_explored_too() {
+async fn replies_and_results_can_be_forked() {
     let t = team().await;
     let (dive, published) = t.resolved("Monday it is").await;
     let reply = t.bo.tell(&dive.thread, "Reply").await;
@@ -302,7 +302,7 @@ async fn replies_and_results_can_be_explored_too() {
 }
 
 #[tokio::test]
-async fn malformed_dives_are_refused() {
+async fn malformed_dives_are_rejected() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     for (fields, status) in [
@@ -331,7 +331,7 @@ async fn malformed_dives_are_refused() {
 }
 
 #[tokio::test]
-async fn an_archived_thread_or_channel_takes_no_dives_and_changes_none() {
+async fn an_archived_thread_or_channel_accepts_no_new_or_changed_dives() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada.say_in(&dive.fork, "Said").await;
@@ -370,7 +370,7 @@ async fn an_archived_thread_or_channel_takes_no_dives_and_changes_none() {
 }
 
 #[tokio::test]
-async fn the_eighth_active_dive_of_a_thread_is_refused() {
+async fn the_eighth_active_dive_of_a_thread_is_rejected() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let mut forks = Vec::new();
@@ -394,7 +394,7 @@ async fn the_eighth_active_dive_of_a_thread_is_refused() {
 }
 
 #[tokio::test]
-async fn of_many_who_start_at_once_seven_get_a_dive() {
+async fn seven_of_many_concurrent_starts_create_a_dive() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let starting = (0..20).map(|_| t.ada.try_dive(&thread, &root, json!({"agent_id": null})));
@@ -411,7 +411,7 @@ async fn of_many_who_start_at_once_seven_get_a_dive() {
 }
 
 #[tokio::test]
-async fn a_resend_answers_the_first_dive() {
+async fn a_resend_returns_the_first_dive() {
     let mut t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fields = json!({"client_id": "c-1", "title": "Once"});
@@ -430,7 +430,7 @@ async fn a_resend_answers_the_first_dive() {
 }
 
 #[tokio::test]
-async fn a_resend_for_another_place_is_refused() {
+async fn a_resend_for_another_message_is_rejected() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let (other, other_root) = self::thread(&t, "Other").await;
@@ -457,7 +457,7 @@ async fn a_resend_for_another_place_is_refused() {
 }
 
 #[tokio::test]
-async fn dives_of_a_private_channel_do_not_exist_for_others() {
+async fn dives_of_a_private_channel_are_not_found_for_nonmembers() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     let started = t.ada.start(&channel, "Root").await;
@@ -525,7 +525,7 @@ async fn dives_of_a_thread_are_listed_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_dive_is_changed_by_anyone_who_may_write_there() {
+async fn a_dive_can_be_changed_by_anyone_with_write_access() {
     let t = team().await;
     let dive = t.dive().await;
     let path = format!("/v1/forks/{}", dive.fork);
@@ -567,7 +567,7 @@ async fn a_dive_is_changed_by_anyone_who_may_write_there() {
 }
 
 #[tokio::test]
-async fn another_partner_takes_over_with_a_notice() {
+async fn another_agent_takes_over_with_a_notice() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
@@ -595,7 +595,7 @@ async fn another_partner_takes_over_with_a_notice() {
 }
 
 #[tokio::test]
-async fn a_partner_is_silenced_or_sent_away() {
+async fn a_forks_agent_can_be_silenced_or_removed() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let fork = id(&t.ada.start_dive(&thread, &root, json!({})).await);
@@ -663,7 +663,7 @@ async fn a_resolved_dive_cannot_be_abandoned() {
 }
 
 #[tokio::test]
-async fn actions_on_a_dive_take_an_empty_object_or_nothing() {
+async fn dive_actions_accept_an_empty_object_or_no_body() {
     let t = team().await;
     let dive = t.dive().await;
     let path = format!("/v1/forks/{}", dive.fork);
@@ -684,7 +684,7 @@ async fn actions_on_a_dive_take_an_empty_object_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_partner_that_was_archived_gives_way_to_the_default_agent() {
+async fn an_archived_agent_is_replaced_by_the_default_agent() {
     let t = team().await;
     let (thread, root) = thread(&t, "Root").await;
     let sage = id(&t.ada.make_agent("sage").await);

@@ -35,7 +35,7 @@ async fn thread_count(t: &Team) -> usize {
 }
 
 #[tokio::test]
-async fn a_thread_is_handed_over_in_the_middle_with_a_notice_and_its_history() {
+async fn a_thread_is_handed_off_midway_with_a_notice_and_its_history() {
     let (t, sage, moss) = two_agents().await;
     t.model().script("sage", [Answer::text("Sage was here.")]);
     let thread = t.bo.thread(&t.general, "What grows in the shade?").await;
@@ -56,7 +56,7 @@ async fn a_thread_is_handed_over_in_the_middle_with_a_notice_and_its_history() {
 }
 
 #[tokio::test]
-async fn handoffs_in_quick_succession_leave_one_notice_for_each_person() {
+async fn handoffs_in_quick_succession_leave_one_notice_per_user() {
     let (t, sage, moss) = two_agents().await;
     let fern = t.ada.make_agent("fern").await;
     let thread = t.bo.thread(&t.general, "Who takes this?").await;
@@ -89,7 +89,7 @@ async fn handoffs_in_quick_succession_leave_one_notice_for_each_person() {
 }
 
 #[tokio::test]
-async fn a_bound_thread_keeps_its_version_until_somebody_moves_it_on() {
+async fn a_bound_thread_keeps_its_version_until_it_is_rebound() {
     let (t, sage, _) = two_agents().await;
     let thread = t.bo.thread(&t.general, "A long matter").await;
     bind(&t, &thread, &sage).await;
@@ -113,7 +113,7 @@ async fn a_bound_thread_keeps_its_version_until_somebody_moves_it_on() {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_opened_from_another_begins_with_its_agent_in_the_newest_version() {
+async fn a_thread_opened_from_another_starts_with_its_agent_at_the_newest_version() {
     let (t, sage, moss) = two_agents().await;
     let first = t.bo.thread(&t.general, "First").await;
     bind(&t, &first, &sage).await;
@@ -143,7 +143,7 @@ async fn a_thread_that_is_opened_from_another_begins_with_its_agent_in_the_newes
 }
 
 #[tokio::test]
-async fn a_thread_cannot_be_opened_from_one_that_is_not_seen() {
+async fn a_thread_cannot_be_opened_from_a_hidden_one() {
     let (t, sage, _) = two_agents().await;
     let private = t.ada.private_channel("secret", &[]).await;
     let hidden = t.ada.thread(&private, "Hidden").await;
@@ -166,7 +166,7 @@ async fn a_thread_cannot_be_opened_from_one_that_is_not_seen() {
 }
 
 #[tokio::test]
-async fn a_dive_begins_with_the_threads_agent_and_its_version() {
+async fn a_dive_starts_with_the_threads_agent_and_version() {
     let (t, sage, _) = two_agents().await;
     let thread = t.bo.thread(&t.general, "Deep matter").await;
     bind(&t, &thread, &sage).await;
@@ -184,7 +184,7 @@ async fn a_dive_begins_with_the_threads_agent_and_its_version() {
 }
 
 #[tokio::test]
-async fn an_archived_agent_gives_its_direct_channel_to_the_default_one_with_a_notice() {
+async fn an_archived_agents_direct_channel_moves_to_the_default_with_a_notice() {
     let (t, sage, _) = two_agents().await;
     let direct =
         t.bo.post("/v1/direct", json!({"agent_id": id(&sage)}))
@@ -205,7 +205,7 @@ async fn an_archived_agent_gives_its_direct_channel_to_the_default_one_with_a_no
 }
 
 #[tokio::test]
-async fn an_agent_that_was_deleted_for_good_gives_its_threads_to_the_default_one() {
+async fn a_permanently_deleted_agents_threads_move_to_the_default() {
     let (t, sage, _) = two_agents().await;
     t.model().script("sage", [Answer::text("Words that stay.")]);
     let thread = t.bo.thread(&t.general, "Keep going").await;
@@ -234,7 +234,7 @@ async fn an_agent_that_was_deleted_for_good_gives_its_threads_to_the_default_one
 }
 
 #[tokio::test]
-async fn a_bound_agent_does_not_answer_those_who_may_not_use_it() {
+async fn a_bound_agent_does_not_reply_to_users_who_cannot_use_it() {
     let (t, sage, _) = two_agents().await;
     let thread = t.ada.thread(&t.general, "For some").await;
     let patch = json!({"agent_id": id(&sage)});
@@ -304,7 +304,7 @@ async fn an_agent_that_is_turned_off_keeps_its_conversations_and_their_version()
 }
 
 #[tokio::test]
-async fn without_a_usable_default_agent_nobody_stands_in_for_one_that_is_turned_off() {
+async fn without_a_usable_default_agent_a_turned_off_agent_has_no_fallback() {
     let (t, sage, _) = two_agents().await;
     let vibe = t.bo.agent("vibe").await;
     let thread = t.bo.thread(&t.general, "Slow matter").await;
@@ -323,7 +323,7 @@ async fn without_a_usable_default_agent_nobody_stands_in_for_one_that_is_turned_
 }
 
 #[tokio::test]
-async fn a_new_conversation_with_an_agent_that_is_turned_off_stays_with_it() {
+async fn a_new_conversation_with_a_turned_off_agent_stays_with_it() {
     let (t, sage, _) = two_agents().await;
     let direct = json!({"agent_id": id(&sage)});
     let direct = t.bo.post("/v1/direct", direct).await.is(201);
@@ -339,7 +339,7 @@ async fn a_new_conversation_with_an_agent_that_is_turned_off_stays_with_it() {
 }
 
 #[tokio::test]
-async fn talk_between_people_does_not_invoke_the_bound_agent() {
+async fn messages_between_people_do_not_invoke_the_bound_agent() {
     let (t, sage, _) = two_agents().await;
     let thread = t.bo.thread(&t.general, "Plans").await;
     bind(&t, &thread, &sage).await;
@@ -354,7 +354,7 @@ async fn talk_between_people_does_not_invoke_the_bound_agent() {
 }
 
 #[tokio::test]
-async fn in_deep_dives_and_direct_channels_the_partner_replies_to_every_message() {
+async fn in_dives_and_direct_channels_the_agent_replies_to_every_message() {
     let (t, sage, _) = two_agents().await;
     let thread = t.bo.thread(&t.general, "Plans").await;
     bind(&t, &thread, &sage).await;
@@ -369,7 +369,7 @@ async fn in_deep_dives_and_direct_channels_the_partner_replies_to_every_message(
 }
 
 #[tokio::test]
-async fn conversations_with_an_agent_are_listed_renamed_and_archived() {
+async fn conversations_with_an_agent_can_be_listed_renamed_and_archived() {
     let (t, sage, _) = two_agents().await;
     let direct = json!({"agent_id": id(&sage)});
     let direct = id(&t.bo.post("/v1/direct", direct).await.is(201));

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{ModelServer, Place, TestApp, TestProcess, command, team, text, visitor};
 
 #[tokio::test]
-async fn a_server_that_is_well_says_so() {
+async fn a_healthy_server_reports_it() {
     let app = TestApp::start().await;
     let who = visitor(&app.base);
     assert_eq!(who.get("/healthz").await.is(200)["status"], "ok");
@@ -17,7 +17,7 @@ async fn a_server_that_is_well_says_so() {
 }
 
 #[tokio::test]
-async fn figures_are_shown_on_this_machine() {
+async fn metrics_are_available_on_the_local_machine() {
     let t = team().await;
     t.ada.thread(&t.general, "Hello").await;
     let who = visitor(&t.app.base);
@@ -40,7 +40,7 @@ async fn figures_are_shown_on_this_machine() {
 }
 
 #[tokio::test]
-async fn with_a_token_figures_need_it() {
+async fn with_a_metrics_token_metrics_require_it() {
     let app = TestApp::with(&[("METRICS_TOKEN", "secret")]).await;
     let who = visitor(&app.base);
     let with = async |token: &str| {
@@ -59,7 +59,7 @@ async fn with_a_token_figures_need_it() {
 }
 
 #[tokio::test]
-async fn pages_are_not_sniffed_and_answers_not_cached() {
+async fn pages_disable_sniffing_and_api_responses_disable_caching() {
     let t = team().await;
     let reply = t.ada.get("/v1/auth/me").await;
     assert_eq!(
@@ -87,7 +87,7 @@ async fn a_second_server_on_the_same_data_does_not_start() {
 }
 
 #[tokio::test]
-async fn a_wrong_setting_is_named() {
+async fn an_invalid_setting_is_named() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     for (name, value) in [
         ("WORKERS", "none"),
@@ -105,7 +105,7 @@ async fn a_wrong_setting_is_named() {
 }
 
 #[tokio::test]
-async fn settings_come_from_a_file_and_flags_win() {
+async fn settings_come_from_a_file_and_flags_override_it() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let file = place.dir.join("openvibe.toml");
     std::fs::write(&file, "signup = \"open\"\nworkers = 2\n").unwrap();
@@ -133,7 +133,7 @@ async fn settings_come_from_a_file_and_flags_win() {
 }
 
 #[tokio::test]
-async fn migrating_is_a_command_of_its_own() {
+async fn migrations_can_run_as_a_separate_command() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     for _ in 0..2 {
         let output = command(&place, &model, &[])

@@ -39,7 +39,7 @@ async fn an_invite_is_a_link_that_is_shown_once() {
 }
 
 #[tokio::test]
-async fn an_invite_brings_a_newcomer_in_with_its_role() {
+async fn an_invite_adds_a_new_user_with_its_role() {
     let t = team().await;
     let mut socket = t.ada.socket().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
@@ -51,7 +51,7 @@ async fn an_invite_brings_a_newcomer_in_with_its_role() {
 }
 
 #[tokio::test]
-async fn an_invite_brings_in_who_has_an_account() {
+async fn an_invite_adds_an_existing_user() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;
     let bo = app.founder("Bo").await;
@@ -70,7 +70,7 @@ async fn an_invite_brings_in_who_has_an_account() {
 }
 
 #[tokio::test]
-async fn an_invite_that_is_used_up_lets_nobody_in() {
+async fn a_used_up_invite_is_rejected() {
     let t = team().await;
     let token = text(
         &t.ada
@@ -92,7 +92,7 @@ async fn an_invite_that_is_used_up_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_single_use_raced_for_goes_to_one() {
+async fn one_of_several_concurrent_uses_of_a_single_use_invite_wins() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let ada = app.founder("Ada").await;
     let token = text(
@@ -112,7 +112,7 @@ async fn a_single_use_raced_for_goes_to_one() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_or_made_up_invite_lets_nobody_in() {
+async fn a_revoked_or_unknown_invite_is_rejected() {
     let t = team().await;
     let made = t.ada.post("/v1/invites", json!({})).await.is(201);
     t.bo.delete(&format!("/v1/invites/{}", id(&made)))
@@ -143,7 +143,7 @@ async fn a_withdrawn_or_made_up_invite_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn an_invite_for_an_address_is_for_no_other() {
+async fn an_invite_for_an_email_address_works_only_for_that_address() {
     let t = team().await;
     let token = text(
         &t.ada
@@ -164,7 +164,7 @@ async fn an_invite_for_an_address_is_for_no_other() {
 }
 
 #[tokio::test]
-async fn an_invite_that_breaks_a_rule_is_refused() {
+async fn an_invite_that_breaks_a_rule_is_rejected() {
     let t = team().await;
     for bad in [
         json!({"max_uses": 0}),

@@ -259,7 +259,7 @@ async fn ids_of_another_workspace_in_a_body_are_not_found() {
 }
 
 #[tokio::test]
-async fn what_came_of_dives_of_another_workspace_is_not_listed() {
+async fn decisions_and_action_items_of_another_workspace_are_not_listed() {
     let w = two().await;
     for list in [
         "/v1/decisions",
@@ -274,7 +274,7 @@ async fn what_came_of_dives_of_another_workspace_is_not_listed() {
 }
 
 #[tokio::test]
-async fn the_header_of_another_workspace_is_not_found() {
+async fn the_header_of_another_workspace_is_rejected_as_not_found() {
     let w = two().await;
     let intruder = w.ada.in_workspace(&w.bo.workspace);
     for path in [
@@ -297,7 +297,7 @@ async fn the_header_of_another_workspace_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_socket_sees_its_own_workspace_only() {
+async fn a_socket_receives_only_its_own_workspace() {
     let w = two().await;
     let mut socket = w.ada.socket().await;
     w.bo.say(&w.thread, "Not for Ada").await;
@@ -336,7 +336,7 @@ async fn a_socket_sees_its_own_workspace_only() {
 }
 
 #[tokio::test]
-async fn who_is_in_both_workspaces_keeps_them_apart_on_a_socket() {
+async fn events_of_a_users_two_workspaces_are_separate_on_sockets() {
     let w = two().await;
     let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
     w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();
@@ -360,7 +360,7 @@ async fn who_is_in_both_workspaces_keeps_them_apart_on_a_socket() {
 }
 
 #[tokio::test]
-async fn mentions_find_only_people_and_agents_of_the_workspace() {
+async fn mentions_match_only_people_and_agents_of_the_workspace() {
     let w = two().await;
     w.bo.make_agent("sage").await;
     let started = w
@@ -372,7 +372,7 @@ async fn mentions_find_only_people_and_agents_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn who_is_in_both_workspaces_keeps_their_dives_apart() {
+async fn dives_of_a_users_two_workspaces_are_separate() {
     let w = two().await;
     let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
     w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();
@@ -420,7 +420,7 @@ async fn a_dive_starts_in_the_workspace_of_its_message() {
 }
 
 #[tokio::test]
-async fn a_socket_of_one_workspace_knows_no_dives_of_ones_other() {
+async fn a_socket_of_one_workspace_receives_no_dives_of_the_users_other() {
     let w = two().await;
     let token = text(&w.bo.post("/v1/invites", json!({})).await.is(201), "/token");
     w.ada.act(&format!("/v1/invites/{token}/accept")).await.ok();

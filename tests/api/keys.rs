@@ -6,7 +6,7 @@ use sqlx::{Connection, Executor};
 use crate::support::{Socket, id, list, sign_up, team, text, within};
 
 #[tokio::test]
-async fn a_key_is_shown_once_and_acts_as_who_made_it() {
+async fn a_key_is_shown_once_and_acts_as_its_creator() {
     let t = team().await;
     let made =
         t.bo.post(
@@ -43,7 +43,7 @@ async fn a_key_needs_no_origin() {
 }
 
 #[tokio::test]
-async fn a_key_does_what_its_scopes_say_and_no_more() {
+async fn a_key_is_limited_to_its_scopes() {
     let t = team().await;
     let thread = t.bo.thread(&t.general, "Hello").await;
     let (reader, _) = t.bo.make_key(&["chat:read"]).await;
@@ -84,7 +84,7 @@ async fn a_key_does_what_its_scopes_say_and_no_more() {
 }
 
 #[tokio::test]
-async fn without_agents_use_a_keys_mentions_of_agents_are_text() {
+async fn without_agents_use_a_keys_agent_mentions_are_plain_text() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
     let started = robot.start(&t.general, "@vibe and @ada").await;
@@ -104,7 +104,7 @@ async fn without_agents_use_a_keys_mentions_of_agents_are_text() {
 }
 
 #[tokio::test]
-async fn without_agents_use_a_key_asks_no_bound_agent_either() {
+async fn without_agents_use_a_key_does_not_invoke_a_bound_agent() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -120,7 +120,7 @@ async fn without_agents_use_a_key_asks_no_bound_agent_either() {
 }
 
 #[tokio::test]
-async fn a_key_is_no_mightier_than_its_maker() {
+async fn a_key_has_no_more_permissions_than_its_creator() {
     let t = team().await;
     t.bo.post(
         "/v1/api-keys",
@@ -155,7 +155,7 @@ async fn a_key_is_no_mightier_than_its_maker() {
 }
 
 #[tokio::test]
-async fn an_unknown_scope_or_none_is_refused() {
+async fn an_unknown_or_missing_scope_is_rejected() {
     let t = team().await;
     t.ada
         .post(
@@ -182,7 +182,7 @@ async fn an_unknown_scope_or_none_is_refused() {
 }
 
 #[tokio::test]
-async fn a_deleted_key_is_worth_nothing() {
+async fn a_deleted_key_is_rejected() {
     let t = team().await;
     let (robot, key) = t.bo.make_key(&["chat:read"]).await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -193,7 +193,7 @@ async fn a_deleted_key_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_touches_no_other_key_and_no_membership_but_may_end_itself() {
+async fn a_key_cannot_change_other_keys_or_memberships_but_can_revoke_itself() {
     let t = team().await;
     let (robot, own) =
         t.bo.make_key(&["chat:read", "chat:write", "agents:use"])
@@ -212,7 +212,7 @@ async fn a_key_touches_no_other_key_and_no_membership_but_may_end_itself() {
 }
 
 #[tokio::test]
-async fn a_key_ends_with_the_membership() {
+async fn a_key_expires_with_the_membership() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
     let mut socket = robot.socket().await;
@@ -226,7 +226,7 @@ async fn a_key_ends_with_the_membership() {
 }
 
 #[tokio::test]
-async fn a_key_stays_in_its_workspace() {
+async fn a_key_is_limited_to_its_workspace() {
     let t = team().await;
     let second = id(&t
         .ada
@@ -281,7 +281,7 @@ async fn a_key_opens_a_socket_without_origin() {
 }
 
 #[tokio::test]
-async fn matters_of_the_account_need_the_person() {
+async fn account_settings_require_a_session() {
     let t = team().await;
     let (robot, _) = t
         .ada
@@ -307,7 +307,7 @@ async fn matters_of_the_account_need_the_person() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_used_says_when() {
+async fn a_key_records_its_last_use() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
     let fresh: Value = t.bo.get("/v1/api-keys").await.ok();
@@ -325,7 +325,7 @@ async fn a_key_that_is_used_says_when() {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_worth_nothing() {
+async fn an_expired_key_is_rejected() {
     let t = team().await;
     let form = json!({"name": "short", "scopes": ["chat:read"], "expires_in_s": 1});
     let robot = t.bo.with_key(&text(
@@ -343,7 +343,7 @@ async fn an_expired_key_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn a_person_with_several_workspaces_has_keys_in_each() {
+async fn a_user_in_several_workspaces_has_keys_in_each() {
     let t = team().await;
     let second = id(&t
         .ada
@@ -373,7 +373,7 @@ async fn a_person_with_several_workspaces_has_keys_in_each() {
 }
 
 #[tokio::test]
-async fn a_key_reads_and_writes_dives_as_its_scopes_say() {
+async fn a_key_reads_and_writes_dives_within_its_scopes() {
     let t = team().await;
     let (dive, published) = t.resolved("Monday it is").await;
     let fork = format!("/v1/forks/{}", dive.fork);
@@ -423,7 +423,7 @@ async fn a_key_reads_and_writes_dives_as_its_scopes_say() {
 }
 
 #[tokio::test]
-async fn without_agents_use_a_key_has_no_agent_think() {
+async fn without_agents_use_a_key_cannot_resolve_with_an_agent() {
     let t = team().await;
     let dive = t.dive().await;
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;

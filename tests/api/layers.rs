@@ -169,7 +169,7 @@ fn imports_point_down() {
 }
 
 #[test]
-fn models_know_nothing_of_ours() {
+fn the_model_module_imports_no_other_module() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     rust_files(&root.join("model"), &mut files);
@@ -182,7 +182,7 @@ fn models_know_nothing_of_ours() {
 }
 
 #[test]
-fn only_the_edges_know_the_web_framework() {
+fn only_the_edges_import_the_web_framework() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     rust_files(&root, &mut files);

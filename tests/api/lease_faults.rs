@@ -60,7 +60,7 @@ fn whole() -> Answer {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_paused_around_the_first_words_posts_nothing_twice() {
+async fn a_worker_paused_around_the_first_text_posts_nothing_twice() {
     for failpoint in ["worker_claimed:1", "turn_call:1"] {
         overtake(failpoint, vec![whole()]).await;
     }
@@ -70,7 +70,7 @@ async fn a_worker_that_is_paused_around_the_first_words_posts_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_paused_at_any_frame_of_the_model_posts_nothing_twice() {
+async fn a_worker_paused_at_any_model_frame_posts_nothing_twice() {
     for failpoint in [
         "model_text:1",
         "model_text:3",
@@ -82,7 +82,7 @@ async fn a_worker_that_is_paused_at_any_frame_of_the_model_posts_nothing_twice()
 }
 
 #[tokio::test]
-async fn a_worker_that_is_paused_before_it_ends_its_task_ends_nothing() {
+async fn a_worker_paused_before_completing_its_task_completes_nothing() {
     overtake("turn_complete:1", vec![whole(), whole()]).await;
     overtake("turn_fail:1", vec![Answer::status(400, "{}"), whole()]).await;
     for failpoint in ["turn_wait:1", "turn_waiting:1"] {
@@ -91,7 +91,7 @@ async fn a_worker_that_is_paused_before_it_ends_its_task_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_paused_while_it_renews_its_lease_is_overtaken() {
+async fn a_worker_paused_during_lease_renewal_is_superseded() {
     let gate = Gate::new();
     overtake(
         "worker_renew:1",
@@ -130,7 +130,7 @@ async fn goes_on_late(failpoint: &str, answer: Answer, wanted: &str) {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_comes_after_the_end_changes_nothing() {
+async fn a_checkpoint_after_the_end_changes_nothing() {
     let long = "x".repeat(5000);
     let answer = Answer::pieces(&[&long, " and the end."]);
     goes_on_late("turn_save:1", answer, &format!("{long} and the end.")).await;
@@ -138,7 +138,7 @@ async fn a_checkpoint_that_comes_after_the_end_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_resolve_that_was_paused_leaves_one_draft() {
+async fn a_paused_resolve_leaves_one_draft() {
     for failpoint in ["resolve_drafted:1", "resolve_stored:1"] {
         let p = fork_faults::prepared().await;
         p.model
@@ -167,7 +167,7 @@ async fn a_resolve_that_was_paused_leaves_one_draft() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_paused_at_any_commit_posts_once() {
+async fn a_worker_paused_at_any_commit_posts_once() {
     // The first few are those of the start.
     let rounds: Vec<String> = (1..=14)
         .flat_map(|n| [format!("before_commit:{n}"), format!("after_commit:{n}")])
@@ -196,7 +196,7 @@ async fn a_worker_that_is_paused_at_any_commit_posts_once() {
 }
 
 #[tokio::test]
-async fn a_paused_worker_holds_up_no_other_place() {
+async fn a_paused_worker_blocks_no_other_conversation() {
     let p = prepared().await;
     let hold = Hold::new().await;
     let (_server, ada) = p.start(&[("FAILPOINT", &*hold.at("model_text:1"))]).await;

@@ -46,7 +46,7 @@ async fn change(who: &Person) -> Reply {
 }
 
 #[tokio::test]
-async fn a_person_who_changes_too_much_waits_and_nobody_else_does() {
+async fn a_user_over_the_write_limit_waits_and_others_do_not() {
     let t = team().await;
     let elsewhere = t.bo.log_in().await;
     let (robot, _) = t.bo.make_key(&["chat:read", "chat:write"]).await;
@@ -65,7 +65,7 @@ async fn a_person_who_changes_too_much_waits_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn requests_with_keys_count_for_their_person() {
+async fn requests_with_keys_count_toward_their_users_limit() {
     let t = team().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
     let (other, _) = t.bo.make_key(&["chat:read"]).await;
@@ -87,7 +87,7 @@ async fn from(who: &Person, address: &str, path: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn strangers_are_counted_by_address_and_people_behind_it_are_not_kept_out() {
+async fn anonymous_clients_are_limited_by_address_without_affecting_signed_in_users() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let nobody = visitor(&t.app.base);
     let (flood, neighbour) = ("203.0.113.7", "203.0.113.8");
@@ -118,7 +118,7 @@ async fn addresses_of_one_ipv6_network_count_as_one() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_trusted_is_the_address() {
+async fn an_untrusted_proxy_counts_as_the_client_address() {
     let app = TestApp::start().await;
     let nobody = visitor(&app.base);
     let (nobody, setup) = (&nobody, "/v1/auth/setup");
@@ -128,7 +128,7 @@ async fn a_proxy_that_is_not_trusted_is_the_address() {
 }
 
 #[tokio::test]
-async fn clients_of_openai_are_refused_in_the_shape_that_they_know() {
+async fn openai_clients_receive_rate_limit_errors_in_their_format() {
     let t = team().await;
     let (robot, _) = t.ada.make_key(&["chat:read", "agents:use"]).await;
     let (refused, _) = until_limited(|_| robot.get("/v1/models")).await;
@@ -151,7 +151,7 @@ async fn log_in_from(who: &Person, address: &str, email: &str, password: &str) -
 }
 
 #[tokio::test]
-async fn guesses_at_an_account_from_one_address_leave_other_addresses_alone() {
+async fn password_guesses_from_one_address_do_not_affect_other_addresses() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let (attacker, ada) = ("203.0.113.7", "ada@example.org");
@@ -177,7 +177,7 @@ async fn guesses_at_an_account_from_one_address_leave_other_addresses_alone() {
 }
 
 #[tokio::test]
-async fn an_account_under_attack_is_open_to_addresses_and_browsers_that_signed_in_before() {
+async fn an_account_under_attack_stays_open_to_known_addresses_and_browsers() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let ada = "ada@example.org";
@@ -213,7 +213,7 @@ async fn an_account_under_attack_is_open_to_addresses_and_browsers_that_signed_i
 }
 
 #[tokio::test]
-async fn wrong_current_passwords_count_by_session() {
+async fn wrong_current_passwords_are_counted_per_session() {
     let t = team().await;
     let elsewhere = t.ada.log_in().await;
     let change = |who: &Person, current: &str| {
@@ -234,7 +234,7 @@ async fn wrong_current_passwords_count_by_session() {
 }
 
 #[tokio::test]
-async fn guesses_from_an_address_are_counted_whatever_the_account() {
+async fn guesses_from_an_address_are_counted_across_accounts() {
     let t = team_with(&[("TRUSTED_PROXIES", "127.0.0.1")]).await;
     let who = visitor(&t.app.base);
     let attempt = |address: &'static str, email: String, password: &'static str| {
@@ -262,7 +262,7 @@ async fn guesses_from_an_address_are_counted_whatever_the_account() {
 }
 
 #[tokio::test]
-async fn logging_in_rightly_is_not_held_against_anyone() {
+async fn successful_logins_are_not_counted() {
     let t = team().await;
     for _ in 0..15 {
         t.ada.log_in().await;
@@ -270,7 +270,7 @@ async fn logging_in_rightly_is_not_held_against_anyone() {
 }
 
 #[tokio::test]
-async fn frames_of_a_socket_count_like_requests() {
+async fn socket_frames_count_as_requests() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -297,7 +297,7 @@ async fn frames_of_a_socket_count_like_requests() {
 }
 
 #[tokio::test]
-async fn switched_off_no_limit_holds() {
+async fn no_limit_applies_when_limits_are_off() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let nobody = visitor(&t.app.base);
     let statuses = stream::iter(0..700).map(|n| {
@@ -338,7 +338,7 @@ async fn upgrade_refused(person: &Person) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_person_holds_so_many_sockets_and_no_more() {
+async fn a_users_sockets_are_limited() {
     let t = team_with(&[("SOCKETS_PER_USER", "2")]).await;
     let mut first = t.bo.socket().await;
     let (robot, _) = t.bo.make_key(&["chat:read"]).await;
@@ -358,7 +358,7 @@ async fn a_person_holds_so_many_sockets_and_no_more() {
 }
 
 #[tokio::test]
-async fn the_server_holds_so_many_sockets_and_no_more() {
+async fn the_servers_sockets_are_limited() {
     let t = team_with(&[("SOCKETS_MAX", "2")]).await;
     let _first = t.ada.socket().await;
     let _second = t.bo.socket().await;
@@ -371,7 +371,7 @@ async fn the_server_holds_so_many_sockets_and_no_more() {
 }
 
 #[tokio::test]
-async fn how_many_tasks_may_wait_is_a_setting() {
+async fn the_task_queue_limit_is_configurable() {
     let t = team_with(&[("WORKERS", "1"), ("TASKS_QUEUED_MAX", "2")]).await;
     let gate = Gate::new();
     t.model()
@@ -386,7 +386,7 @@ async fn how_many_tasks_may_wait_is_a_setting() {
 }
 
 #[tokio::test]
-async fn how_many_workspaces_a_person_may_be_in_is_a_setting() {
+async fn the_workspaces_per_user_limit_is_configurable() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("WORKSPACES_PER_USER", "2")]).await;
     let ada = app.founder("Ada").await;
     let bo = app.founder("Bo").await;
@@ -407,7 +407,7 @@ async fn how_many_workspaces_a_person_may_be_in_is_a_setting() {
 }
 
 #[tokio::test]
-async fn a_flood_of_mentions_in_one_workspace_holds_up_no_other() {
+async fn a_flood_of_mentions_in_one_workspace_does_not_delay_another() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "1")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     let (here, there) = (
@@ -453,7 +453,7 @@ async fn hanging(base: &str) -> tokio::net::TcpStream {
 }
 
 #[tokio::test]
-async fn under_load_a_sigterm_ends_the_server_in_time_and_loses_nothing() {
+async fn under_load_sigterm_stops_the_server_in_time_without_losses() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;

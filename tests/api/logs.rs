@@ -51,7 +51,7 @@ async fn end(server: TestProcess) {
 }
 
 #[tokio::test]
-async fn an_answer_has_the_id_under_which_its_lines_are_logged() {
+async fn a_response_has_the_request_id_of_its_log_lines() {
     let (p, server, ada) = talkative(&[]).await;
     let reply = say_as(&ada, &p.thread, "trace-4711.a_B", "Hello").await;
     assert_eq!(reply.header(ID).as_deref(), Some("trace-4711.a_B"));
@@ -86,7 +86,7 @@ async fn an_answer_has_the_id_under_which_its_lines_are_logged() {
 }
 
 #[tokio::test]
-async fn a_failed_request_is_logged_with_its_id_also_when_little_is() {
+async fn a_failed_request_is_logged_with_its_id_even_at_low_verbosity() {
     let p = prepared().await;
     let settings = [
         ("LOG", "info"),
@@ -131,7 +131,7 @@ async fn a_failed_request_is_logged_with_its_id_also_when_little_is() {
 }
 
 #[tokio::test]
-async fn the_lines_of_a_task_have_its_id_and_lead_back_to_who_asked() {
+async fn log_lines_of_a_task_have_its_id_and_the_id_of_its_request() {
     let (p, server, ada) = talkative(&[("RETRY_DELAYS", "1ms")]).await;
     p.model
         .script("vibe", [Answer::status(500, "{}"), Answer::text("Hello.")]);
@@ -167,7 +167,7 @@ async fn the_lines_of_a_task_have_its_id_and_lead_back_to_who_asked() {
 }
 
 #[tokio::test]
-async fn what_a_client_asks_for_over_its_socket_is_logged_under_the_sockets_request() {
+async fn socket_requests_are_logged_with_the_sockets_request_id() {
     let (p, server, ada) = talkative(&[]).await;
     let mut socket = ada.socket().await;
     let sent = json!({"type": "message.send", "thread_id": p.thread, "content": "@vibe hi", "client_id": "c-1"});
@@ -190,7 +190,7 @@ async fn what_a_client_asks_for_over_its_socket_is_logged_under_the_sockets_requ
 }
 
 #[tokio::test]
-async fn a_slow_commit_is_logged_for_those_who_waited_for_it() {
+async fn a_slow_commit_is_logged_for_its_waiting_requests() {
     let settings = [
         ("LOG", "warn,openvibe=info"),
         ("FAILPOINT", "before_commit:25:pause=1100"),
@@ -214,7 +214,7 @@ async fn a_slow_commit_is_logged_for_those_who_waited_for_it() {
 }
 
 #[tokio::test]
-async fn without_json_a_line_is_for_people() {
+async fn without_json_log_lines_are_human_readable() {
     let p = prepared().await;
     let (server, ada) = p.start(&[("LOG", "debug")]).await;
     say_as(&ada, &p.thread, "for-people", "Hello").await.is(201);
@@ -238,7 +238,7 @@ async fn without_json_a_line_is_for_people() {
 }
 
 #[tokio::test]
-async fn a_filter_that_is_none_is_said_and_the_usual_one_taken() {
+async fn an_invalid_filter_is_reported_and_the_default_is_used() {
     let p = prepared().await;
     let (server, ada) = p
         .start(&[("LOG", "openvibe=everything"), ("LOG_FORMAT", "json")])
@@ -455,7 +455,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
 }
 
 #[tokio::test]
-async fn no_secret_is_logged_however_much_is() {
+async fn no_secret_is_logged_even_at_trace() {
     for format in ["json", "text"] {
         let (place, model) = (Place::new().await, ModelServer::start().await);
         let mut secrets = Secrets(Vec::new());

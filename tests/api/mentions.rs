@@ -24,7 +24,7 @@ fn found(kind: &str, handle: &str, span: &str) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn people_agents_and_groups_are_mentioned() {
+async fn people_agents_and_groups_can_be_mentioned() {
     let t = team().await;
     let started = t.ada.start(&t.general, "@vibe @bo @everyone").await;
     assert_eq!(
@@ -56,7 +56,7 @@ async fn spans_count_utf_16_code_units() {
 }
 
 #[tokio::test]
-async fn a_mention_counts_in_any_case_and_beside_punctuation() {
+async fn a_mention_matches_in_any_case_and_beside_punctuation() {
     let t = team().await;
     for content in [
         "@VIBE",
@@ -78,7 +78,7 @@ async fn a_mention_counts_in_any_case_and_beside_punctuation() {
 }
 
 #[tokio::test]
-async fn what_is_no_mention_is_text() {
+async fn text_that_is_not_a_mention_is_ignored() {
     let t = team().await;
     for content in [
         "mail me: ada@vibe",
@@ -104,7 +104,7 @@ async fn what_is_no_mention_is_text() {
 }
 
 #[tokio::test]
-async fn after_code_or_a_quote_mentions_count_again() {
+async fn mentions_after_code_or_a_quote_are_recognized() {
     let t = team().await;
     for content in [
         "`code` @vibe",
@@ -117,7 +117,7 @@ async fn after_code_or_a_quote_mentions_count_again() {
 }
 
 #[tokio::test]
-async fn the_same_handle_twice_is_two_mentions_and_one_task() {
+async fn the_same_handle_twice_creates_two_mentions_and_one_task() {
     let t = team().await;
     let started = t.ada.start(&t.general, "@vibe @vibe").await;
     assert_eq!(list(&started, "/message/mentions").len(), 2);
@@ -125,7 +125,7 @@ async fn the_same_handle_twice_is_two_mentions_and_one_task() {
 }
 
 #[tokio::test]
-async fn an_agents_reply_mentions_nobody() {
+async fn an_agents_reply_creates_no_mentions() {
     let t = team().await;
     t.model()
         .script("vibe", [crate::support::Answer::text("Ask @bo or @coder.")]);
@@ -137,7 +137,7 @@ async fn an_agents_reply_mentions_nobody() {
 }
 
 #[tokio::test]
-async fn of_a_flood_of_mentions_in_one_message_the_first_ones_count() {
+async fn only_the_first_of_very_many_mentions_in_a_message_are_recognized() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let strangers = |n: usize| {

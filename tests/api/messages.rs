@@ -39,7 +39,7 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_message_has_the_shape_of_the_protocol() {
+async fn a_message_has_the_documented_shape() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let posted = t
@@ -79,7 +79,7 @@ async fn a_message_has_the_shape_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn without_a_cursor_the_newest_page_comes_oldest_first() {
+async fn without_a_cursor_the_newest_page_is_returned_oldest_first() {
     let t = team().await;
     let (thread, _) = counted(&t, 7).await;
     assert_eq!(page(&t, &thread, "limit=3").await, (numbers(4..7), true));
@@ -128,7 +128,7 @@ async fn pages_go_forward_to_the_newest_message() {
 }
 
 #[tokio::test]
-async fn a_page_around_a_message_holds_it_and_its_neighbours() {
+async fn a_page_around_a_message_includes_it_and_its_neighbors() {
     let t = team().await;
     let (thread, ids) = counted(&t, 9).await;
     for limit in 1..=9 {
@@ -171,7 +171,7 @@ async fn a_cursor_of_another_thread_is_not_found() {
 }
 
 #[tokio::test]
-async fn one_page_takes_one_cursor() {
+async fn a_page_accepts_only_one_cursor() {
     let t = team().await;
     let (thread, ids) = counted(&t, 3).await;
     let path = format!(
@@ -182,7 +182,7 @@ async fn one_page_takes_one_cursor() {
 }
 
 #[tokio::test]
-async fn a_message_may_answer_another_one_of_its_thread() {
+async fn a_message_can_reply_to_another_in_its_thread() {
     let t = team().await;
     let (thread, ids) = counted(&t, 2).await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -202,7 +202,7 @@ async fn a_message_may_answer_another_one_of_its_thread() {
 }
 
 #[tokio::test]
-async fn a_message_may_have_32_kib_and_not_a_byte_more() {
+async fn a_message_can_have_32_kib_and_not_a_byte_more() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -225,7 +225,7 @@ async fn a_message_may_have_32_kib_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn a_blank_message_is_refused() {
+async fn a_blank_message_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     for blank in ["", " ", "\n\t \u{a0}"] {
@@ -248,7 +248,7 @@ async fn a_blank_message_is_refused() {
 }
 
 #[tokio::test]
-async fn text_is_kept_as_it_was_typed() {
+async fn text_is_stored_as_typed() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     for typed in [
@@ -264,7 +264,7 @@ async fn text_is_kept_as_it_was_typed() {
 }
 
 #[tokio::test]
-async fn an_edit_changes_text_and_mentions_and_is_marked() {
+async fn an_edit_changes_text_and_mentions_and_marks_the_message() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t.ada.tell(&thread, "Hello @bo").await;
@@ -289,7 +289,7 @@ async fn an_edit_changes_text_and_mentions_and_is_marked() {
 }
 
 #[tokio::test]
-async fn only_who_wrote_a_message_edits_it() {
+async fn only_the_author_can_edit_a_message() {
     let t = team().await;
     let thread = t.bo.thread(&t.general, "Mine").await;
     let message = t.bo.tell(&thread, "Bo's").await;
@@ -334,7 +334,7 @@ async fn a_deleted_message_cannot_be_edited_or_reacted_to() {
 }
 
 #[tokio::test]
-async fn reactions_are_counted_once_a_person() {
+async fn reactions_are_counted_once_per_user() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t.ada.tell(&thread, "Nice").await;
@@ -376,7 +376,7 @@ async fn reactions_are_counted_once_a_person() {
 }
 
 #[tokio::test]
-async fn a_reactions_event_carries_all_reactions_of_the_message() {
+async fn a_reaction_event_includes_all_reactions_of_the_message() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t.ada.tell(&thread, "Nice").await;
@@ -395,7 +395,7 @@ async fn a_reactions_event_carries_all_reactions_of_the_message() {
 }
 
 #[tokio::test]
-async fn a_reaction_that_is_no_emoji_is_refused() {
+async fn a_reaction_that_is_not_an_emoji_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let message = t.ada.tell(&thread, "Nice").await;
@@ -411,7 +411,7 @@ async fn a_reaction_that_is_no_emoji_is_refused() {
 }
 
 #[tokio::test]
-async fn the_same_client_id_gives_the_first_message_again() {
+async fn the_same_client_id_returns_the_first_message() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -436,7 +436,7 @@ async fn the_same_client_id_gives_the_first_message_again() {
 }
 
 #[tokio::test]
-async fn the_same_client_id_elsewhere_is_a_conflict() {
+async fn the_same_client_id_in_another_thread_is_a_conflict() {
     let t = team().await;
     let (here, there) = (
         t.ada.thread(&t.general, "Here").await,
@@ -461,7 +461,7 @@ async fn the_same_client_id_elsewhere_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn two_people_may_use_the_same_client_id() {
+async fn two_users_can_use_the_same_client_id() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -476,7 +476,7 @@ async fn two_people_may_use_the_same_client_id() {
 }
 
 #[tokio::test]
-async fn the_same_client_id_gives_the_first_thread_again() {
+async fn the_same_client_id_returns_the_first_thread() {
     let t = team().await;
     let path = format!("/v1/channels/{}/threads", t.general);
     let form = json!({"content": "Root", "title": "Plan", "client_id": "c-1"});
@@ -487,7 +487,7 @@ async fn the_same_client_id_gives_the_first_thread_again() {
 }
 
 #[tokio::test]
-async fn a_client_id_holds_after_a_restart() {
+async fn a_client_id_is_recognized_after_a_restart() {
     let mut t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -503,7 +503,7 @@ async fn a_client_id_holds_after_a_restart() {
 }
 
 #[tokio::test]
-async fn many_resends_at_once_make_one_message() {
+async fn many_concurrent_resends_create_one_message() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/messages");
@@ -540,7 +540,7 @@ async fn a_client_id_has_1_to_64_characters() {
 }
 
 #[tokio::test]
-async fn an_archived_channel_takes_no_messages() {
+async fn an_archived_channel_accepts_no_messages() {
     let t = team().await;
     let channel = id(&t
         .ada
@@ -574,7 +574,7 @@ async fn an_archived_channel_takes_no_messages() {
 }
 
 #[tokio::test]
-async fn concurrent_posts_get_numbers_without_gaps() {
+async fn concurrent_posts_get_gapless_sequence_numbers() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let other = t.bo.thread(&t.general, "Other").await;

@@ -103,7 +103,7 @@ fn tokens(kind: &str) -> String {
 }
 
 #[test]
-fn the_operators_guide_lists_every_metric_as_it_is() {
+fn the_operations_guide_lists_every_metric_correctly() {
     let guide = include_str!("../../docs/operations.md");
     let (guide, alerts) = guide.split_once("### Alerts").unwrap();
     let rows: Vec<&str> = guide
@@ -139,7 +139,7 @@ fn the_operators_guide_lists_every_metric_as_it_is() {
 }
 
 #[test]
-fn names_say_their_units() {
+fn metric_names_include_their_units() {
     for metric in METRICS {
         let name = metric.name;
         let is_counter = matches!(metric.kind, Kind::Counter);
@@ -221,7 +221,7 @@ async fn a_reply_is_counted_once_with_its_call_and_its_tokens() {
 }
 
 #[tokio::test]
-async fn calls_that_come_to_nothing_are_told_apart() {
+async fn failed_calls_are_counted_by_reason() {
     let settings = [("RETRY_DELAYS", "1ms"), ("TASK_TIMEOUT", "500ms")];
     let (p, _server, ada) = started(&settings).await;
     let gate = Gate::new();
@@ -258,7 +258,7 @@ async fn calls_that_come_to_nothing_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_overtaken_counts_nothing() {
+async fn a_superseded_worker_counts_nothing() {
     let p = prepared().await;
     p.model
         .script("vibe", [Answer::text("One."), Answer::text("Two.")]);
@@ -286,7 +286,7 @@ async fn a_worker_that_was_overtaken_counts_nothing() {
 }
 
 #[tokio::test]
-async fn tasks_that_wait_and_run_are_shown_by_kind() {
+async fn waiting_and_running_tasks_are_reported_by_kind() {
     let (p, _server, ada) = started(&[("WORKERS", "1")]).await;
     let gate = Gate::new();
     p.model
@@ -312,7 +312,7 @@ async fn tasks_that_wait_and_run_are_shown_by_kind() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_their_route_and_never_by_their_address() {
+async fn requests_are_counted_by_route_and_never_by_path() {
     let (_p, _server, ada) = started(&[]).await;
     let before = Figures::of(&ada).await;
     let unknown = "/v1/threads/thread_01k5t00000e008000000000000";
@@ -357,7 +357,7 @@ async fn requests_are_counted_by_their_route_and_never_by_their_address() {
 }
 
 #[tokio::test]
-async fn sockets_are_counted_while_open_and_by_the_reason_of_their_end() {
+async fn sockets_are_counted_while_open_and_by_close_reason() {
     let (_p, _server, ada) = started(&[("SOCKETS_PER_USER", "2")]).await;
     let (first, mut second) = (ada.socket().await, ada.socket().await);
     let figures = Figures::of(&ada).await;
@@ -382,7 +382,7 @@ async fn sockets_are_counted_while_open_and_by_the_reason_of_their_end() {
 }
 
 #[tokio::test]
-async fn what_is_stored_has_its_size() {
+async fn stored_data_sizes_are_reported() {
     let (_p, server, ada) = started(&[]).await;
     let stored = "openvibe_upload_stored_bytes";
     let file = ada.upload("a.txt", &[b'a'; 5000]).await;
@@ -414,14 +414,14 @@ async fn what_is_stored_has_its_size() {
 }
 
 #[tokio::test]
-async fn bytes_that_nobody_refers_to_are_taken_off() {
+async fn unreferenced_bytes_are_subtracted() {
     let (_p, _server, ada) = started(&[("UPLOAD_ORPHAN_AFTER", "1s")]).await;
     ada.upload("a.txt", &[b'a'; 5000]).await;
     once(&ada, "openvibe_upload_stored_bytes", 0.0).await;
 }
 
 #[tokio::test]
-async fn models_beyond_the_first_fifty_share_their_figures() {
+async fn models_beyond_the_first_fifty_share_their_metrics() {
     let (_p, _server, ada) = started(&[("RATE_LIMITS", "off")]).await;
     for n in 0..55 {
         let form = json!({"model": format!("invented-{n}")});
@@ -434,7 +434,7 @@ async fn models_beyond_the_first_fifty_share_their_figures() {
 }
 
 #[tokio::test]
-async fn what_the_table_names_is_what_there_is() {
+async fn the_documented_metrics_are_exactly_those_exported() {
     let (p, _server, ada) = started(&[("SOCKETS_PER_USER", "1")]).await;
     let task = ada.ask(&p.thread, "@vibe hi").await;
     ada.completed(&task).await;
@@ -498,7 +498,7 @@ async fn what_the_table_names_is_what_there_is() {
 }
 
 #[tokio::test]
-async fn figures_are_given_to_who_may_see_them() {
+async fn metrics_are_available_only_to_permitted_clients() {
     let t = team().await;
     let forwarded = [("x-forwarded-for", "192.0.2.7")];
     let reply = t.ada.send(Method::GET, "/metrics", &forwarded, None).await;

@@ -116,7 +116,7 @@ const CONTEXTS: &str =
     "select count(*) from task_contexts c join tasks t on t.id = c.task_id where t.kind = 'reply'";
 
 #[tokio::test]
-async fn tasks_of_an_earlier_version_are_kept_with_their_contexts_and_indexes() {
+async fn tasks_of_an_earlier_version_keep_their_contexts_and_indexes() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let old = before(20_261_120_160_000, &place);
     let wanted = [
@@ -214,7 +214,7 @@ fn messages(uuid: impl Fn(u8) -> String) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn messages_of_an_earlier_version_are_found() {
+async fn messages_of_an_earlier_version_are_searchable() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let old = before(20_261_120_170_000, &place);
     if let Some(url) = &place.postgres {

@@ -9,7 +9,7 @@ async fn test(who: &Person, form: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_model_that_answers_is_told_with_what_it_said() {
+async fn a_working_model_is_reported_with_its_reply() {
     let t = team().await;
     let found = test(&t.ada, json!({})).await;
     assert_eq!(found["ok"], true, "{found}");
@@ -30,7 +30,7 @@ async fn a_model_that_answers_is_told_with_what_it_said() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_is_told_with_its_reason_and_no_secret() {
+async fn a_failing_model_is_reported_with_a_reason_and_no_secret() {
     let t = team().await;
     let refusal = r#"{"error":{"message":"Incorrect API key provided: sk-test-key."}}"#;
     for (answer, code) in [
@@ -57,7 +57,7 @@ async fn a_model_that_refuses_is_told_with_its_reason_and_no_secret() {
 }
 
 #[tokio::test]
-async fn without_a_model_the_built_in_responder_answers() {
+async fn without_a_model_the_built_in_responder_replies() {
     let t = team_with(&[("MODEL_BASE_URL", ""), ("MODEL_API_KEY", "")]).await;
     let found = test(&t.ada, json!({})).await;
     assert_eq!(
@@ -67,7 +67,7 @@ async fn without_a_model_the_built_in_responder_answers() {
 }
 
 #[tokio::test]
-async fn only_admins_ask_and_only_for_what_can_be_a_model() {
+async fn only_admins_can_test_and_only_valid_model_settings() {
     let t = team().await;
     let viewer = t.app.join(&t.ada, "Vi", "viewer").await;
     for who in [&t.bo, &viewer] {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::{ModelServer, Place, TestApp, command, visitor};
 
 #[tokio::test]
-async fn the_document_in_the_repository_is_that_of_the_program() {
+async fn the_committed_document_matches_the_program() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let output = command(&place, &model, &[])
         .arg("openapi")
@@ -23,7 +23,7 @@ async fn the_document_in_the_repository_is_that_of_the_program() {
 }
 
 #[tokio::test]
-async fn the_document_is_served_and_names_every_route_with_its_errors() {
+async fn the_document_is_served_and_lists_every_route_with_its_errors() {
     let app = TestApp::start().await;
     let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
@@ -98,7 +98,7 @@ fn operations(document: &Value) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn every_operation_says_all_that_a_caller_has_to_know() {
+async fn every_operation_is_fully_documented() {
     let app = TestApp::start().await;
     let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
     let tags: Vec<&Value> = document["tags"]
@@ -183,7 +183,7 @@ async fn every_operation_says_all_that_a_caller_has_to_know() {
 }
 
 #[tokio::test]
-async fn a_route_that_is_not_finished_is_absent() {
+async fn an_unfinished_route_is_not_documented() {
     let app = TestApp::start().await;
     let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
     for path in document["paths"].as_object().unwrap().keys() {
@@ -222,7 +222,7 @@ fn every_value(value: &Value, place: &str, look: &mut impl FnMut(&Value, &str)) 
 }
 
 #[tokio::test]
-async fn no_part_of_a_whole_refuses_the_fields_of_the_others() {
+async fn no_part_of_a_composed_schema_rejects_the_fields_of_the_others() {
     let app = TestApp::start().await;
     let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
     let mut wrong = Vec::new();
@@ -236,7 +236,7 @@ async fn no_part_of_a_whole_refuses_the_fields_of_the_others() {
 }
 
 #[tokio::test]
-async fn the_tools_of_agents_are_told_as_they_are_read() {
+async fn agent_tools_are_documented_as_they_are_parsed() {
     let app = TestApp::start().await;
     let ada = app.founder("Ada").await;
     let document: Value = visitor(&app.base).get("/openapi.json").await.is(200);
