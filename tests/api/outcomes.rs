@@ -37,7 +37,7 @@ async fn items(person: &Person, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn decisions_are_published_results_newest_first() {
+async fn decisions_are_published_results_listed_newest_first() {
     let t = team().await;
     let first = result(&t, json!({"headline": "One"})).await;
     let second = result(&t, json!({"headline": "Two"})).await;
@@ -61,7 +61,7 @@ async fn decisions_are_published_results_newest_first() {
 }
 
 #[tokio::test]
-async fn decisions_come_page_by_page() {
+async fn decisions_are_listed_in_pages() {
     let t = team().await;
     for n in 0..5 {
         result(&t, json!({"headline": n.to_string()})).await;
@@ -102,7 +102,7 @@ async fn decisions_come_page_by_page() {
 }
 
 #[tokio::test]
-async fn decisions_are_found_by_all_of_the_words() {
+async fn decisions_are_found_by_all_query_words() {
     let t = team().await;
     result(
         &t,
@@ -146,7 +146,7 @@ async fn decisions_are_found_by_all_of_the_words() {
 }
 
 #[tokio::test]
-async fn decisions_of_a_channel() {
+async fn decisions_can_be_filtered_by_channel() {
     let t = team().await;
     let random = id(&t.ada.channel("random").await);
     result(&t, json!({"headline": "In general"})).await;
@@ -165,7 +165,7 @@ async fn decisions_of_a_channel() {
 }
 
 #[tokio::test]
-async fn what_one_may_see_is_decided_when_one_asks() {
+async fn visibility_of_decisions_is_checked_at_query_time() {
     let t = team().await;
     let board = t.ada.private_channel("board", &[]).await;
     let result = result_in(
@@ -209,7 +209,7 @@ async fn what_one_may_see_is_decided_when_one_asks() {
 }
 
 #[tokio::test]
-async fn an_action_item_knows_where_it_comes_from() {
+async fn an_action_item_links_to_its_origin() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "I'll book the room").await;
@@ -228,7 +228,7 @@ async fn an_action_item_knows_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn action_items_are_found_by_owner_state_and_channel() {
+async fn action_items_are_filtered_by_owner_state_and_channel() {
     let t = team().await;
     let random = id(&t.ada.channel("random").await);
     result(
@@ -306,7 +306,7 @@ async fn action_items_are_found_by_owner_state_and_channel() {
 }
 
 #[tokio::test]
-async fn an_item_is_ticked_off_by_anyone_who_may_write_there() {
+async fn an_item_can_be_completed_by_anyone_with_write_access() {
     let t = team().await;
     let published = result(
         &t,
@@ -351,7 +351,7 @@ async fn an_item_is_ticked_off_by_anyone_who_may_write_there() {
 }
 
 #[tokio::test]
-async fn an_items_owner_and_day_change_and_go() {
+async fn an_items_owner_and_due_date_can_be_changed_and_cleared() {
     let t = team().await;
     let published = result(
         &t,
@@ -410,7 +410,7 @@ async fn an_items_owner_and_day_change_and_go() {
 }
 
 #[tokio::test]
-async fn an_item_of_a_draft_is_not_there_yet() {
+async fn an_item_of_a_draft_is_not_listed_yet() {
     let t = team().await;
     let dive = t.dive().await;
     let draft = t
@@ -425,7 +425,7 @@ async fn an_item_of_a_draft_is_not_there_yet() {
 }
 
 #[tokio::test]
-async fn an_item_is_ticked_while_its_dive_is_open_again_and_that_is_kept() {
+async fn an_item_completed_while_its_dive_is_reopened_stays_completed() {
     let t = team().await;
     let published = result(
         &t,
@@ -455,7 +455,7 @@ async fn an_item_is_ticked_while_its_dive_is_open_again_and_that_is_kept() {
 }
 
 #[tokio::test]
-async fn an_owner_who_left_keeps_no_claim_on_the_list() {
+async fn former_members_do_not_appear_as_owners() {
     let t = team().await;
     let mia = t.app.join(&t.ada, "Mia", "member").await;
     result(
@@ -476,7 +476,7 @@ async fn an_owner_who_left_keeps_no_claim_on_the_list() {
 }
 
 #[tokio::test]
-async fn work_goes_on_after_talk() {
+async fn action_items_of_closed_dives_stay_open() {
     let t = team().await;
     let published = result(
         &t,
@@ -494,7 +494,7 @@ async fn work_goes_on_after_talk() {
 }
 
 #[tokio::test]
-async fn an_owner_who_does_not_see_the_channel_does_not_see_the_item() {
+async fn an_owner_without_channel_access_does_not_see_the_item() {
     let t = team().await;
     let board = t.ada.private_channel("board", &[]).await;
     let content =

@@ -56,7 +56,7 @@ fn row_id(row: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_list_is_the_same_page_by_page_in_each_direction() {
+async fn a_list_is_consistent_across_pages_in_each_direction() {
     let t = team().await;
     for (path, _) in lists(&t).await {
         let whole = t.ada.get(&format!("{path}?limit=100")).await.ok();
@@ -118,7 +118,7 @@ async fn a_cursor_that_is_not_in_the_list_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_list_without_rows_has_no_ends() {
+async fn a_list_without_rows_has_null_cursors() {
     let t = team().await;
     let empty = t.ada.get("/v1/tasks").await.ok();
     assert_eq!(
@@ -128,7 +128,7 @@ async fn a_list_without_rows_has_no_ends() {
 }
 
 #[tokio::test]
-async fn twenty_rows_are_a_page_unless_one_says_otherwise() {
+async fn a_page_has_twenty_rows_by_default() {
     let t = team().await;
     for n in 0..21 {
         t.ada

@@ -105,7 +105,7 @@ async fn erase(admin: &Person, who: &Person, handle: &str) -> crate::support::Re
 }
 
 #[tokio::test]
-async fn who_is_erased_is_nowhere_any_more() {
+async fn an_erased_user_is_removed_everywhere() {
     let w = traced().await;
     let place = &w.t.app.place;
     for trace in TRACES {
@@ -126,7 +126,7 @@ async fn who_is_erased_is_nowhere_any_more() {
 }
 
 #[tokio::test]
-async fn what_others_see_of_who_is_erased_is_a_deleted_account() {
+async fn an_erased_user_appears_as_a_deleted_account() {
     let w = traced().await;
     let (ada, thread) = (&w.t.ada, &w.thread);
     erase(ada, &w.quill, "quillon").await.is(200);
@@ -191,7 +191,7 @@ async fn what_others_see_of_who_is_erased_is_a_deleted_account() {
 }
 
 #[tokio::test]
-async fn who_is_erased_is_out_at_once_and_the_record_names_nobody() {
+async fn an_erased_user_is_signed_out_at_once_and_the_audit_entry_has_no_name() {
     let w = traced().await;
     let mut own = w.quill.socket().await;
     let mut others = w.t.bo.socket().await;
@@ -228,7 +228,7 @@ async fn who_is_erased_is_out_at_once_and_the_record_names_nobody() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_elsewhere_stays_there() {
+async fn an_account_in_another_workspace_is_kept_there() {
     let t = team_with(&[("SIGNUP", "open")]).await;
     let quill = t.app.join(&t.ada, NAME, "admin").await;
     let made = quill
@@ -262,7 +262,7 @@ async fn an_account_that_is_elsewhere_stays_there() {
 }
 
 #[tokio::test]
-async fn only_admins_erase_and_only_whom_they_name() {
+async fn only_admins_can_erase_and_must_confirm_the_user() {
     let t = team().await;
     let viewer = t.app.join(&t.ada, "Vi", "viewer").await;
     for who in [&t.bo, &viewer] {
@@ -296,7 +296,7 @@ async fn only_admins_erase_and_only_whom_they_name() {
 }
 
 #[tokio::test]
-async fn two_admins_at_once_erase_a_person_once() {
+async fn two_concurrent_erasures_erase_a_user_once() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let cy = t.app.join(&t.ada, "Cy", "admin").await;
     let thread = t.bo.thread(&t.general, "Root").await;
@@ -317,7 +317,7 @@ async fn two_admins_at_once_erase_a_person_once() {
 }
 
 #[tokio::test]
-async fn an_erasure_that_a_crash_cut_short_is_finished_at_the_next_start() {
+async fn an_erasure_interrupted_by_a_crash_is_completed_at_startup() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let settings = [("RATE_LIMITS", "off")];
     let server = TestProcess::start(&place, &model, &settings).await;
@@ -378,7 +378,7 @@ async fn export(who: &Person, of: &Person) -> Value {
 }
 
 #[tokio::test]
-async fn a_person_is_handed_everything_of_theirs_and_no_secret() {
+async fn an_export_contains_all_of_a_users_data_and_no_secrets() {
     let w = traced().await;
     let all = export(&w.quill, &w.quill).await;
     assert_eq!(all["object"], "export");
@@ -423,7 +423,7 @@ async fn a_person_is_handed_everything_of_theirs_and_no_secret() {
 }
 
 #[tokio::test]
-async fn an_export_has_more_pages_than_one() {
+async fn an_export_can_have_several_pages() {
     let t = team_with(&[("RATE_LIMITS", "off")]).await;
     let thread = t.bo.thread(&t.general, "Number 0").await;
     for n in 1..=450 {
@@ -440,7 +440,7 @@ async fn an_export_has_more_pages_than_one() {
 }
 
 #[tokio::test]
-async fn an_export_is_for_oneself_and_for_admins_who_are_on_record() {
+async fn users_can_export_their_own_data_and_admins_are_audited() {
     let t = team().await;
     let path = format!("/v1/members/{}/export", t.ada.id);
     assert_eq!(t.bo.get(&path).await.refused(403), "role_too_low");
@@ -462,7 +462,7 @@ async fn an_export_is_for_oneself_and_for_admins_who_are_on_record() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_being_written_ends_with_who_asked() {
+async fn erasing_the_requester_ends_an_unfinished_reply() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::pieces_open(&["Half "]).silence()]);

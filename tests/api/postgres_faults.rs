@@ -46,7 +46,7 @@ async fn send(who: &Person, thread: &str, client_id: &str, content: &str) -> u16
 }
 
 #[tokio::test]
-async fn postgres_restarted_under_load_loses_and_doubles_nothing() {
+async fn restarting_postgres_under_load_loses_and_duplicates_nothing() {
     if !is_postgres() {
         return;
     }
@@ -108,7 +108,7 @@ async fn postgres_restarted_under_load_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn writes_are_refused_while_postgres_is_away_and_go_on_afterwards() {
+async fn writes_are_rejected_while_postgres_is_down_and_resume_afterwards() {
     if !is_postgres() {
         return;
     }
@@ -157,7 +157,7 @@ async fn after_a_restart_of_postgres_the_database_is_locked_again() {
 }
 
 #[tokio::test]
-async fn a_server_whose_database_was_taken_by_another_ends() {
+async fn a_server_exits_if_another_one_took_its_database() {
     if !is_postgres() {
         return;
     }
@@ -184,7 +184,7 @@ async fn a_server_whose_database_was_taken_by_another_ends() {
 }
 
 #[tokio::test]
-async fn figures_are_given_also_while_the_database_is_away() {
+async fn metrics_are_available_while_the_database_is_down() {
     if !is_postgres() {
         return;
     }

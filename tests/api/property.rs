@@ -583,7 +583,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_order_of_acts_drops_and_resumes_leaves_every_client_equal_to_a_fresh_load(
+    fn any_order_of_actions_and_reconnects_leaves_clients_equal_to_a_fresh_load(
         acts in prop::collection::vec(act(), 30..90)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

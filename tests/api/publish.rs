@@ -13,7 +13,7 @@ async fn counts(person: &Person, channel: &str) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_result_becomes_a_card_at_the_end_of_the_thread() {
+async fn a_result_is_posted_as_a_message_at_the_end_of_the_thread() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Monday suits everybody.").await;
@@ -102,7 +102,7 @@ async fn a_result_becomes_a_card_at_the_end_of_the_thread() {
 }
 
 #[tokio::test]
-async fn publishing_is_told_of_in_order() {
+async fn publishing_sends_its_events_in_order() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -131,7 +131,7 @@ async fn publishing_is_told_of_in_order() {
 }
 
 #[tokio::test]
-async fn a_card_counts_in_its_thread_and_tells_the_people_of_the_dive_and_the_owners() {
+async fn a_resolution_message_counts_as_a_reply_and_notifies_participants_and_owners() {
     let t = team().await;
     let mia = t.app.join(&t.ada, "Mia", "member").await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -186,7 +186,7 @@ async fn a_card_counts_in_its_thread_and_tells_the_people_of_the_dive_and_the_ow
 }
 
 #[tokio::test]
-async fn a_card_asks_no_agent() {
+async fn a_resolution_message_invokes_no_agent() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -209,7 +209,7 @@ async fn a_card_asks_no_agent() {
 }
 
 #[tokio::test]
-async fn publishing_twice_answers_the_same_card() {
+async fn publishing_twice_returns_the_same_resolution_message() {
     let t = team().await;
     let (dive, first) = t.resolved("Monday it is").await;
     let mut socket = t.ada.socket().await;
@@ -225,7 +225,7 @@ async fn publishing_twice_answers_the_same_card() {
 }
 
 #[tokio::test]
-async fn many_who_publish_at_once_make_one_card() {
+async fn many_concurrent_publishers_create_one_resolution_message() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -244,7 +244,7 @@ async fn many_who_publish_at_once_make_one_card() {
 }
 
 #[tokio::test]
-async fn what_is_published_can_stand_in_the_request() {
+async fn the_request_can_contain_the_result_to_publish() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -275,7 +275,7 @@ async fn what_is_published_can_stand_in_the_request() {
 }
 
 #[tokio::test]
-async fn a_result_needs_a_headline() {
+async fn a_result_requires_a_headline() {
     let t = team().await;
     let dive = t.dive().await;
     let nothing = t.ada.try_publish(&dive.fork, json!({})).await;
@@ -331,7 +331,7 @@ async fn an_empty_dive_can_be_published_by_hand() {
 }
 
 #[tokio::test]
-async fn publishing_stops_what_is_being_said_in_the_dive() {
+async fn publishing_cancels_replies_in_the_dive() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -353,7 +353,7 @@ async fn publishing_stops_what_is_being_said_in_the_dive() {
 }
 
 #[tokio::test]
-async fn a_reopened_dive_goes_stale_and_comes_to_a_second_version() {
+async fn a_reopened_dive_becomes_stale_and_gets_a_second_version() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Friday").await;
@@ -462,7 +462,7 @@ async fn a_reopened_dive_goes_stale_and_comes_to_a_second_version() {
 }
 
 #[tokio::test]
-async fn what_the_draft_missed_leaves_the_published_result_stale() {
+async fn messages_that_the_draft_missed_leave_the_published_result_stale() {
     let t = team().await;
     let dive = t.dive().await;
     t.bo.say_in(&dive.fork, "Friday").await;
@@ -475,7 +475,7 @@ async fn what_the_draft_missed_leaves_the_published_result_stale() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_deleted_makes_a_published_result_stale() {
+async fn deleting_a_source_makes_a_published_result_stale() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Friday").await;
@@ -502,7 +502,7 @@ async fn a_source_that_is_deleted_makes_a_published_result_stale() {
 }
 
 #[tokio::test]
-async fn a_deleted_card_takes_its_result_with_it() {
+async fn deleting_a_resolution_message_deletes_its_result() {
     const SECRET: &str = "xyzzy-plugh-4711";
     let t = team().await;
     let dive = t.dive().await;
@@ -557,7 +557,7 @@ async fn a_deleted_card_takes_its_result_with_it() {
 }
 
 #[tokio::test]
-async fn deleting_the_card_of_an_older_version_leaves_the_newer_one() {
+async fn deleting_the_message_of_an_older_version_keeps_the_newer_one() {
     let t = team().await;
     let (dive, first) = t.resolved("Friday").await;
     t.ada.reopen(&dive.fork).await;
@@ -581,7 +581,7 @@ async fn deleting_the_card_of_an_older_version_leaves_the_newer_one() {
 }
 
 #[tokio::test]
-async fn a_card_is_no_text_to_edit() {
+async fn a_resolution_message_cannot_be_edited() {
     let t = team().await;
     let (_, published) = t.resolved("Monday").await;
     let path = format!("/v1/messages/{}", text(&published, "/message/id"));
@@ -593,7 +593,7 @@ async fn a_card_is_no_text_to_edit() {
 }
 
 #[tokio::test]
-async fn anyone_who_may_write_there_publishes() {
+async fn anyone_with_write_access_can_publish() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let dive = t.dive().await;
@@ -619,7 +619,7 @@ async fn a_result_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn versions_are_listed_page_by_page() {
+async fn versions_are_listed_in_pages() {
     let t = team().await;
     let (dive, _) = t.resolved("v1").await;
     for n in 2..=4 {
@@ -658,7 +658,7 @@ async fn versions_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn who_left_is_not_told() {
+async fn former_members_are_not_notified() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let channel = t.ada.private_channel("board", &[&t.bo, &cy]).await;
@@ -686,7 +686,7 @@ async fn who_left_is_not_told() {
 
 /// Whatever many people do to one dive at the same time: what is acknowledged is there, and the pieces fit.
 #[tokio::test]
-async fn many_hands_on_one_dive_leave_it_whole() {
+async fn concurrent_actions_on_a_dive_keep_it_consistent() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada.say_in(&dive.fork, "Start").await;

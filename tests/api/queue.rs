@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Gate, TestApp, id, list, number, team_with, text};
 
 #[tokio::test]
-async fn with_200_queued_further_tasks_fail_at_once() {
+async fn with_200_queued_tasks_further_ones_fail_at_once() {
     let t = team_with(&[("WORKERS", "1")]).await;
     let gate = Gate::new();
     t.model()
@@ -57,7 +57,7 @@ async fn with_200_queued_further_tasks_fail_at_once() {
 }
 
 #[tokio::test]
-async fn no_more_models_are_called_at_once_than_there_are_workers() {
+async fn concurrent_model_calls_are_limited_by_the_number_of_workers() {
     let t = team_with(&[("WORKERS", "2")]).await;
     let gates: Vec<Gate> = (0..3).map(|_| Gate::new()).collect();
     t.model().script(
@@ -89,7 +89,7 @@ async fn no_more_models_are_called_at_once_than_there_are_workers() {
 }
 
 #[tokio::test]
-async fn workers_take_turns_between_workspaces() {
+async fn workers_alternate_between_workspaces() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("WORKERS", "1")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     let gate = Gate::new();
@@ -121,7 +121,7 @@ async fn workers_take_turns_between_workspaces() {
 }
 
 #[tokio::test]
-async fn tasks_of_a_place_run_in_the_order_in_which_they_were_asked() {
+async fn tasks_of_a_conversation_run_in_order() {
     let t = team_with(&[("WORKERS", "4")]).await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut tasks = Vec::new();

@@ -108,7 +108,7 @@ async fn a_resolve_is_a_task_and_ends_with_a_draft() {
 }
 
 #[tokio::test]
-async fn a_draft_is_told_of_in_order() {
+async fn drafting_sends_its_events_in_order() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     let mut socket = t.bo.socket().await;
@@ -148,7 +148,7 @@ async fn a_draft_is_told_of_in_order() {
 }
 
 #[tokio::test]
-async fn sources_and_owners_of_an_extracted_draft_are_of_the_dive() {
+async fn sources_and_owners_of_an_extracted_draft_belong_to_the_dive() {
     let t = offline().await;
     let (dive, said) = settled(&t).await;
     let sibling = id(&t
@@ -188,7 +188,7 @@ async fn sources_and_owners_of_an_extracted_draft_are_of_the_dive() {
 }
 
 #[tokio::test]
-async fn what_bo_took_on_is_his() {
+async fn an_action_item_that_bo_accepted_is_assigned_to_him() {
     let t = offline().await;
     let (dive, said) = settled(&t).await;
     let draft = t.ada.drafted(&dive.fork).await;
@@ -211,7 +211,7 @@ async fn what_bo_took_on_is_his() {
 }
 
 #[tokio::test]
-async fn while_one_runs_the_same_task_is_answered() {
+async fn resolving_while_a_resolve_runs_returns_the_same_task() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -228,7 +228,7 @@ async fn while_one_runs_the_same_task_is_answered() {
 }
 
 #[tokio::test]
-async fn of_many_who_resolve_at_once_all_get_one_task() {
+async fn many_concurrent_resolves_share_one_task() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();
@@ -247,7 +247,7 @@ async fn of_many_who_resolve_at_once_all_get_one_task() {
 }
 
 #[tokio::test]
-async fn a_dive_in_which_nobody_said_anything_is_empty() {
+async fn a_dive_without_messages_cannot_be_resolved() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -278,7 +278,7 @@ async fn a_dive_in_which_nobody_said_anything_is_empty() {
 }
 
 #[tokio::test]
-async fn malformed_wishes_are_refused() {
+async fn malformed_options_are_rejected() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     for (form, status) in [
@@ -307,7 +307,7 @@ async fn malformed_wishes_are_refused() {
 }
 
 #[tokio::test]
-async fn a_draft_that_people_edited_is_kept_unless_it_is_to_be_replaced() {
+async fn a_draft_edited_by_a_person_is_kept_unless_replacement_is_requested() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     let first = t.ada.drafted(&dive.fork).await;
@@ -344,7 +344,7 @@ async fn a_draft_that_people_edited_is_kept_unless_it_is_to_be_replaced() {
 }
 
 #[tokio::test]
-async fn what_people_edit_while_a_resolve_runs_is_never_overwritten() {
+async fn edits_made_while_a_resolve_runs_are_never_overwritten() {
     let t = team().await;
     for wish in [json!({}), json!({"replace_draft": true, "publish": true})] {
         let (dive, _) = settled(&t).await;
@@ -372,7 +372,7 @@ async fn what_people_edit_while_a_resolve_runs_is_never_overwritten() {
 }
 
 #[tokio::test]
-async fn a_draft_begun_by_hand_while_a_resolve_runs_stays() {
+async fn a_draft_started_by_hand_while_a_resolve_runs_is_kept() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -385,7 +385,7 @@ async fn a_draft_begun_by_hand_while_a_resolve_runs_stays() {
 }
 
 #[tokio::test]
-async fn a_resolve_is_stopped_and_tried_again() {
+async fn a_resolve_can_be_canceled_and_retried() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (_gate, task) = held(&t, &dive.fork).await;
@@ -418,7 +418,7 @@ async fn a_resolve_is_stopped_and_tried_again() {
 }
 
 #[tokio::test]
-async fn abandoning_stops_a_resolve() {
+async fn abandoning_cancels_a_resolve() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -435,7 +435,7 @@ async fn abandoning_stops_a_resolve() {
 }
 
 #[tokio::test]
-async fn publishing_stops_a_resolve() {
+async fn publishing_cancels_a_resolve() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -450,7 +450,7 @@ async fn publishing_stops_a_resolve() {
 }
 
 #[tokio::test]
-async fn what_is_said_after_a_draft_makes_it_stale() {
+async fn messages_after_a_draft_make_it_stale() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     t.ada.drafted(&dive.fork).await;
@@ -470,7 +470,7 @@ async fn what_is_said_after_a_draft_makes_it_stale() {
 }
 
 #[tokio::test]
-async fn what_is_changed_or_deleted_after_a_draft_makes_it_stale() {
+async fn edits_and_deletions_after_a_draft_make_it_stale() {
     let t = offline().await;
     for action in ["edit", "delete", "edit root", "delete root", "react"] {
         let (dive, said) = settled(&t).await;
@@ -497,7 +497,7 @@ async fn what_is_changed_or_deleted_after_a_draft_makes_it_stale() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_the_thread_or_a_sibling_makes_nothing_stale() {
+async fn messages_in_the_thread_or_a_sibling_do_not_make_a_draft_stale() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     let sibling = id(&t
@@ -517,7 +517,7 @@ async fn what_is_said_in_the_thread_or_a_sibling_makes_nothing_stale() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_a_resolve_runs_makes_its_draft_stale() {
+async fn messages_posted_while_a_resolve_runs_make_its_draft_stale() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -542,7 +542,7 @@ async fn what_is_said_while_a_resolve_runs_makes_its_draft_stale() {
 }
 
 #[tokio::test]
-async fn what_is_changed_or_deleted_while_a_resolve_runs_makes_its_draft_stale() {
+async fn edits_and_deletions_while_a_resolve_runs_make_its_draft_stale() {
     let t = team().await;
     for action in ["edit", "delete", "edit root"] {
         let (dive, said) = settled(&t).await;
@@ -568,7 +568,7 @@ async fn what_is_changed_or_deleted_while_a_resolve_runs_makes_its_draft_stale()
 }
 
 #[tokio::test]
-async fn a_reply_that_ends_after_the_draft_makes_it_stale() {
+async fn a_reply_that_completes_after_the_draft_makes_it_stale() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();
@@ -584,7 +584,7 @@ async fn a_reply_that_ends_after_the_draft_makes_it_stale() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_half_written_when_the_draft_was_made_makes_it_stale_when_it_is_whole() {
+async fn a_reply_that_was_unfinished_at_drafting_makes_it_stale_once_complete() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();
@@ -609,7 +609,7 @@ async fn a_reply_that_was_half_written_when_the_draft_was_made_makes_it_stale_wh
 }
 
 #[tokio::test]
-async fn the_partner_is_who_resolves_and_else_the_default_agent() {
+async fn the_forks_agent_resolves_and_otherwise_the_default_agent() {
     let t = team().await;
     let coder = t.ada.agent("coder").await["id"].clone();
     let started = t.ada.start(&t.general, "Root").await;
@@ -629,7 +629,7 @@ async fn the_partner_is_who_resolves_and_else_the_default_agent() {
 }
 
 #[tokio::test]
-async fn publish_true_posts_the_card_in_the_agents_name() {
+async fn publish_true_posts_the_resolution_message_as_the_agent() {
     let t = offline().await;
     let (dive, _) = settled(&t).await;
     let vibe = t.ada.agent("vibe").await;
@@ -689,7 +689,7 @@ async fn publish_true_posts_the_card_in_the_agents_name() {
 }
 
 #[tokio::test]
-async fn a_resolve_that_was_to_publish_leaves_a_draft_when_the_thread_was_archived_meanwhile() {
+async fn a_publishing_resolve_leaves_a_draft_if_the_thread_is_archived_meanwhile() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();
@@ -715,7 +715,7 @@ async fn a_resolve_that_was_to_publish_leaves_a_draft_when_the_thread_was_archiv
 }
 
 #[tokio::test]
-async fn a_resolve_that_the_queue_has_no_room_for_fails_with_a_notice_in_the_dive() {
+async fn a_resolve_rejected_by_a_full_queue_fails_with_a_notice_in_the_dive() {
     let t = team_with(&[("WORKERS", "1")]).await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();
@@ -737,7 +737,7 @@ async fn a_resolve_that_the_queue_has_no_room_for_fails_with_a_notice_in_the_div
 }
 
 #[tokio::test]
-async fn resolving_waits_for_no_model() {
+async fn the_resolve_request_does_not_wait_for_the_model() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let (gate, task) = held(&t, &dive.fork).await;
@@ -748,7 +748,7 @@ async fn resolving_waits_for_no_model() {
 }
 
 #[tokio::test]
-async fn without_any_result_there_is_none_to_read() {
+async fn without_a_result_reading_it_returns_not_found() {
     let t = team().await;
     let dive = t.dive().await;
     let none = t
@@ -767,7 +767,7 @@ async fn without_any_result_there_is_none_to_read() {
 }
 
 #[tokio::test]
-async fn a_retry_never_overwrites_what_people_wrote_since() {
+async fn a_retry_never_overwrites_later_edits_by_people() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     t.ada
@@ -822,7 +822,7 @@ async fn a_retry_while_another_resolve_runs_leaves_one_draft() {
 }
 
 #[tokio::test]
-async fn a_resolve_goes_on_when_its_asker_leaves() {
+async fn a_resolve_continues_after_its_requester_leaves() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     let gate = Gate::new();

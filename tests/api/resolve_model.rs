@@ -117,7 +117,7 @@ fn check(t: &Team, dive: &Dive, said: &[String], draft: &Value) {
 }
 
 #[tokio::test]
-async fn a_models_answer_becomes_a_draft_with_ids() {
+async fn a_model_response_becomes_a_draft_with_ids() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let (draft, task, asked) = draft_of(&t, &dive, [drafting(&right())]).await;
@@ -159,7 +159,7 @@ async fn a_models_answer_becomes_a_draft_with_ids() {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_for_json_about_the_whole_dive() {
+async fn a_model_is_sent_the_whole_dive_and_asked_for_json() {
     let models = ModelsFile::with(200_000, true);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let dive = t.dive().await;
@@ -216,7 +216,7 @@ async fn a_model_is_asked_for_json_about_the_whole_dive() {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_schema_is_asked_without_one() {
+async fn a_model_without_schema_support_is_called_without_one() {
     let models = ModelsFile::with(200_000, false);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let (dive, said) = settled(&t).await;
@@ -232,7 +232,7 @@ async fn a_model_that_takes_no_schema_is_asked_without_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_schema_is_asked_without_it() {
+async fn a_server_that_rejects_the_schema_is_called_without_it() {
     let models = ModelsFile::with(200_000, true);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let (dive, _) = settled(&t).await;
@@ -247,7 +247,7 @@ async fn a_server_that_refuses_the_schema_is_asked_without_it() {
 }
 
 #[tokio::test]
-async fn what_a_model_names_by_id_is_known_too() {
+async fn ids_in_a_model_response_are_accepted_as_sources_and_owners() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let mut answer = right();
@@ -259,7 +259,7 @@ async fn what_a_model_names_by_id_is_known_too() {
 }
 
 #[tokio::test]
-async fn rubbish_ends_as_an_extracted_draft() {
+async fn an_unparsable_response_ends_with_an_extracted_draft() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
@@ -306,7 +306,7 @@ async fn rubbish_ends_as_an_extracted_draft() {
 }
 
 #[tokio::test]
-async fn an_answer_of_3_megabytes_is_given_up() {
+async fn a_response_of_3_megabytes_is_aborted() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let start = "{\"headline\": \"Ship on Monday\", \"conclusion\": \"";
@@ -326,7 +326,7 @@ async fn an_answer_of_3_megabytes_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_strange_form_is_read_as_well_as_it_goes_and_nothing_forged_stays() {
+async fn an_unusual_response_is_parsed_leniently_without_forged_data() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let elsewhere = t.dive().await;
@@ -399,7 +399,7 @@ async fn a_strange_form_is_read_as_well_as_it_goes_and_nothing_forged_stays() {
 }
 
 #[tokio::test]
-async fn what_does_not_hold_is_put_right_once_by_the_model() {
+async fn faults_are_repaired_once_by_the_model() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let mut wrong = right();
@@ -423,7 +423,7 @@ async fn what_does_not_hold_is_put_right_once_by_the_model() {
 }
 
 #[tokio::test]
-async fn what_the_model_does_not_put_right_is_dropped() {
+async fn faults_that_the_model_does_not_repair_are_dropped() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let mut wrong = right();
@@ -441,7 +441,7 @@ async fn what_the_model_does_not_put_right_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_repair_that_fails_leaves_the_first_answer() {
+async fn a_failed_repair_keeps_the_first_response() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let mut wrong = right();
@@ -461,7 +461,7 @@ async fn a_repair_that_fails_leaves_the_first_answer() {
 }
 
 #[tokio::test]
-async fn forged_sources_never_reach_a_card() {
+async fn forged_sources_never_reach_a_resolution_message() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let other = t.dive().await;
@@ -492,7 +492,7 @@ async fn forged_sources_never_reach_a_card() {
 }
 
 #[tokio::test]
-async fn links_that_nobody_posted_do_not_reach_a_draft() {
+async fn links_that_are_not_in_the_conversation_do_not_reach_a_draft() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada
@@ -514,7 +514,7 @@ async fn links_that_nobody_posted_do_not_reach_a_draft() {
 }
 
 #[tokio::test]
-async fn what_only_an_agent_suggested_is_no_task() {
+async fn a_suggestion_by_only_an_agent_is_not_an_action_item() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -535,7 +535,7 @@ async fn what_only_an_agent_suggested_is_no_task() {
 }
 
 #[tokio::test]
-async fn a_value_that_was_corrected_does_not_come_back() {
+async fn a_corrected_value_does_not_reappear() {
     let t = team().await;
     let dive = t.dive().await;
     t.ada.say_in(&dive.fork, "The budget is 4000 euros.").await;
@@ -557,7 +557,7 @@ async fn a_value_that_was_corrected_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_silent_is_not_waited_for() {
+async fn a_silent_model_times_out() {
     let t = team_with(&[("TASK_TIMEOUT", "1s")]).await;
     let (dive, said) = settled(&t).await;
     let (draft, _, asked) = draft_of(&t, &dive, [Answer::stream().silence()]).await;
@@ -568,7 +568,7 @@ async fn a_model_that_is_silent_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_model_that_refuses_or_is_down_is_done_without() {
+async fn a_model_error_falls_back_to_the_extractor() {
     for (answer, calls) in [
         (Answer::status(400, "{}"), 1),
         (Answer::status(401, "{}"), 1),
@@ -592,7 +592,7 @@ async fn a_model_that_refuses_or_is_down_is_done_without() {
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_listens_at_is_done_without() {
+async fn an_unreachable_server_falls_back_to_the_extractor() {
     let t = team_with(&[("MODEL_BASE_URL", "http://127.0.0.1:1/v1")]).await;
     let (dive, said) = settled(&t).await;
     let draft = t.ada.drafted(&dive.fork).await;
@@ -615,7 +615,7 @@ async fn a_server_that_comes_back_writes_the_draft() {
 }
 
 #[tokio::test]
-async fn what_the_resolver_saw_can_be_looked_at() {
+async fn the_context_of_a_resolve_can_be_viewed() {
     let t = team().await;
     let (dive, said) = settled(&t).await;
     let (_, task, asked) = draft_of(&t, &dive, [drafting(&right())]).await;
@@ -636,7 +636,7 @@ async fn what_the_resolver_saw_can_be_looked_at() {
 }
 
 #[tokio::test]
-async fn a_version_made_by_resolving_again_keeps_the_ids_of_items_that_are_the_same() {
+async fn a_version_created_by_resolving_again_keeps_the_ids_of_matching_items() {
     let t = team().await;
     let (dive, _) = settled(&t).await;
     draft_of(&t, &dive, [drafting(&right())]).await;
@@ -731,7 +731,7 @@ async fn a_dive_larger_than_the_window_is_read_in_chunks() {
 }
 
 #[tokio::test]
-async fn chunks_are_read_at_once_up_to_a_limit() {
+async fn chunks_are_processed_concurrently_up_to_a_limit() {
     let models = ModelsFile::with(6_000, true);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let (dive, _) = long_dive(&t, 60).await;
@@ -761,7 +761,7 @@ async fn chunks_are_read_at_once_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn a_chunk_whose_answer_is_rubbish_is_extracted_and_the_rest_goes_on() {
+async fn a_chunk_with_an_unparsable_response_is_extracted_and_the_rest_continues() {
     let models = ModelsFile::with(6_000, true);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let (dive, said) = long_dive(&t, 40).await;
@@ -777,7 +777,7 @@ async fn a_chunk_whose_answer_is_rubbish_is_extracted_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_window_that_was_smaller_than_it_was_said_to_be_is_asked_less_at_once() {
+async fn a_window_smaller_than_advertised_leads_to_smaller_requests() {
     let t = team().await;
     let (dive, said) = long_dive(&t, 40).await;
     let whole = json!({"headline": "The fair is on", "conclusion": "They talk about the fair.",
@@ -791,7 +791,7 @@ async fn a_window_that_was_smaller_than_it_was_said_to_be_is_asked_less_at_once(
 }
 
 #[tokio::test]
-async fn a_resolve_that_is_stopped_amid_its_chunks_asks_no_more() {
+async fn a_resolve_canceled_during_its_chunks_sends_no_more_requests() {
     let models = ModelsFile::with(6_000, true);
     let t = team_with(&[("MODELS_FILE", models.path())]).await;
     let (dive, _) = long_dive(&t, 40).await;

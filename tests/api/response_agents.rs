@@ -66,7 +66,7 @@ async fn run_sql(place: &Place, sql: &str) {
 }
 
 #[tokio::test]
-async fn functions_of_agent_and_request_are_offered_and_the_requests_goes_first() {
+async fn functions_of_agent_and_request_are_offered_and_the_requests_take_precedence() {
     let team = team().await;
     let tools =
         json!([function("rhyme", "agent's"), function("count", "agent's"), {"type": "web_fetch"}]);
@@ -93,7 +93,7 @@ async fn functions_of_agent_and_request_are_offered_and_the_requests_goes_first(
 }
 
 #[tokio::test]
-async fn where_the_workspace_forbids_functions_no_model_hears_of_them() {
+async fn functions_forbidden_by_the_workspace_are_not_sent_to_the_model() {
     let team = team().await;
     poet(&team, json!({"tools": [function("rhyme", "agent's")]})).await;
     set_policy(&team, json!({"allowed_tools": ["web_fetch"]})).await;
@@ -107,7 +107,7 @@ async fn where_the_workspace_forbids_functions_no_model_hears_of_them() {
 }
 
 #[tokio::test]
-async fn what_the_workspace_requires_comes_first_whatever_the_request_says() {
+async fn the_workspaces_required_text_precedes_the_requests_instructions() {
     let team = team().await;
     poet(
         &team,
@@ -159,7 +159,7 @@ async fn the_system_text_of_a_preview_keeps_one_required_text() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_for_someone_does_not_exist_for_them() {
+async fn an_agent_that_the_caller_cannot_see_is_not_found() {
     let team = team().await;
     let access = json!({"allowed_subjects": [team.ada.id], "denied_subjects": []});
     let poet = poet(&team, json!({"access_control": access})).await;
@@ -186,7 +186,7 @@ async fn an_agent_that_is_not_for_someone_does_not_exist_for_them() {
 }
 
 #[tokio::test]
-async fn losing_an_agent_ends_conversations_with_it() {
+async fn losing_access_to_an_agent_ends_conversations_with_it() {
     let team = team().await;
     let poet = poet(&team, json!({})).await;
     let first = ask(&team.bo, json!({})).await;
@@ -199,7 +199,7 @@ async fn losing_an_agent_ends_conversations_with_it() {
 }
 
 #[tokio::test]
-async fn the_agent_says_whether_answers_are_kept_and_the_request_may_say_otherwise() {
+async fn the_agent_sets_the_storage_default_and_the_request_can_override_it() {
     let team = team().await;
     let agent = poet(&team, json!({"store": false})).await;
     assert_eq!(ask(&team.bo, json!({})).await["store"], false);
@@ -219,7 +219,7 @@ async fn the_agent_says_whether_answers_are_kept_and_the_request_may_say_otherwi
 }
 
 #[tokio::test]
-async fn an_agent_that_keeps_nothing_answers_and_nothing_is_kept() {
+async fn an_agent_without_storage_replies_and_nothing_is_stored() {
     let team = team().await;
     let nothing = json!({"memory": {"conversation_retention_days": 0}});
     let agent = poet(&team, nothing).await;
@@ -246,7 +246,7 @@ async fn an_agent_that_keeps_nothing_answers_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_that_has_run_out_is_absent_and_then_gone() {
+async fn an_expired_response_is_not_found_and_then_deleted() {
     let team = team_with(&[("EVENT_RETENTION", "1s")]).await;
     let kept = json!({"memory": {"conversation_retention_days": 2}});
     poet(&team, kept).await;
@@ -279,7 +279,7 @@ async fn an_answer_that_has_run_out_is_absent_and_then_gone() {
 }
 
 #[tokio::test]
-async fn a_base_and_files_shape_what_is_answered() {
+async fn a_base_and_files_affect_the_response() {
     let team = team().await;
     let form = json!({"name": "house", "instructions": "You are the House.", "mentionable": false, "tools": [function("rhyme", "base's")]});
     let base = team.ada.post("/v1/agents", form).await.is(201);

@@ -36,7 +36,7 @@ fn same(found: (String, String, Value), kind: &str, code: &str, param: impl Into
 }
 
 #[tokio::test]
-async fn every_refusal_has_the_shape_of_openai() {
+async fn every_error_has_the_openai_shape() {
     let team = team().await;
     let body = json!({"model": "tiny", "input": "Hi"});
     let reply = visitor(&team.app.base).post(PATH, body.clone()).await;
@@ -153,7 +153,7 @@ async fn every_refusal_has_the_shape_of_openai() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_understood_names_the_field() {
+async fn an_invalid_request_names_the_field() {
     let team = team().await;
     for (body, param) in [
         (json!({"model": "tiny"}), "input"),
@@ -214,7 +214,7 @@ async fn a_request_that_is_not_understood_names_the_field() {
 }
 
 #[tokio::test]
-async fn what_the_model_refuses_is_told_by_a_status_also_of_a_stream() {
+async fn a_model_error_is_reported_as_a_status_even_for_a_stream() {
     let team = team_with(&[("RETRY_DELAYS", "1ms"), ("TASK_TIMEOUT", "300ms")]).await;
     let limited = || Answer::status(429, "{}").header("retry-after", "7");
     let away = || Answer::status(503, "<html>");
@@ -293,7 +293,7 @@ async fn long_talk(team: &Team, rounds: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_conversation_too_large_for_the_model_is_refused_or_shortened() {
+async fn a_conversation_too_large_for_the_model_is_rejected_or_truncated() {
     let models = ModelsFile::with(1_000, false);
     let team = team_with(&[("MODELS_FILE", models.path())]).await;
     let last = long_talk(&team, 6).await;
@@ -320,7 +320,7 @@ async fn a_conversation_too_large_for_the_model_is_refused_or_shortened() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_the_model_finds_too_large_is_shortened_once() {
+async fn a_conversation_that_the_model_rejects_as_too_large_is_truncated_once() {
     let team = team().await;
     let last = long_talk(&team, 3).await;
     team.model().script("", [Answer::too_large()]);
@@ -332,7 +332,7 @@ async fn a_conversation_that_the_model_finds_too_large_is_shortened_once() {
 }
 
 #[tokio::test]
-async fn a_browser_with_several_workspaces_names_one() {
+async fn a_browser_session_with_several_workspaces_must_name_one() {
     let team = team().await;
     let other = team
         .ada

@@ -69,7 +69,7 @@ async fn only_task(who: &Person) -> Value {
 }
 
 #[tokio::test]
-async fn a_streamed_text_comes_in_the_order_of_the_standard() {
+async fn a_streamed_text_has_the_standard_event_order() {
     let team = team().await;
     team.model()
         .script("vibe", [Answer::pieces(&["Hel", "lo", "."])]);
@@ -113,7 +113,7 @@ async fn a_streamed_text_comes_in_the_order_of_the_standard() {
 }
 
 #[tokio::test]
-async fn a_streamed_call_of_a_function_tells_its_arguments_piece_by_piece() {
+async fn a_streamed_function_call_sends_its_arguments_in_chunks() {
     let team = team().await;
     let calls = |calls: Value| {
         format!(
@@ -165,7 +165,7 @@ async fn a_streamed_call_of_a_function_tells_its_arguments_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_models_limit_cut_is_incomplete() {
+async fn a_response_truncated_by_the_models_limit_is_incomplete() {
     let team = team().await;
     let cut = || Answer::stream().piece("So far").finish("length").done();
     team.model().script("", [cut(), cut()]);
@@ -183,7 +183,7 @@ async fn an_answer_that_the_models_limit_cut_is_incomplete() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_away_for_a_moment_is_asked_again_before_anything_was_said() {
+async fn a_briefly_unavailable_model_is_retried_before_any_output() {
     let team = team().await;
     team.model().script(
         "",
@@ -199,7 +199,7 @@ async fn a_model_that_is_away_for_a_moment_is_asked_again_before_anything_was_sa
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_in_the_middle_ends_as_failed_and_is_not_kept() {
+async fn a_stream_that_breaks_in_the_middle_fails_and_is_not_stored() {
     let team = team().await;
     team.model()
         .script("", [Answer::pieces_open(&["Half a", " word"]).cut()]);
@@ -218,7 +218,7 @@ async fn a_stream_that_breaks_in_the_middle_ends_as_failed_and_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_stream_begins_before_the_model_has_said_anything_and_keeps_the_beginning() {
+async fn a_stream_starts_before_the_models_first_output_and_repeats_nothing() {
     let team = team().await;
     let gate = Gate::new();
     team.model().script(
@@ -244,7 +244,7 @@ async fn a_stream_begins_before_the_model_has_said_anything_and_keeps_the_beginn
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_models_answer() {
+async fn a_disconnecting_client_cancels_the_models_response() {
     let team = team().await;
     let gate = Gate::new();
     let held = Answer::pieces_open(&["One"]).wait(&gate).end();
@@ -265,7 +265,7 @@ async fn a_client_that_goes_away_ends_the_models_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_the_whole_and_goes_away_ends_the_call_too() {
+async fn a_disconnecting_client_without_streaming_cancels_the_call() {
     let team = team().await;
     let gate = Gate::new();
     team.model()
@@ -283,7 +283,7 @@ async fn a_client_that_waits_for_the_whole_and_goes_away_ends_the_call_too() {
 }
 
 #[tokio::test]
-async fn as_many_calls_run_as_there_are_workers_and_a_further_one_is_told_to_wait() {
+async fn concurrent_calls_are_limited_by_the_workers_and_others_get_retry_after() {
     let team = team_with(&[("WORKERS", "1")]).await;
     let gate = Gate::new();
     let held = Answer::pieces_open(&["One"]).wait(&gate).end();
@@ -311,7 +311,7 @@ async fn as_many_calls_run_as_there_are_workers_and_a_further_one_is_told_to_wai
 }
 
 #[tokio::test]
-async fn a_server_that_stops_lets_a_short_answer_end() {
+async fn a_server_that_shuts_down_completes_a_short_response() {
     let mut team = team().await;
     let gate = Gate::new();
     let held = Answer::pieces_open(&["One"])
@@ -334,7 +334,7 @@ async fn a_server_that_stops_lets_a_short_answer_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_a_long_answer_as_failed() {
+async fn a_server_that_shuts_down_fails_a_long_response() {
     let mut team = team().await;
     let gate = Gate::new();
     let silent = Answer::pieces_open(&["One"]).wait(&gate).silence();
@@ -353,7 +353,7 @@ async fn a_server_that_stops_ends_a_long_answer_as_failed() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_leaves_nothing_behind() {
+async fn a_server_crash_in_the_middle_leaves_nothing_behind() {
     let (place, model) = (
         Place::new().await,
         crate::support::ModelServer::start().await,

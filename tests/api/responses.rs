@@ -76,7 +76,7 @@ fn weather() -> Value {
 }
 
 #[tokio::test]
-async fn without_an_agent_the_request_goes_to_the_model_as_it_is() {
+async fn without_an_agent_the_request_is_sent_to_the_model_unchanged() {
     let team = team().await;
     team.model().script("", [Answer::text("Four.")]);
     let response = ask(
@@ -109,7 +109,7 @@ async fn without_an_agent_the_request_goes_to_the_model_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_agent_is_named_by_id_name_main_or_as_a_model() {
+async fn an_agent_can_be_given_by_id_name_main_or_as_a_model() {
     let team = team().await;
     let program = program(&team).await;
     let vibe = id(&team.ada.agent("vibe").await);
@@ -134,7 +134,7 @@ async fn an_agent_is_named_by_id_name_main_or_as_a_model() {
 }
 
 #[tokio::test]
-async fn what_the_request_says_goes_before_what_the_agent_says() {
+async fn request_settings_override_agent_settings() {
     let team = team().await;
     let form = json!({"name": "poet", "instructions": instructions_of("poet"), "model": "claude-sonnet-4-5",
         "temperature": 0.9, "top_p": 0.8, "max_output_tokens": 100});
@@ -159,7 +159,7 @@ async fn what_the_request_says_goes_before_what_the_agent_says() {
 }
 
 #[tokio::test]
-async fn items_become_a_conversation_in_which_roles_alternate() {
+async fn items_become_a_conversation_with_alternating_roles() {
     let team = team().await;
     let input = json!([
         {"role": "developer", "content": "Be brief."},
@@ -183,7 +183,7 @@ async fn items_become_a_conversation_in_which_roles_alternate() {
 }
 
 #[tokio::test]
-async fn a_function_is_called_by_the_client_and_its_output_goes_back() {
+async fn a_function_is_called_by_the_client_and_its_output_is_sent_back() {
     let team = team().await;
     let program = program(&team).await;
     team.model().script(
@@ -247,7 +247,7 @@ async fn a_function_is_called_by_the_client_and_its_output_goes_back() {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_tools_is_offered_none() {
+async fn a_model_without_tool_support_is_offered_none() {
     let file = std::env::temp_dir().join(format!("openvibe_no_tools_{}.toml", std::process::id()));
     std::fs::write(
         &file,
@@ -277,7 +277,7 @@ async fn a_model_that_takes_no_tools_is_offered_none() {
 }
 
 #[tokio::test]
-async fn tools_that_nothing_runs_are_shown_and_never_sent() {
+async fn tools_without_a_runtime_are_shown_and_never_sent() {
     let team = team().await;
     let mcp = json!({"type": "mcp", "server_label": "wiki", "server_url": "https://wiki.example"});
     let body = json!({"model": "tiny", "input": "Look it up", "tools": [mcp]});
@@ -354,7 +354,7 @@ async fn instructions_of_a_request_do_not_carry_over() {
 }
 
 #[tokio::test]
-async fn a_kept_answer_is_read_and_deleted_by_its_maker_only() {
+async fn a_stored_response_is_readable_and_deletable_only_by_its_creator() {
     let team = team().await;
     let program = program(&team).await;
     let response = ask(&program, json!({"model": "tiny", "input": "pineapple"})).await;
@@ -384,7 +384,7 @@ async fn a_kept_answer_is_read_and_deleted_by_its_maker_only() {
 }
 
 #[tokio::test]
-async fn a_conversation_begins_after_an_answer_that_was_deleted() {
+async fn a_conversation_restarts_after_a_deleted_response() {
     let team = team().await;
     let program = program(&team).await;
     team.model()
@@ -405,7 +405,7 @@ async fn a_conversation_begins_after_an_answer_that_was_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_nowhere() {
+async fn responses_that_are_not_stored_leave_no_trace() {
     let team = team().await;
     let program = program(&team).await;
     let response = json!({"model": "tiny", "input": "pineapple", "store": false});
@@ -417,7 +417,7 @@ async fn what_is_not_kept_is_nowhere() {
 }
 
 #[tokio::test]
-async fn each_call_is_recorded_as_a_task_for_who_asked_and_for_admins() {
+async fn each_call_is_recorded_as_a_task_for_its_requester_and_admins() {
     let team = team().await;
     let vibe = id(&team.ada.agent("vibe").await);
     team.model().script("vibe", [Answer::text("Hello, Bo.")]);
@@ -474,7 +474,7 @@ async fn each_call_is_recorded_as_a_task_for_who_asked_and_for_admins() {
 }
 
 #[tokio::test]
-async fn what_may_be_named_as_a_model_is_listed() {
+async fn available_models_and_agents_are_listed() {
     let team = team().await;
     let program = program(&team).await;
     let models = program.get("/v1/models").await.is(200);
@@ -498,7 +498,7 @@ async fn what_may_be_named_as_a_model_is_listed() {
 }
 
 #[tokio::test]
-async fn agents_that_are_absent_inactive_or_of_others_are_not_found() {
+async fn absent_inactive_and_hidden_agents_are_not_found() {
     let team = team_with(&[("SIGNUP", "open")]).await;
     let program = program(&team).await;
     let eve = team.app.founder("Eve").await;
@@ -532,7 +532,7 @@ async fn agents_that_are_absent_inactive_or_of_others_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_when_its_agent_is_archived_but_no_new_one_begins() {
+async fn an_archived_agents_conversations_continue_but_new_ones_cannot_start() {
     let team = team().await;
     let program = program(&team).await;
     let poet = team.ada.make_agent("poet").await;
@@ -557,7 +557,7 @@ async fn a_conversation_goes_on_when_its_agent_is_archived_but_no_new_one_begins
 }
 
 #[tokio::test]
-async fn without_a_model_the_built_in_responder_answers() {
+async fn without_a_model_the_built_in_responder_replies() {
     let team = team_with(&[("MODEL_BASE_URL", "")]).await;
     let body = json!({"agent_id": "vibe", "input": "Hello", "tools": [weather()]});
     let response = ask(&program(&team).await, body).await;

@@ -16,7 +16,7 @@ fn says(content: &str) -> impl Fn(&Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_client_that_was_away_gets_what_it_missed_and_then_what_follows() {
+async fn a_reconnecting_client_receives_missed_events_and_then_live_ones() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -38,7 +38,7 @@ async fn a_client_that_was_away_gets_what_it_missed_and_then_what_follows() {
 }
 
 #[tokio::test]
-async fn a_replayed_event_is_the_frame_that_was_sent_live() {
+async fn a_replayed_event_is_identical_to_the_live_frame() {
     let t = team().await;
     let mut live = t.bo.socket().await;
     let start = live.cursor;
@@ -64,7 +64,7 @@ async fn a_replayed_event_is_the_frame_that_was_sent_live() {
 }
 
 #[tokio::test]
-async fn replayed_events_of_a_dive_are_the_frames_that_were_sent_live() {
+async fn replayed_dive_events_are_identical_to_the_live_frames() {
     let t = team().await;
     let mut live = t.bo.socket().await;
     let start = live.cursor;
@@ -96,7 +96,7 @@ async fn replayed_events_of_a_dive_are_the_frames_that_were_sent_live() {
 }
 
 #[tokio::test]
-async fn ahead_of_the_head_or_of_another_epoch_a_client_loads_anew() {
+async fn a_cursor_ahead_of_the_head_or_from_another_epoch_requires_a_reload() {
     let t = team().await;
     let head = number(&t.bo.get("/v1/snapshot").await.ok(), "/seq");
     for fields in [
@@ -119,7 +119,7 @@ async fn ahead_of_the_head_or_of_another_epoch_a_client_loads_anew() {
 }
 
 #[tokio::test]
-async fn a_number_that_no_event_can_have_is_malformed() {
+async fn an_impossible_sequence_number_is_malformed() {
     let t = team().await;
     let mut socket = Socket::silent(&t.bo).await;
     for since in [json!(-1), json!("1"), json!(1.5)] {
@@ -136,7 +136,7 @@ async fn a_number_that_no_event_can_have_is_malformed() {
 }
 
 #[tokio::test]
-async fn at_the_head_there_is_nothing_to_replay() {
+async fn at_the_head_nothing_is_replayed() {
     let t = team().await;
     t.ada.thread(&t.general, "Root").await;
     let head = number(&t.bo.get("/v1/snapshot").await.ok(), "/seq");
@@ -146,7 +146,7 @@ async fn at_the_head_there_is_nothing_to_replay() {
 }
 
 #[tokio::test]
-async fn visibility_of_a_replay_is_decided_by_present_membership() {
+async fn replay_visibility_depends_on_current_membership() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     t.ada.thread(&channel, "Before Bo").await;
@@ -188,7 +188,7 @@ async fn visibility_of_a_replay_is_decided_by_present_membership() {
 }
 
 #[tokio::test]
-async fn a_restart_loses_no_event_and_doubles_none() {
+async fn a_restart_loses_and_duplicates_no_events() {
     let mut t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -207,7 +207,7 @@ async fn a_restart_loses_no_event_and_doubles_none() {
 
 /// Posts by two people while a third one's connection drops again and again: nothing is lost or doubled.
 #[tokio::test]
-async fn dropping_and_resuming_under_load_loses_nothing_and_doubles_nothing() {
+async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
     const POSTS: usize = 150;
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -251,7 +251,7 @@ async fn dropping_and_resuming_under_load_loses_nothing_and_doubles_nothing() {
 
 /// A reader that reads nothing while much is written is closed, and goes on where it was.
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_closed_with_4008_and_resumes() {
+async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     let t = team().await;
     let mut slow = t.bo.socket().await;
     let mut quick = t.ada.socket().await;
@@ -302,7 +302,7 @@ async fn a_reader_that_is_too_slow_is_closed_with_4008_and_resumes() {
 
 /// A client's cursor over HTTP and over the socket is one and the same.
 #[tokio::test]
-async fn a_client_may_read_what_it_missed_over_http() {
+async fn a_client_can_read_missed_events_over_http() {
     let t: Team = team().await;
     t.model().script("vibe", [Answer::text("Yes.")]);
     let mut socket = t.bo.socket().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{id, list, number, team, text};
 
 #[tokio::test]
-async fn a_viewer_reads_and_marks_read() {
+async fn a_viewer_can_read_and_mark_as_read() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let started = t.ada.start(&t.general, "Hello").await;
@@ -51,7 +51,7 @@ async fn a_viewer_reads_and_marks_read() {
 }
 
 #[tokio::test]
-async fn a_viewer_does_nothing_else() {
+async fn a_viewer_can_do_nothing_else() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let started = t.ada.start(&t.general, "@vibe hello").await;
@@ -157,7 +157,7 @@ async fn a_viewer_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_viewer_may_leave_the_workspace() {
+async fn a_viewer_can_leave_the_workspace() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     vera.delete(&format!("/v1/members/{}", vera.id))
@@ -170,7 +170,7 @@ async fn a_viewer_may_leave_the_workspace() {
 }
 
 #[tokio::test]
-async fn a_member_does_nothing_of_an_admin() {
+async fn a_member_has_no_admin_permissions() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let message = text(&t.ada.start(&t.general, "Ada's").await, "/message/id");
@@ -207,7 +207,7 @@ async fn a_member_does_nothing_of_an_admin() {
 }
 
 #[tokio::test]
-async fn an_admin_deletes_the_messages_of_others() {
+async fn an_admin_can_delete_other_users_messages() {
     let t = team().await;
     let started = t.bo.start(&t.general, "Bo's").await;
     let gone = t
@@ -219,7 +219,7 @@ async fn an_admin_deletes_the_messages_of_others() {
 }
 
 #[tokio::test]
-async fn a_role_changes_what_one_may_do_at_once() {
+async fn a_role_change_takes_effect_at_once() {
     let t = team().await;
     let thread = t.bo.thread(&t.general, "Hello").await;
     let path = format!("/v1/members/{}", t.bo.id);
@@ -242,7 +242,7 @@ async fn a_role_changes_what_one_may_do_at_once() {
 }
 
 #[tokio::test]
-async fn the_last_admin_stays() {
+async fn the_last_admin_cannot_leave_or_be_demoted() {
     let t = team().await;
     let own = format!("/v1/members/{}", t.ada.id);
     assert_eq!(t.ada.delete(&own).await.refused(409), "last_admin");
@@ -265,7 +265,7 @@ async fn the_last_admin_stays() {
 }
 
 #[tokio::test]
-async fn of_two_admins_who_demote_each_other_at_once_one_is_left() {
+async fn one_of_two_admins_who_demote_each_other_concurrently_remains() {
     let t = team().await;
     t.ada
         .patch(
@@ -288,7 +288,7 @@ async fn of_two_admins_who_demote_each_other_at_once_one_is_left() {
 }
 
 #[tokio::test]
-async fn who_is_removed_is_outside_and_what_they_wrote_stays() {
+async fn a_removed_member_loses_access_and_their_messages_remain() {
     let t = team().await;
     let thread = t.bo.thread(&t.general, "Bo was here").await;
     let mut socket = t.ada.socket().await;

@@ -64,7 +64,7 @@ async fn words_are_found_newest_first() {
 }
 
 #[tokio::test]
-async fn phrases_negation_and_beginnings_of_words() {
+async fn phrases_exclusions_and_prefixes_are_supported() {
     let t = said(&[
         "red apple",
         "apple red",
@@ -97,7 +97,7 @@ async fn phrases_negation_and_beginnings_of_words() {
 }
 
 #[tokio::test]
-async fn words_of_any_script_are_found_without_their_accents() {
+async fn words_of_any_script_match_without_accents() {
     let t = said(&["東京タワーで会う", "Die Straße am Café", "хорошо 🎉"]).await;
     assert_eq!(found(&t.ada, "タワー").await, ["東京タワーで会う"]);
     assert_eq!(found(&t.ada, "京東").await, Vec::<String>::new());
@@ -107,7 +107,7 @@ async fn words_of_any_script_are_found_without_their_accents() {
 }
 
 #[tokio::test]
-async fn what_looks_like_an_operator_is_a_word() {
+async fn operator_like_text_is_treated_as_words() {
     let t = said(&["cats AND dogs", "50% off: a_b", "NEAR the end"]).await;
     for (question, wanted) in [
         ("and", "cats AND dogs"),
@@ -133,7 +133,7 @@ async fn what_looks_like_an_operator_is_a_word() {
 }
 
 #[tokio::test]
-async fn hits_are_narrowed_down_by_author_channel_kind_and_what_they_have() {
+async fn results_are_filtered_by_author_channel_kind_and_attachments() {
     let t = team().await;
     let random = id(&t.ada.channel("random").await);
     let thread = t
@@ -209,7 +209,7 @@ async fn hits_are_narrowed_down_by_author_channel_kind_and_what_they_have() {
 }
 
 #[tokio::test]
-async fn a_message_is_found_by_the_names_of_its_files() {
+async fn a_message_is_found_by_its_file_names() {
     let t = team().await;
     let file = id(&t.ada.upload("Budget Q3.txt", b"words inside").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -222,7 +222,7 @@ async fn a_message_is_found_by_the_names_of_its_files() {
 }
 
 #[tokio::test]
-async fn nobody_finds_what_they_may_not_see() {
+async fn users_cannot_find_what_they_cannot_see() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let private = t.ada.private_channel("secret", &[&t.bo]).await;
@@ -268,7 +268,7 @@ async fn nobody_finds_what_they_may_not_see() {
 }
 
 #[tokio::test]
-async fn another_workspace_is_never_found() {
+async fn messages_of_another_workspace_are_never_found() {
     let t = said(&["the plan"]).await;
     let other = t
         .ada
@@ -302,7 +302,7 @@ async fn another_workspace_is_never_found() {
 }
 
 #[tokio::test]
-async fn a_key_needs_to_be_allowed_to_read() {
+async fn a_key_requires_read_permission() {
     let t = said(&["the plan"]).await;
     let (reader, _) = t.bo.make_key(&["chat:read"]).await;
     assert_eq!(found(&reader, "plan").await, ["the plan"]);
@@ -342,7 +342,7 @@ async fn a_key_needs_to_be_allowed_to_read() {
 }
 
 #[tokio::test]
-async fn what_is_edited_is_found_by_its_new_words_only() {
+async fn an_edited_message_is_found_only_by_its_new_words() {
     let t = team().await;
     let message = text(&t.ada.start(&t.general, "old words").await, "/message/id");
     t.ada
@@ -358,7 +358,7 @@ async fn what_is_edited_is_found_by_its_new_words_only() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_from_the_index_at_once() {
+async fn a_deleted_message_is_removed_from_the_index_at_once() {
     let t = team().await;
     let kept = t.ada.thread(&t.general, "a plan that stays").await;
     let message = t.ada.tell(&kept, "the xyzzyplugh plan").await;
@@ -376,7 +376,7 @@ async fn what_is_deleted_is_gone_from_the_index_at_once() {
 }
 
 #[tokio::test]
-async fn replies_are_found_once_they_are_whole_and_notices_never() {
+async fn replies_are_found_once_complete_and_notices_never() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -421,7 +421,7 @@ async fn replies_are_found_once_they_are_whole_and_notices_never() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_stopped_is_found_as_far_as_it_came() {
+async fn a_canceled_reply_is_found_by_its_partial_text() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -439,7 +439,7 @@ async fn a_reply_that_was_stopped_is_found_as_far_as_it_came() {
 }
 
 #[tokio::test]
-async fn results_and_dives_are_found() {
+async fn results_and_dives_are_searchable() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "the zebra crossing").await;
@@ -498,7 +498,7 @@ async fn a_thread_is_found_by_its_title() {
 }
 
 #[tokio::test]
-async fn highlights_are_safe_to_show() {
+async fn highlights_are_safe_to_display() {
     let t = said(&["<script>alert('x')</script> & \"plan\" <b>"]).await;
     let hit = hits(&t.ada, "plan").await.remove(0);
     let highlight = text(&hit, "/highlight");
@@ -508,7 +508,7 @@ async fn highlights_are_safe_to_show() {
 }
 
 #[tokio::test]
-async fn pages_visit_every_hit_once_while_more_is_said() {
+async fn pages_return_every_result_once_while_messages_are_posted() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "plan 0").await;
     let mut wanted = HashSet::from([text(&t.ada.messages(&thread).await[0], "/id")]);
@@ -538,7 +538,7 @@ async fn pages_visit_every_hit_once_while_more_is_said() {
 }
 
 #[tokio::test]
-async fn the_best_hits_come_first_when_asked_for() {
+async fn the_best_results_come_first_on_request() {
     let t = team().await;
     let path = format!("/v1/channels/{}/threads", t.general);
     let form = json!({"content": "About tuesday", "title": "Launch plan"});
@@ -577,7 +577,7 @@ async fn the_best_hits_come_first_when_asked_for() {
 }
 
 #[tokio::test]
-async fn bad_questions_are_refused() {
+async fn invalid_queries_are_rejected() {
     let t = said(&["the plan"]).await;
     let long = "x".repeat(501);
     for (parameters, code) in [
@@ -657,7 +657,7 @@ async fn a_search_in_one_thread_returns_its_messages_in_both_orders() {
 }
 
 #[tokio::test]
-async fn nobody_finds_messages_of_a_private_channels_thread() {
+async fn messages_of_a_private_channels_thread_are_not_found_by_nonmembers() {
     let t = team().await;
     let secret = t.ada.private_channel("secret", &[]).await;
     let thread = t.ada.thread(&secret, "the plan").await;
@@ -667,7 +667,7 @@ async fn nobody_finds_messages_of_a_private_channels_thread() {
 }
 
 #[tokio::test]
-async fn beginnings_of_titles_find_threads() {
+async fn title_prefixes_find_threads() {
     let t = team().await;
     let path = format!("/v1/channels/{}/threads", t.general);
     for (title, content) in [("Quarterly deployment", "One"), ("Lunch", "Two")] {
@@ -687,7 +687,7 @@ async fn beginnings_of_titles_find_threads() {
 }
 
 #[tokio::test]
-async fn messages_of_a_version_without_search_are_found_after_a_start() {
+async fn messages_of_a_version_without_search_are_indexed_at_startup() {
     let mut t = said(&["the plan", "another plan"]).await;
     let gone = t.ada.thread(&t.general, "a gone plan").await;
     let root = id(&t.ada.messages(&gone).await[0]);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn passwords_are_stored_as_argon2id_of_19_mib_each_with_a_salt_of_its_own() {
+async fn passwords_are_stored_as_argon2id_with_19_mib_and_individual_salts() {
     let t = team().await;
     let stored = t.app.place.texts("select password_hash from users").await;
     assert_eq!(stored.len(), 2);
@@ -27,7 +27,7 @@ async fn passwords_are_stored_as_argon2id_of_19_mib_each_with_a_salt_of_its_own(
 }
 
 #[tokio::test]
-async fn a_session_is_256_random_bits_of_which_only_a_hash_is_stored() {
+async fn a_session_token_has_256_random_bits_and_only_its_hash_is_stored() {
     let t = team().await;
     let tokens: Vec<String> = [&t.ada, &t.bo]
         .iter()
@@ -42,7 +42,7 @@ async fn a_session_is_256_random_bits_of_which_only_a_hash_is_stored() {
 }
 
 #[tokio::test]
-async fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
+async fn the_cookie_is_limited_to_this_server_and_hidden_from_scripts() {
     let t = team_with(&[("PUBLIC_URL", "https://chat.example.org")]).await;
     let form = json!({"email": t.ada.email, "password": PASSWORD});
     let mut at_home = visitor(&t.app.base);
@@ -56,7 +56,7 @@ async fn the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts() {
 }
 
 #[tokio::test]
-async fn logging_in_begins_a_new_session_and_ends_the_one_before() {
+async fn logging_in_starts_a_new_session_and_ends_the_previous_one() {
     let t = team().await;
     let form = json!({"email": t.ada.email, "password": PASSWORD});
     let reply = t.ada.post("/v1/auth/login", form.clone()).await;
@@ -79,7 +79,7 @@ async fn logging_in_begins_a_new_session_and_ends_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_failed_log_in_ends_no_session() {
+async fn a_failed_login_ends_no_session() {
     let t = team().await;
     let wrong = json!({"email": t.ada.email, "password": "wrong horse"});
     t.ada.post("/v1/auth/login", wrong).await.refused(401);
@@ -87,7 +87,7 @@ async fn a_failed_log_in_ends_no_session() {
 }
 
 #[tokio::test]
-async fn an_unknown_address_is_refused_as_a_wrong_password_is() {
+async fn an_unknown_email_is_rejected_like_a_wrong_password() {
     let t = team().await;
     let log_in = async |email: &str| {
         let form = json!({"email": email, "password": "wrong horse"});
@@ -110,7 +110,7 @@ const SECRETS: [&str; 5] = [
 ];
 
 #[tokio::test]
-async fn no_secret_comes_into_logs_answers_or_events() {
+async fn no_secret_appears_in_logs_responses_or_events() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let settings = [
         ("MODEL_API_KEY", SECRETS[0]),
@@ -196,7 +196,7 @@ async fn no_secret_comes_into_logs_answers_or_events() {
 }
 
 #[test]
-fn settings_show_no_secret_when_they_are_printed() {
+fn printed_settings_contain_no_secrets() {
     let values = [
         ("MODEL_API_KEY", SECRETS[0].to_owned()),
         ("METRICS_TOKEN", SECRETS[1].to_owned()),
@@ -224,7 +224,7 @@ fn settings_show_no_secret_when_they_are_printed() {
 /// Outbound requests that follow an address which a person or a model gave have to refuse private addresses. There are none: what
 /// the server calls is the model that its operator set, and the command line calls the server that its user names.
 #[test]
-fn nothing_but_the_model_and_the_command_line_calls_out() {
+fn only_the_model_client_and_the_command_line_make_outgoing_requests() {
     fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

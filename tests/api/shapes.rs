@@ -59,7 +59,7 @@ impl Names {
 }
 
 #[tokio::test]
-async fn one_of_each_durable_frame() {
+async fn durable_frames_match_the_snapshot() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -161,7 +161,7 @@ async fn one_of_each_durable_frame() {
 }
 
 #[tokio::test]
-async fn one_of_each_frame_of_a_dive() {
+async fn dive_frames_match_the_snapshot() {
     let t = team().await;
     let dive = t.dive().await;
     let said = t.bo.tell_in(&dive.fork, "Let's ship on Monday.").await;
@@ -210,7 +210,7 @@ async fn one_of_each_frame_of_a_dive() {
 }
 
 #[tokio::test]
-async fn objects_of_a_dive_as_they_are_answered() {
+async fn dive_objects_match_the_snapshot() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Friday or Monday?").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));
@@ -259,7 +259,7 @@ async fn objects_of_a_dive_as_they_are_answered() {
 }
 
 #[tokio::test]
-async fn refusals_of_a_dive_as_they_are_worded() {
+async fn dive_errors_match_the_snapshot() {
     let t = team().await;
     let dive = t.dive().await;
     let none = format!("/v1/forks/{}/resolution", dive.fork);
@@ -320,7 +320,7 @@ async fn refusals_of_a_dive_as_they_are_worded() {
 }
 
 #[tokio::test]
-async fn objects_as_they_are_answered() {
+async fn objects_match_the_snapshot() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text("Monday."), Answer::status(400, "{}")]);
@@ -408,7 +408,7 @@ async fn objects_as_they_are_answered() {
 }
 
 #[tokio::test]
-async fn refusals_as_they_are_worded() {
+async fn errors_match_the_snapshot() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let messages = format!("/v1/threads/{thread}/messages");
@@ -465,7 +465,7 @@ async fn refusals_as_they_are_worded() {
 }
 
 #[tokio::test]
-async fn a_request_to_a_model() {
+async fn model_requests_match_the_snapshot() {
     let t = team().await;
     t.ada.make_agent("sage").await;
     t.model()

@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::support::{Person, Socket, Team, id, list, number, team, text, unknown_id};
 
 #[tokio::test]
-async fn a_hello_is_answered_by_ready_and_live() {
+async fn a_hello_receives_ready_and_live() {
     let t = team().await;
     t.ada.thread(&t.general, "Root").await;
     let snapshot = t.bo.get("/v1/snapshot").await.ok();
@@ -26,7 +26,7 @@ async fn a_hello_is_answered_by_ready_and_live() {
 }
 
 #[tokio::test]
-async fn without_a_workspace_in_the_hello_the_only_one_is_meant() {
+async fn without_a_workspace_in_the_hello_the_users_only_one_is_used() {
     let t = team().await;
     let mut person = t.bo.clone();
     person.workspace = String::new();
@@ -36,7 +36,7 @@ async fn without_a_workspace_in_the_hello_the_only_one_is_meant() {
 }
 
 #[tokio::test]
-async fn a_socket_needs_a_sign_in_and_our_own_origin() {
+async fn a_socket_requires_a_session_and_the_servers_own_origin() {
     let t = team().await;
     let mut nobody = Socket::silent(&t.bo.signed_out()).await;
     assert_eq!(nobody.closed().await, 4001);
@@ -53,7 +53,7 @@ async fn a_socket_needs_a_sign_in_and_our_own_origin() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_one_is_not_in_closes_with_4003() {
+async fn a_workspace_that_the_user_is_not_in_closes_with_4003() {
     let t = team().await;
     let mut socket = Socket::silent(&t.bo).await;
     socket
@@ -102,7 +102,7 @@ async fn a_hello_after_the_membership_ended_closes_with_4003() {
 
 /// What another process does to the database is noticed at the next heartbeat.
 #[tokio::test]
-async fn heartbeats_check_session_membership_and_role() {
+async fn heartbeats_check_the_session_membership_and_role() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let di = t.app.join(&t.ada, "Di", "member").await;
@@ -125,14 +125,14 @@ async fn heartbeats_check_session_membership_and_role() {
 }
 
 #[tokio::test]
-async fn without_a_hello_in_ten_seconds_the_socket_is_closed() {
+async fn a_socket_without_a_hello_within_ten_seconds_is_closed() {
     let t = team().await;
     let mut socket = Socket::silent(&t.bo).await;
     assert_eq!(socket.closed().await, 4009);
 }
 
 #[tokio::test]
-async fn a_heartbeat_says_how_far_the_socket_is() {
+async fn a_heartbeat_reports_the_sockets_position() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     let mut socket = t.bo.socket().await;
@@ -152,7 +152,7 @@ async fn a_heartbeat_says_how_far_the_socket_is() {
 }
 
 #[tokio::test]
-async fn a_hello_that_is_none_gets_an_error_and_another_chance() {
+async fn an_invalid_hello_gets_an_error_and_can_be_retried() {
     let t = team().await;
     let mut socket = Socket::silent(&t.bo).await;
     for bad in [
@@ -176,7 +176,7 @@ async fn a_hello_that_is_none_gets_an_error_and_another_chance() {
 }
 
 #[tokio::test]
-async fn requests_are_acknowledged_with_the_answer_of_http() {
+async fn requests_are_acknowledged_with_the_http_response() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let send = json!({"type": "message.send", "channel_id": t.general, "content": "@vibe hello", "client_id": "c-1"});
@@ -203,7 +203,7 @@ async fn requests_are_acknowledged_with_the_answer_of_http() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_gets_the_error_of_http() {
+async fn a_rejected_request_gets_the_http_error() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -300,7 +300,7 @@ async fn a_binary_frame_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_frame_may_have_64_kib_and_not_more() {
+async fn a_frame_can_have_64_kib_and_no_more() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let padded = |bytes: usize| {
@@ -320,7 +320,7 @@ async fn a_frame_may_have_64_kib_and_not_more() {
 }
 
 #[tokio::test]
-async fn a_frame_with_nul_or_deep_nesting_breaks_nothing() {
+async fn a_frame_with_nul_or_deep_nesting_is_handled_safely() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let mut socket = t.bo.socket().await;
@@ -334,7 +334,7 @@ async fn a_frame_with_nul_or_deep_nesting_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn events_of_a_private_channel_reach_its_members_only() {
+async fn events_of_a_private_channel_reach_only_its_members() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let channel = t.ada.private_channel("board", &[&t.bo]).await;
@@ -360,7 +360,7 @@ async fn events_of_a_private_channel_reach_its_members_only() {
 }
 
 #[tokio::test]
-async fn one_misses_only_numbers_of_events_that_are_not_ones_own() {
+async fn sequence_gaps_are_only_events_that_the_user_cannot_see() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[]).await;
     let (mut ada, mut bo) = (t.ada.socket().await, t.bo.socket().await);
@@ -390,7 +390,7 @@ async fn one_misses_only_numbers_of_events_that_are_not_ones_own() {
 }
 
 #[tokio::test]
-async fn logging_out_closes_the_sessions_sockets_and_no_others() {
+async fn logging_out_closes_only_that_sessions_sockets() {
     let t = team().await;
     let elsewhere = t.bo.log_in().await;
     let (mut here, mut there) = (t.bo.socket().await, elsewhere.socket().await);
@@ -413,7 +413,7 @@ async fn ending_a_session_closes_its_sockets() {
 }
 
 #[tokio::test]
-async fn a_new_password_closes_sockets() {
+async fn a_password_change_closes_sockets() {
     let t = team().await;
     let elsewhere = t.bo.log_in().await;
     let mut there = elsewhere.socket().await;
@@ -423,7 +423,7 @@ async fn a_new_password_closes_sockets() {
 }
 
 #[tokio::test]
-async fn a_change_of_role_closes_sockets() {
+async fn a_role_change_closes_sockets() {
     let t = team().await;
     let (mut bo, mut ada) = (t.bo.socket().await, t.ada.socket().await);
     t.ada
@@ -439,7 +439,7 @@ async fn a_change_of_role_closes_sockets() {
 }
 
 #[tokio::test]
-async fn who_is_removed_is_closed_with_4003() {
+async fn a_removed_member_is_closed_with_4003() {
     let t = team().await;
     let mut bo = t.bo.socket().await;
     t.ada
@@ -455,7 +455,7 @@ async fn who_is_removed_is_closed_with_4003() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_that_it_is_going_away() {
+async fn a_stopping_server_closes_sockets_as_going_away() {
     let mut t = team().await;
     let mut socket = t.bo.socket().await;
     let (code, ()) = tokio::join!(socket.closed(), t.app.stop());
@@ -463,7 +463,7 @@ async fn a_server_that_stops_says_that_it_is_going_away() {
 }
 
 #[tokio::test]
-async fn presence_is_told_when_the_first_socket_opens_and_the_last_one_closes() {
+async fn presence_is_sent_when_the_first_socket_opens_and_the_last_one_closes() {
     let t = team().await;
     let mut ada = t.ada.socket().await;
     let is_bo = |f: &Value| f["type"] == "presence" && f["user_id"] == t.bo.id.as_str();
@@ -486,7 +486,7 @@ async fn watching(t: &Team, person: &Person, thread: &str) -> Socket {
 }
 
 #[tokio::test]
-async fn typing_reaches_those_who_watch_the_place() {
+async fn typing_reaches_watchers_of_the_conversation() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -526,7 +526,7 @@ async fn typing_reaches_those_who_watch_the_place() {
 }
 
 #[tokio::test]
-async fn who_types_need_not_watch_but_must_see_the_place() {
+async fn typing_requires_access_to_the_conversation_but_not_watching_it() {
     let t = team().await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
     let channel = t.ada.private_channel("board", &[&t.bo]).await;
@@ -544,7 +544,7 @@ async fn who_types_need_not_watch_but_must_see_the_place() {
 }
 
 #[tokio::test]
-async fn a_viewer_does_not_type() {
+async fn a_viewer_cannot_send_typing() {
     let t = team().await;
     let vera = t.app.join(&t.ada, "Vera", "viewer").await;
     let thread = t.ada.thread(&t.general, "Root").await;
@@ -560,7 +560,7 @@ async fn a_viewer_does_not_type() {
 }
 
 #[tokio::test]
-async fn who_loses_a_private_channel_hears_nothing_of_it_any_more() {
+async fn a_member_removed_from_a_private_channel_receives_no_more_of_its_events() {
     let t = team().await;
     let channel = t.ada.private_channel("board", &[&t.bo]).await;
     let thread = t.ada.thread(&channel, "Root").await;
@@ -582,7 +582,7 @@ async fn who_loses_a_private_channel_hears_nothing_of_it_any_more() {
 }
 
 #[tokio::test]
-async fn a_hundred_places_can_be_watched_and_no_more() {
+async fn at_most_one_hundred_conversations_can_be_watched() {
     let t = team().await;
     let mut socket = t.bo.socket().await;
     let mut threads = Vec::new();

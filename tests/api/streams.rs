@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Gate, Socket, number, team, text, units};
 
 #[tokio::test]
-async fn deltas_go_to_those_who_watch_the_place_only() {
+async fn deltas_reach_only_watchers_of_the_conversation() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -34,7 +34,7 @@ async fn deltas_go_to_those_who_watch_the_place_only() {
 }
 
 #[tokio::test]
-async fn who_comes_late_gets_the_text_so_far_and_then_what_follows() {
+async fn a_late_watcher_gets_the_text_so_far_and_then_the_deltas() {
     let t = team().await;
     let (first, second) = (Gate::new(), Gate::new());
     let start = "Grüße 👋🏽 ";
@@ -71,7 +71,7 @@ async fn who_comes_late_gets_the_text_so_far_and_then_what_follows() {
 }
 
 #[tokio::test]
-async fn offsets_count_utf_16_code_units_and_texts_join_without_a_gap() {
+async fn offsets_count_utf16_code_units_and_texts_join_without_gaps() {
     let t = team().await;
     let pieces = ["a", "é", "👋", "日本", "👩‍👩‍👧", "e\u{301}", "\n\n", "end"];
     let mut answer = Answer::stream();
@@ -106,7 +106,7 @@ async fn offsets_count_utf_16_code_units_and_texts_join_without_a_gap() {
 }
 
 #[tokio::test]
-async fn many_small_pieces_are_few_frames() {
+async fn many_small_chunks_are_sent_in_few_frames() {
     let t = team().await;
     let pieces = vec!["x"; 2000];
     t.model().script("vibe", [Answer::pieces(&pieces)]);
@@ -128,7 +128,7 @@ async fn many_small_pieces_are_few_frames() {
 }
 
 #[tokio::test]
-async fn whoever_resumes_sees_the_reply_that_is_being_written() {
+async fn a_resuming_client_sees_the_unfinished_reply() {
     let t = team().await;
     let gate = Gate::new();
     t.model().script(
@@ -170,7 +170,7 @@ async fn whoever_resumes_sees_the_reply_that_is_being_written() {
 }
 
 #[tokio::test]
-async fn after_the_end_there_is_nothing_to_catch_up_with() {
+async fn after_the_end_there_is_no_stream_to_catch_up_on() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let task = t.ada.ask(&thread, "@vibe hi").await;
@@ -194,7 +194,7 @@ async fn after_the_end_there_is_nothing_to_catch_up_with() {
 }
 
 #[tokio::test]
-async fn two_replies_in_one_place_stream_side_by_side() {
+async fn two_replies_in_one_conversation_stream_concurrently() {
     let t = team().await;
     let (vibe, coder) = (Gate::new(), Gate::new());
     t.model().script(
@@ -244,7 +244,7 @@ async fn two_replies_in_one_place_stream_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_reply_of_256_kib_arrives_whole() {
+async fn a_reply_of_256_kib_arrives_complete() {
     let t = team().await;
     let piece = "0123456789abcde ".repeat(64);
     let pieces = vec![piece.as_str(); 200];

@@ -43,7 +43,7 @@ async fn a_mentioned_agent_replies_in_the_same_thread() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_reply_come_in_the_order_of_the_protocol() {
+async fn the_events_of_a_reply_follow_the_documented_order() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::pieces(&["One ", "two."])]);
@@ -107,7 +107,7 @@ async fn the_events_of_a_reply_come_in_the_order_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_completed_task_says_what_it_took() {
+async fn a_completed_task_reports_its_usage_and_duration() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -171,7 +171,7 @@ async fn the_prompt_of_a_task_is_the_message_without_the_mention() {
 }
 
 #[tokio::test]
-async fn without_counts_from_the_model_usage_is_an_estimate() {
+async fn usage_is_estimated_if_the_model_reports_none() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -206,7 +206,7 @@ async fn posting_never_waits_for_the_model() {
 }
 
 #[tokio::test]
-async fn two_agents_in_one_message_are_two_tasks_and_neither_sees_the_others_answer() {
+async fn two_agents_in_one_message_run_two_tasks_and_do_not_see_each_others_replies() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Hello").await;
     let gate = Gate::new();
@@ -243,7 +243,7 @@ async fn two_agents_in_one_message_are_two_tasks_and_neither_sees_the_others_ans
 }
 
 #[tokio::test]
-async fn an_agent_that_writes_a_mention_asks_nobody() {
+async fn an_agent_that_writes_a_mention_invokes_nobody() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text("@coder, please look, and @Bo too")]);
@@ -257,7 +257,7 @@ async fn an_agent_that_writes_a_mention_asks_nobody() {
 }
 
 #[tokio::test]
-async fn unknown_and_inactive_agents_are_plain_text() {
+async fn mentions_of_unknown_and_inactive_agents_are_plain_text() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Hello").await;
     let posted = t
@@ -269,7 +269,7 @@ async fn unknown_and_inactive_agents_are_plain_text() {
 }
 
 #[tokio::test]
-async fn eight_agents_in_a_message_are_asked_and_nine_are_refused() {
+async fn eight_agents_in_a_message_are_invoked_and_nine_are_rejected() {
     let t = team().await;
     let names: Vec<String> = (1..=9).map(|n| format!("helper{n}")).collect();
     for name in &names {
@@ -297,7 +297,7 @@ async fn eight_agents_in_a_message_are_asked_and_nine_are_refused() {
 }
 
 #[tokio::test]
-async fn an_edit_asks_nobody_again() {
+async fn an_edit_invokes_nobody_again() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Hello").await;
     let message = t.ada.tell(&thread, "nothing yet").await;
@@ -312,7 +312,7 @@ async fn an_edit_asks_nobody_again() {
 }
 
 #[tokio::test]
-async fn in_one_place_an_agent_answers_one_message_after_the_other() {
+async fn an_agent_replies_to_messages_of_a_conversation_one_at_a_time() {
     let t = team().await;
     let (first, second) = (Gate::new(), Gate::new());
     t.model().script(
@@ -340,7 +340,7 @@ async fn in_one_place_an_agent_answers_one_message_after_the_other() {
 }
 
 #[tokio::test]
-async fn in_two_places_an_agent_answers_at_once() {
+async fn an_agent_replies_in_two_conversations_concurrently() {
     let t = team().await;
     let (first, second) = (Gate::new(), Gate::new());
     t.model().script(
@@ -361,7 +361,7 @@ async fn in_two_places_an_agent_answers_at_once() {
 }
 
 #[tokio::test]
-async fn a_direct_channel_with_an_agent_answers_everything() {
+async fn an_agent_replies_to_every_message_in_its_direct_channel() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text("One."), Answer::text("Two.")]);
@@ -385,7 +385,7 @@ async fn a_direct_channel_with_an_agent_answers_everything() {
 }
 
 #[tokio::test]
-async fn in_a_direct_channel_with_an_agent_a_mention_of_another_asks_that_one() {
+async fn a_mention_of_another_agent_in_a_direct_channel_invokes_only_that_one() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let direct = id(&t
@@ -434,7 +434,7 @@ async fn a_thread_that_is_bound_to_an_agent_needs_no_mention() {
 }
 
 #[tokio::test]
-async fn a_thread_is_bound_and_unbound_later() {
+async fn a_thread_can_be_bound_and_unbound_later() {
     let t = team().await;
     let vibe = id(&t.ada.agent("vibe").await);
     let thread = t.ada.thread(&t.general, "Hello").await;
@@ -478,7 +478,7 @@ async fn a_task_runs_with_the_configuration_it_was_created_with() {
 }
 
 #[tokio::test]
-async fn a_bound_place_keeps_the_version_it_was_bound_with() {
+async fn a_bound_conversation_keeps_its_agent_version() {
     let t = team().await;
     let agent = id(&t.ada.make_agent("sage").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -509,7 +509,7 @@ async fn a_bound_place_keeps_the_version_it_was_bound_with() {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_when_who_asked_leaves() {
+async fn a_task_continues_after_its_requester_leaves() {
     let t = team().await;
     let gate = Gate::new();
     t.model()
@@ -554,7 +554,7 @@ async fn tasks_are_listed_by_status_thread_and_agent() {
 }
 
 #[tokio::test]
-async fn a_task_of_a_private_channel_is_hidden_from_those_outside() {
+async fn a_task_of_a_private_channel_is_hidden_from_nonmembers() {
     let t = team().await;
     let channel = t.ada.private_channel("secret", &[]).await;
     let started = t.ada.start(&channel, "@vibe between us").await;
@@ -581,7 +581,7 @@ async fn a_task_of_a_private_channel_is_hidden_from_those_outside() {
 }
 
 #[tokio::test]
-async fn a_label_that_the_model_echoes_is_removed() {
+async fn a_label_echoed_by_the_model_is_removed() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -594,7 +594,7 @@ async fn a_label_that_the_model_echoes_is_removed() {
 }
 
 #[tokio::test]
-async fn an_answer_cut_by_the_models_own_limit_is_complete_and_marked() {
+async fn a_reply_truncated_by_the_models_limit_is_complete_and_marked() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -613,7 +613,7 @@ async fn an_answer_cut_by_the_models_own_limit_is_complete_and_marked() {
 }
 
 #[tokio::test]
-async fn the_server_key_is_sent_to_the_model_and_shown_to_nobody() {
+async fn the_api_key_is_sent_to_the_model_and_never_shown() {
     let t = team().await;
     t.model().script(
         "vibe",
@@ -633,7 +633,7 @@ async fn the_server_key_is_sent_to_the_model_and_shown_to_nobody() {
 }
 
 #[tokio::test]
-async fn the_model_gets_the_agents_settings_and_no_null() {
+async fn the_model_receives_the_agents_settings_and_no_nulls() {
     let t = team().await;
     let agent = t.ada.make_agent("sage").await;
     let patch = json!({"temperature": 0.5, "max_output_tokens": 321});
@@ -662,7 +662,7 @@ async fn the_model_gets_the_agents_settings_and_no_null() {
 }
 
 #[tokio::test]
-async fn a_model_that_the_server_does_not_have_is_replaced_and_the_task_says_so() {
+async fn a_missing_model_is_replaced_and_the_task_reports_it() {
     let t = team().await;
     t.model().offer(&["local-7b"]);
     let thread = t.ada.thread(&t.general, "Hello").await;
@@ -674,7 +674,7 @@ async fn a_model_that_the_server_does_not_have_is_replaced_and_the_task_says_so(
 }
 
 #[tokio::test]
-async fn without_a_model_the_built_in_responder_answers_and_says_what_it_is() {
+async fn without_a_model_the_built_in_responder_replies_and_identifies_itself() {
     let t = crate::support::team_with(&[("MODEL_BASE_URL", "")]).await;
     let thread = t
         .ada
@@ -696,7 +696,7 @@ async fn without_a_model_the_built_in_responder_answers_and_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn the_newest_tasks_of_an_agent_come_first_page_by_page() {
+async fn an_agents_tasks_are_listed_in_pages_newest_first() {
     let t = team().await;
     t.model()
         .script("vibe", (0..5).map(|n| Answer::text(&format!("Reply {n}."))));

@@ -53,7 +53,7 @@ async fn a_thread_is_announced_before_its_first_message() {
 }
 
 #[tokio::test]
-async fn a_thread_counts_its_replies_and_who_spoke() {
+async fn a_thread_counts_its_replies_and_participants() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     t.bo.say(&thread, "One").await;
@@ -96,7 +96,7 @@ async fn threads_are_listed_by_latest_activity() {
 }
 
 #[tokio::test]
-async fn a_list_of_threads_shows_tasks_that_are_not_done() {
+async fn a_thread_list_shows_unfinished_tasks() {
     let t = team().await;
     let gate = crate::support::Gate::new();
     t.model()
@@ -116,7 +116,7 @@ async fn a_list_of_threads_shows_tasks_that_are_not_done() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_the_server_did_not_give_is_refused() {
+async fn a_foreign_cursor_is_rejected() {
     let t = team().await;
     for bad in ["x", "MTIz", "%20", "e30="] {
         t.ada
@@ -127,7 +127,7 @@ async fn a_cursor_that_the_server_did_not_give_is_refused() {
 }
 
 #[tokio::test]
-async fn a_threads_title_changes_and_goes() {
+async fn a_threads_title_can_be_changed_and_cleared() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}");
@@ -145,7 +145,7 @@ async fn a_threads_title_changes_and_goes() {
 }
 
 #[tokio::test]
-async fn an_archived_thread_takes_no_messages_until_it_is_opened() {
+async fn an_archived_thread_accepts_no_messages_until_it_is_reopened() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}");
@@ -169,7 +169,7 @@ async fn an_archived_thread_takes_no_messages_until_it_is_opened() {
 }
 
 #[tokio::test]
-async fn a_threads_last_activity_is_that_of_its_newest_message() {
+async fn a_threads_last_activity_is_the_time_of_its_newest_message() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let posted = t.bo.say(&thread, "Newer").await;
@@ -179,7 +179,7 @@ async fn a_threads_last_activity_is_that_of_its_newest_message() {
 }
 
 #[tokio::test]
-async fn a_thread_bound_to_an_agent_that_cannot_be_asked_is_refused() {
+async fn a_thread_cannot_be_bound_to_an_agent_that_cannot_be_invoked() {
     let t = team().await;
     let researcher = id(&t.ada.agent("researcher").await);
     let path = format!("/v1/channels/{}/threads", t.general);
@@ -201,7 +201,7 @@ async fn a_thread_bound_to_an_agent_that_cannot_be_asked_is_refused() {
 }
 
 #[tokio::test]
-async fn auto_reply_without_an_agent_is_refused() {
+async fn auto_reply_without_an_agent_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     t.ada

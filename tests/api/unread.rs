@@ -31,7 +31,7 @@ async fn thread_counts(person: &Person, thread: &str) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn messages_of_others_are_unread_until_they_are_read() {
+async fn messages_from_others_are_unread_until_they_are_read() {
     let t = team().await;
     let started = t.ada.start(&t.general, "One").await;
     let thread = text(&started, "/thread/id");
@@ -77,7 +77,7 @@ async fn messages_of_others_are_unread_until_they_are_read() {
 }
 
 #[tokio::test]
-async fn threads_are_read_one_by_one() {
+async fn threads_are_marked_read_individually() {
     let t = team().await;
     let here = t.ada.start(&t.general, "Here").await;
     let there = t.ada.start(&t.general, "There").await;
@@ -98,7 +98,7 @@ async fn threads_are_read_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_whole_channel_is_read_at_once() {
+async fn a_whole_channel_can_be_marked_read_at_once() {
     let t = team().await;
     t.ada.start(&t.general, "Here @bo").await;
     let there = t.ada.thread(&t.general, "There").await;
@@ -115,7 +115,7 @@ async fn a_whole_channel_is_read_at_once() {
 }
 
 #[tokio::test]
-async fn after_reading_everything_a_mark_can_still_move_back() {
+async fn after_marking_everything_read_a_mark_can_move_back() {
     let t = team().await;
     let one = t.ada.start(&t.general, "One").await;
     let thread = text(&one, "/thread/id");
@@ -137,7 +137,7 @@ async fn after_reading_everything_a_mark_can_still_move_back() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_joining_is_not_unread() {
+async fn messages_from_before_joining_are_not_unread() {
     let t = team().await;
     let channel = id(&t
         .ada
@@ -163,7 +163,7 @@ async fn what_was_said_before_joining_is_not_unread() {
 }
 
 #[tokio::test]
-async fn a_newcomer_to_the_workspace_begins_with_nothing_unread() {
+async fn a_new_member_starts_with_nothing_unread() {
     let t = team().await;
     t.ada.thread(&t.general, "Old news @everyone").await;
     let cy = t.app.join(&t.ada, "Cy", "member").await;
@@ -171,7 +171,7 @@ async fn a_newcomer_to_the_workspace_begins_with_nothing_unread() {
 }
 
 #[tokio::test]
-async fn replies_of_agents_count_and_notices_do_not() {
+async fn agent_replies_count_as_unread_and_notices_do_not() {
     let t = team().await;
     t.model()
         .script("vibe", [Answer::text("Yes."), Answer::status(400, "{}")]);
@@ -198,7 +198,7 @@ async fn deleted_messages_are_not_unread() {
 }
 
 #[tokio::test]
-async fn an_edit_changes_who_is_mentioned() {
+async fn an_edit_updates_unread_mentions() {
     let t = team().await;
     let message = text(&t.ada.start(&t.general, "Nobody").await, "/message/id");
     assert_eq!(counts(&t.bo, &t.general).await, (1, 0));
@@ -221,7 +221,7 @@ async fn an_edit_changes_who_is_mentioned() {
 }
 
 #[tokio::test]
-async fn ones_own_other_sockets_hear_what_was_read() {
+async fn read_marks_sync_to_the_users_other_sockets() {
     let t = team().await;
     let started = t.ada.start(&t.general, "Hello").await;
     let (thread, seq) = (
@@ -253,7 +253,7 @@ async fn ones_own_other_sockets_hear_what_was_read() {
 }
 
 #[tokio::test]
-async fn a_mark_that_is_no_number_or_negative_is_refused() {
+async fn an_invalid_or_negative_mark_is_rejected() {
     let t = team().await;
     let thread = t.ada.thread(&t.general, "Root").await;
     let path = format!("/v1/threads/{thread}/read");
@@ -269,7 +269,7 @@ async fn a_mark_that_is_no_number_or_negative_is_refused() {
 }
 
 #[tokio::test]
-async fn a_thread_names_its_first_unread_message() {
+async fn a_thread_reports_its_first_unread_message() {
     let t = team().await;
     let started = t.ada.start(&t.general, "One").await;
     let thread = text(&started, "/thread/id");

@@ -58,7 +58,7 @@ fn this_month() -> String {
 }
 
 #[tokio::test]
-async fn an_admin_sees_what_everyone_used_by_person_agent_month_and_model() {
+async fn an_admin_sees_all_usage_by_user_agent_month_and_model() {
     let t = used().await;
     let month = this_month();
     let people = usage(&t.ada, "").await;
@@ -96,7 +96,7 @@ async fn an_admin_sees_what_everyone_used_by_person_agent_month_and_model() {
 }
 
 #[tokio::test]
-async fn everyone_else_sees_what_they_used_themselves() {
+async fn other_users_see_only_their_own_usage() {
     let t = used().await;
     for path in [
         "/v1/usage",
@@ -115,7 +115,7 @@ async fn everyone_else_sees_what_they_used_themselves() {
 }
 
 #[tokio::test]
-async fn usage_of_another_workspace_counts_nowhere_else() {
+async fn usage_is_counted_only_in_its_workspace() {
     let t = used().await;
     let other = t.ada.post("/v1/workspaces", json!({"name": "Other"})).await;
     let there = t.ada.in_workspace(&id(&other.is(201)));
@@ -126,7 +126,7 @@ async fn usage_of_another_workspace_counts_nowhere_else() {
 }
 
 #[tokio::test]
-async fn calls_over_the_api_and_cancelled_tasks_count_too() {
+async fn api_calls_and_canceled_tasks_are_counted() {
     let t = team().await;
     let (robot, _) = t.ada.make_key(&["chat:read", "agents:use"]).await;
     let reply = robot.post("/v1/responses", json!({"input": "Hello"})).await;
@@ -144,7 +144,7 @@ async fn calls_over_the_api_and_cancelled_tasks_count_too() {
 }
 
 #[tokio::test]
-async fn a_question_that_makes_no_sense_is_refused() {
+async fn an_invalid_usage_query_is_rejected() {
     let t = team().await;
     for query in [
         "from=2026",
@@ -197,7 +197,7 @@ async fn forget_usage(place: &Place) {
 }
 
 #[tokio::test]
-async fn what_was_used_before_it_was_added_up_counts() {
+async fn usage_from_before_aggregation_is_counted() {
     let (place, model) = (Place::new().await, ModelServer::start().await);
     let server = TestProcess::start(&place, &model, &[]).await;
     let mut ada = sign_up(&server.base, "Ada", None).await;

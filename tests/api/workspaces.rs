@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{TestApp, id, list, sign_up, team, text, unknown_id};
 
 #[tokio::test]
-async fn a_workspace_begins_with_channels_agents_and_its_maker_as_admin() {
+async fn a_workspace_starts_with_channels_agents_and_its_creator_as_admin() {
     let app = TestApp::start().await;
     let mut ada = sign_up(&app.base, "Ada", None).await;
     ada.get("/v1/channels").await.refused(404);
@@ -42,7 +42,7 @@ async fn a_workspace_begins_with_channels_agents_and_its_maker_as_admin() {
 }
 
 #[tokio::test]
-async fn every_workspace_numbers_its_own_events_from_1() {
+async fn every_workspace_numbers_its_events_from_1() {
     let app = TestApp::with(&[("SIGNUP", "open")]).await;
     let (ada, bo) = (app.founder("Ada").await, app.founder("Bo").await);
     for person in [&ada, &bo, &ada] {
@@ -70,7 +70,7 @@ async fn every_workspace_numbers_its_own_events_from_1() {
 }
 
 #[tokio::test]
-async fn who_is_in_several_workspaces_names_one() {
+async fn a_user_in_several_workspaces_must_name_one() {
     let app = TestApp::start().await;
     let ada = app.founder("Ada").await;
     let second = id(&ada
@@ -103,7 +103,7 @@ async fn who_is_in_several_workspaces_names_one() {
 }
 
 #[tokio::test]
-async fn a_member_may_not_make_workspaces_unless_the_server_is_open() {
+async fn a_member_cannot_create_workspaces_unless_the_server_is_open() {
     let t = team().await;
     t.bo.post("/v1/workspaces", json!({"name": "Bo's"}))
         .await
@@ -115,7 +115,7 @@ async fn a_member_may_not_make_workspaces_unless_the_server_is_open() {
 }
 
 #[tokio::test]
-async fn name_and_slug_change_and_everyone_is_told() {
+async fn name_and_slug_changes_are_sent_to_all_members() {
     let t = team().await;
     let path = format!("/v1/workspaces/{}", t.ada.workspace);
     let mut socket = t.bo.socket().await;
@@ -142,7 +142,7 @@ async fn name_and_slug_change_and_everyone_is_told() {
 }
 
 #[tokio::test]
-async fn a_slug_is_taken_once() {
+async fn a_slug_is_unique() {
     let app = TestApp::start().await;
     let ada = app.founder("Ada").await;
     ada.post("/v1/workspaces", json!({"name": "Other", "slug": "same"}))
@@ -174,7 +174,7 @@ async fn a_slug_is_taken_once() {
 }
 
 #[tokio::test]
-async fn what_an_admin_did_is_on_record() {
+async fn admin_actions_are_audited() {
     let t = team().await;
     t.ada
         .patch(
@@ -196,7 +196,7 @@ async fn what_an_admin_did_is_on_record() {
 }
 
 #[tokio::test]
-async fn handles_come_from_names_and_are_numbered() {
+async fn handles_are_derived_from_names_and_numbered() {
     let t = team().await;
     let app = &t.app;
     assert_eq!(t.bo.handle, "bo");
@@ -214,7 +214,7 @@ async fn handles_come_from_names_and_are_numbered() {
 }
 
 #[tokio::test]
-async fn a_handle_changes_to_one_that_is_free() {
+async fn a_handle_can_be_changed_to_a_free_one() {
     let t = team().await;
     let path = format!("/v1/members/{}", t.bo.id);
     let mut socket = t.ada.socket().await;

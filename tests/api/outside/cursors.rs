@@ -64,7 +64,7 @@ async fn walk(person: &Person, path: &str, limit: usize) -> (Vec<Value>, Vec<Str
 }
 
 #[tokio::test]
-async fn every_list_goes_on_exactly_where_its_page_ended() {
+async fn every_list_continues_exactly_after_its_page() {
     let app = TestApp::with(&[("SIGNUP", "open"), ("RATE_LIMITS", "off")]).await;
     let (ada, lists) = filled(&app, "Ada").await;
     let (zoe, zoes) = filled(&app, "Zoe").await;
@@ -103,7 +103,7 @@ async fn every_list_goes_on_exactly_where_its_page_ended() {
 }
 
 #[test]
-fn a_changed_cursor_is_refused_or_shows_a_page_of_the_same_list() {
+fn a_modified_cursor_is_rejected_or_returns_a_page_of_the_same_list() {
     let runtime = runtime();
     let (app, ada, lists) = runtime.block_on(async {
         let app = TestApp::with(&[("RATE_LIMITS", "off")]).await;

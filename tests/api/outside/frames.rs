@@ -95,7 +95,7 @@ async fn quiet() -> (Team, String, Socket) {
 }
 
 #[tokio::test]
-async fn one_socket_takes_every_frame_of_the_corpus() {
+async fn one_socket_survives_every_corpus_frame() {
     let (t, thread, mut socket) = quiet().await;
     for case in corpus::cases("frames", "json") {
         let text = placed(case.text(), &thread, &t.general);
@@ -111,7 +111,7 @@ async fn one_socket_takes_every_frame_of_the_corpus() {
 }
 
 #[tokio::test]
-async fn before_the_hello_no_frame_of_the_corpus_does_anything() {
+async fn before_the_hello_no_corpus_frame_has_an_effect() {
     let (t, thread, _) = quiet().await;
     let before = t.ada.events().await.len();
     for case in corpus::cases("frames", "json") {
@@ -135,7 +135,7 @@ async fn before_the_hello_no_frame_of_the_corpus_does_anything() {
 }
 
 #[test]
-fn any_frame_is_answered_and_the_socket_goes_on() {
+fn any_frame_gets_a_response_and_the_socket_stays_usable() {
     let runtime = runtime();
     let (t, thread, socket) = runtime.block_on(quiet());
     let socket = tokio::sync::Mutex::new(socket);

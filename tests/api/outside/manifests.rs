@@ -101,7 +101,7 @@ async fn place() -> (TestApp, Person) {
 }
 
 #[tokio::test]
-async fn every_agent_of_the_corpus_is_made_whole_or_refused() {
+async fn every_corpus_agent_is_created_completely_or_rejected() {
     let (app, ada) = place().await;
     for case in corpus::cases("manifests", "json") {
         let found = holds(&app.place, &ada, &case.bytes).await;
@@ -110,7 +110,7 @@ async fn every_agent_of_the_corpus_is_made_whole_or_refused() {
 }
 
 #[test]
-fn any_agent_is_made_whole_or_refused() {
+fn any_agent_is_created_completely_or_rejected() {
     let runtime = runtime();
     let (app, ada) = runtime.block_on(place());
     let bodies = corpus::mutated("manifests", "json", WORDS);

@@ -101,7 +101,7 @@ async fn nothing_is_left_over(place: &Place, resends: usize) {
 }
 
 #[tokio::test]
-async fn every_form_of_the_corpus_is_stored_as_it_came_or_refused() {
+async fn every_corpus_form_is_stored_unchanged_or_rejected() {
     let app = TestApp::with(&[("RATE_LIMITS", "off")]).await;
     let ada = app.founder("Ada").await;
     for case in corpus::cases("uploads", "body") {
@@ -126,7 +126,7 @@ async fn every_form_of_the_corpus_is_stored_as_it_came_or_refused() {
 }
 
 #[test]
-fn any_form_is_stored_as_it_came_or_refused() {
+fn any_form_is_stored_unchanged_or_rejected() {
     let runtime = runtime();
     let (app, ada) = runtime.block_on(async {
         let app = TestApp::with(&[("RATE_LIMITS", "off")]).await;

@@ -1,6 +1,6 @@
 //! Who may call what: every route of the document, called by everyone there is, against one table (`table.txt`).
 //!
-//! A route without a row fails `every_route_has_its_rows`. To add one: a line in `table.txt` for each way of calling it that
+//! A route without a row fails `every_route_has_table_rows`. To add one: a line in `table.txt` for each way of calling it that
 //! is allowed differently, how it is called in `recipes.rs`, and, where its query or body names objects, lines in `ids.txt`.
 
 mod queued;
@@ -202,27 +202,27 @@ async fn check_area(name: &str) {
 }
 
 #[tokio::test]
-async fn accounts_people_and_workspaces_are_open_to_whom_the_table_says() {
+async fn access_to_accounts_users_and_workspaces_matches_the_table() {
     check_area("people").await;
 }
 
 #[tokio::test]
-async fn channels_threads_and_messages_are_open_to_whom_the_table_says() {
+async fn access_to_channels_threads_and_messages_matches_the_table() {
     check_area("chat").await;
 }
 
 #[tokio::test]
-async fn dives_and_what_comes_of_them_are_open_to_whom_the_table_says() {
+async fn access_to_dives_and_their_results_matches_the_table() {
     check_area("outcomes").await;
 }
 
 #[tokio::test]
-async fn agents_are_open_to_whom_the_table_says() {
+async fn access_to_agents_matches_the_table() {
     check_area("agents").await;
 }
 
 #[tokio::test]
-async fn every_route_has_its_rows() {
+async fn every_route_has_table_rows() {
     let app = TestApp::start().await;
     let document = document(&app.base).await;
     let routes: BTreeSet<String> = operations(&document).into_iter().map(|(r, _)| r).collect();
@@ -241,7 +241,7 @@ async fn every_route_has_its_rows() {
 
 /// What the document says of roles and scopes is what the server does.
 #[tokio::test]
-async fn the_document_says_of_each_route_what_the_table_says() {
+async fn the_api_document_matches_the_access_table() {
     let app = TestApp::start().await;
     let document = document(&app.base).await;
     let mut wrong = Vec::new();
@@ -395,13 +395,13 @@ async fn check_hidden(w: &World, things: &Things, whose: &str) {
 }
 
 #[tokio::test]
-async fn whatever_a_path_names_of_another_workspace_does_not_exist() {
+async fn objects_of_another_workspace_in_a_path_are_not_found() {
     let w = World::new().await;
     check_hidden(&w, &w.foreign, "another workspace's").await;
 }
 
 #[tokio::test]
-async fn whatever_a_path_names_of_a_private_channel_one_is_not_in_does_not_exist() {
+async fn objects_of_an_inaccessible_private_channel_in_a_path_are_not_found() {
     let w = World::new().await;
     check_hidden(&w, &w.private, "a private channel's").await;
 }
@@ -453,7 +453,7 @@ fn properties(document: &Value, schema: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_id_in_a_query_or_a_body_has_its_row() {
+async fn every_id_in_a_query_or_body_has_a_row() {
     let app = TestApp::start().await;
     let document = document(&app.base).await;
     let known: BTreeSet<_> = id_fields()
@@ -541,13 +541,13 @@ async fn check_named(w: &World, things: &Things, whose: &str) {
 }
 
 #[tokio::test]
-async fn whatever_a_query_or_body_names_of_another_workspace_does_not_exist() {
+async fn objects_of_another_workspace_in_a_query_or_body_are_not_found() {
     let w = World::new().await;
     check_named(&w, &w.foreign, "another workspace's").await;
 }
 
 #[tokio::test]
-async fn whatever_a_query_or_body_names_of_a_private_channel_one_is_not_in_does_not_exist() {
+async fn objects_of_an_inaccessible_private_channel_in_a_query_or_body_are_not_found() {
     let w = World::new().await;
     check_named(&w, &w.private, "a private channel's").await;
 }

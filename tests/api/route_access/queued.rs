@@ -212,21 +212,21 @@ async fn check_area(name: &str) {
 }
 
 #[tokio::test]
-async fn lost_access_counts_for_queued_writes_to_accounts_people_and_workspaces() {
+async fn lost_access_applies_to_queued_writes_to_accounts_users_and_workspaces() {
     check_area("people").await;
 }
 
 #[tokio::test]
-async fn lost_access_counts_for_queued_writes_to_channels_threads_and_messages() {
+async fn lost_access_applies_to_queued_writes_to_channels_threads_and_messages() {
     check_area("chat").await;
 }
 
 #[tokio::test]
-async fn lost_access_counts_for_queued_writes_to_deep_dives_and_their_results() {
+async fn lost_access_applies_to_queued_writes_to_deep_dives_and_their_results() {
     check_area("outcomes").await;
 }
 
 #[tokio::test]
-async fn lost_access_counts_for_queued_writes_to_agents() {
+async fn lost_access_applies_to_queued_writes_to_agents() {
     check_area("agents").await;
 }
