@@ -455,7 +455,7 @@ async fn an_item_completed_while_its_dive_is_reopened_stays_completed() {
 }
 
 #[tokio::test]
-async fn former_members_do_not_appear_as_owners() {
+async fn an_item_keeps_the_name_of_an_owner_who_left() {
     let t = team().await;
     let mia = t.app.join(&t.ada, "Mia", "member").await;
     result(
@@ -476,7 +476,7 @@ async fn former_members_do_not_appear_as_owners() {
 }
 
 #[tokio::test]
-async fn action_items_of_closed_dives_stay_open() {
+async fn items_of_an_archived_thread_can_be_completed() {
     let t = team().await;
     let published = result(
         &t,

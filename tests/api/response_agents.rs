@@ -246,7 +246,7 @@ async fn an_agent_without_storage_replies_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn an_expired_response_is_not_found_and_then_deleted() {
+async fn an_expired_response_is_not_found_and_later_removed() {
     let team = team_with(&[("EVENT_RETENTION", "1s")]).await;
     let kept = json!({"memory": {"conversation_retention_days": 2}});
     poet(&team, kept).await;

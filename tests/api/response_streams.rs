@@ -218,7 +218,7 @@ async fn a_stream_that_breaks_in_the_middle_fails_and_is_not_stored() {
 }
 
 #[tokio::test]
-async fn a_stream_starts_before_the_models_first_output_and_repeats_nothing() {
+async fn a_stream_sends_its_first_text_before_the_model_has_finished() {
     let team = team().await;
     let gate = Gate::new();
     team.model().script(
