@@ -1,4 +1,4 @@
-//! What an account, a key, and a member can reach: default agents, events of an account, keys of others, hidden agents.
+//! Permissions of accounts, keys, and members: default agents, account events, other users' keys, hidden agents.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Who may see, use and change agents: roles, keys, and lists of people.
+//! Agent permissions: roles, keys, and access lists.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ struct Call {
     method: Method,
     path: String,
     body: Value,
-    /// The scope that it needs.
+    /// The required scope.
     scope: &'static str,
 }
 
@@ -422,7 +422,7 @@ async fn a_status_change_requires_more_than_write_access() {
     .is(200);
 }
 
-/// What the lists of an agent say of Bo and Cy, two members.
+/// Entries for the members Bo and Cy in an agent's access lists.
 fn cases(t: &Team, cy: &Person) -> Vec<(Value, bool, bool)> {
     let both = |allowed: &[&str], denied: &[&str]| json!({"allowed_subjects": allowed, "denied_subjects": denied});
     vec![
@@ -441,7 +441,7 @@ fn cases(t: &Team, cy: &Person) -> Vec<(Value, bool, bool)> {
     ]
 }
 
-/// Whether the person sees the agent everywhere, or nowhere.
+/// Checks that the user sees the agent everywhere or nowhere.
 async fn sees(person: &Person, agent: &str) -> bool {
     let found = person.get(&path(agent)).await;
     let sees = found.status == 200;
@@ -472,7 +472,7 @@ async fn sees(person: &Person, agent: &str) -> bool {
     sees
 }
 
-/// Whether the person can give the agent work in every way, or in none.
+/// Checks that the user can invoke the agent in every way or in none.
 async fn uses(t: &Team, person: &Person, agent: &str) -> bool {
     let thread = person.thread(&t.general, "Root").await;
     let root = text(&person.messages(&thread).await[0], "/id");

@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{Person, Team, list, team, text};
 
-/// A directory of its own, gone at the end.
+/// A temporary directory, removed at the end.
 struct Files(PathBuf);
 
 impl Files {

@@ -52,7 +52,7 @@ async fn told(t: &Team, speaker: &str, n: usize) -> String {
     text(&asked[n - 1].body, "/messages/0/content")
 }
 
-/// Asks an agent in a thread of its own and waits for the answer; the task.
+/// Invokes an agent in a new thread, waits for the reply, and returns the task.
 async fn ask(t: &Team, content: &str) -> Value {
     let started = t.ada.start(&t.general, content).await;
     t.ada.completed(&text(&started, "/tasks/0/id")).await
@@ -1180,7 +1180,7 @@ async fn the_operator_limits_the_number_and_size_of_a_workspaces_agents() {
         .send(reqwest::Method::POST, "/v1/files", &typed, Some(file))
         .await;
     assert_eq!(refused.refused(422), "quota_exceeded");
-    // Talking goes on.
+    // The conversation continues.
     t.ada.start(&t.general, "Still here").await;
     t.ada
         .delete(&format!("{}?permanent=true", path(&fifth)))

@@ -817,7 +817,7 @@ async fn a_stale_or_malformed_if_match_is_rejected_on_every_change() {
                     )
                     .await
             }
-            // What changes nothing is stale all the same.
+            // A change without effect is checked for staleness too.
             _ => {
                 t.ada
                     .send(

@@ -50,7 +50,7 @@ fn segments(preview: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What an agent of another workspace keeps.
+/// Fields that an agent keeps in another workspace.
 fn luggage() -> Value {
     json!({
         "display_name": "Sage", "description": "Knows", "avatar": {"emoji": "🌿"}, "identity": "- Name: Sage\n- Emoji: 🌿\n",

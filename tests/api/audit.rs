@@ -1,4 +1,4 @@
-//! What is on record of what admins did, and finding it.
+//! The audit log and its filters.
 
 use serde_json::{Value, json};
 

@@ -479,7 +479,7 @@ async fn an_incomplete_file_is_rejected_and_changes_nothing() {
     assert!(f.restore_to(&other, &file).await.status.success());
 }
 
-/// A gzip of something that is no archive.
+/// A gzip file that is not an archive.
 fn entries_of_another() -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(b"Hello, this is no backup at all.").unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Team, id, team, text, unknown_id};
 
-/// Sends to a thread what is no message; every answer has `status`, and nothing is posted.
+/// Sends invalid messages to a thread; every response has `status`, and nothing is posted.
 async fn refused_posts(t: &Team, status: u16, bodies: &[&[u8]]) {
     let thread = t.ada.thread(&t.general, "Root").await;
     let before = t.ada.events().await.len();

@@ -1,4 +1,4 @@
-//! What a model is sent, to the letter of the protocol.
+//! Exact model requests.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{Person, list, visitor};
 
-/// A directory of its own, gone at the end.
+/// A temporary directory, removed at the end.
 struct Dir(PathBuf);
 
 impl Dir {

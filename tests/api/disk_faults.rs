@@ -17,7 +17,7 @@ fn is_sqlite() -> bool {
     std::env::var("OPENVIBE_TEST_DATABASE").as_deref() != Ok("postgres")
 }
 
-/// A server whose data is on a small disk of its own.
+/// A server whose data is on a separate small disk.
 struct SmallDisk {
     disk: Disk,
     model: ModelServer,
@@ -94,7 +94,7 @@ async fn a_full_disk_rejects_writes_allows_reads_and_leaves_no_partial_data() {
             break;
         }
     }
-    // What is beside messages is refused as clearly.
+    // Other writes are rejected with the same error.
     let workspace = d.ada.post("/v1/workspaces", json!({"name": "More"})).await;
     assert_eq!(workspace.refused(503), "unavailable");
     let last = wanted.split_off(wanted.len().saturating_sub(100));

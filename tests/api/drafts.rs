@@ -1,4 +1,4 @@
-//! Drafts of results: editing them together, and that nobody's words are lost.
+//! Drafts of results: concurrent editing without lost changes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Uploads: what they are taken for, who sees them, how they are served, and when they go.
+//! Uploads: type detection, access, serving, and deletion.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ async fn post_with(person: &Person, thread: &str, content: &str, files: &[&Value
         .await
 }
 
-/// What is stored of uploads: names of files with `SQLite`, else uploads with pieces.
+/// Stored uploads: file names with `SQLite`, otherwise uploads with chunks.
 async fn stored(place: &Place) -> Vec<String> {
     let Some(url) = &place.postgres else {
         let mut found = Vec::new();
@@ -388,7 +388,7 @@ async fn file_permissions_follow_the_message() {
     assert_eq!(about["message_id"], posted["message"]["id"]);
     assert_eq!(t.bo.delete(&url).await.refused(403), "not_yours");
     assert_eq!(t.ada.delete(&url).await.refused(409), "file_in_use");
-    // Who leaves the channel loses its files.
+    // Leaving the channel revokes access to its files.
     let tag = t.bo.get(&url).await.header("etag").unwrap();
     t.bo.act(&format!("/v1/channels/{room}/leave")).await.ok();
     t.bo.get(&url).await.refused(404);

@@ -1,4 +1,4 @@
-//! What a dive's partner is sent, and what later readers of the thread are sent of a dive.
+//! Model requests in a dive, and dives in later model requests of the thread.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn talk(t: &Team, contents: &[&str]) -> (String, Vec<String>) {
     (thread, ids)
 }
 
-/// What Sage is sent for the question that Bo asks in the dive.
+/// Model request of Sage for Bo's message in the dive.
 async fn sent(t: &Team, fork: &str, question: &str) -> Value {
     let before = t.model().requests().len();
     let task = t.bo.ask_in(fork, question).await;

@@ -1,4 +1,4 @@
-//! What survives of a dive's result when the process dies between draft and card.
+//! Crashes between drafting and publishing a result.
 
 use serde_json::{Value, json};
 

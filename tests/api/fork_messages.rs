@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Gate, Team, id, list, number, team, team_with, text};
 
-/// A dive whose partner is Vibe: its thread and its id.
+/// Thread and ID of a dive with Vibe.
 async fn with_partner(t: &Team) -> (String, String) {
     let started = t.ada.start(&t.general, "Root").await;
     let (thread, root) = (text(&started, "/thread/id"), text(&started, "/message/id"));

@@ -1,4 +1,4 @@
-//! Who answers in a place: bindings, hand-offs, what a new thread begins with, and agents that are gone.
+//! Responders: bindings, handoffs, initial agents of new threads, and missing agents.
 
 use serde_json::{Value, json};
 

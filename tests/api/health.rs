@@ -1,4 +1,4 @@
-//! Whether the server is well, and what it serves beside the API.
+//! Health checks, metrics, and other endpoints outside the API.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What belongs to another workspace does not exist.
+//! Objects of another workspace are not found.
 
 use serde_json::json;
 

@@ -98,7 +98,7 @@ fn expand(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// What a file uses of this crate, as paths of modules and items.
+/// Modules and items of this crate that a file imports.
 fn uses(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let code: String = text

@@ -1,4 +1,4 @@
-//! A worker that was paused until its lease had run out changes nothing, and holds up nobody.
+//! A worker paused until its lease expired changes nothing and blocks nobody.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::{
 /// Long enough for a worker that is not paused, on a busy machine.
 const LEASE_MS: &str = "2000";
 
-/// Statuses of a task as they were told.
+/// Statuses of a task, as reported by events.
 async fn told(ada: &Person, task: &str) -> Vec<String> {
     let events = ada.events().await;
     events

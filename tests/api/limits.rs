@@ -28,7 +28,7 @@ async fn until_limited<F: Future<Output = Reply>>(send: impl Fn(usize) -> F) -> 
     panic!("nothing was refused");
 }
 
-/// What the header and the body say of when to try again.
+/// Retry delays in the header and the body.
 #[track_caller]
 fn wait_of(reply: Reply) -> u64 {
     let header = reply.header("retry-after").expect("Retry-After");

@@ -28,7 +28,7 @@ fn of_request(all: &[Value], request: &str) -> Vec<Value> {
     all.iter().filter(wanted).cloned().collect()
 }
 
-/// A server that says much, in JSON.
+/// A server with verbose JSON logs.
 async fn talkative(settings: &[(&str, &str)]) -> (Prepared, TestProcess, Person) {
     let p = prepared().await;
     let mut all = vec![("LOG", "debug"), ("LOG_FORMAT", "json")];
@@ -250,7 +250,7 @@ async fn an_invalid_filter_is_reported_and_the_default_is_used() {
     assert!(all.iter().all(|line| line["level"] != "DEBUG"));
 }
 
-/// What is looked for in the log, each in a form that stands nowhere else.
+/// Secrets searched for in the log, each with a unique value.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
@@ -360,7 +360,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
         .await
         .refused(401);
 
-    // What is said, over HTTP and over a socket.
+    // Messages over HTTP and a socket.
     let said = secrets.add("a message", "the merger is on friday");
     let thread = ada.thread(&general, &said).await;
     let message = ada
@@ -398,7 +398,7 @@ async fn live_with_secrets(server: &TestProcess, model: &ModelServer, secrets: &
     )
     .await;
 
-    // What a model is asked, says, and says when it fails.
+    // Model requests, responses, and errors.
     let answer = secrets.add("an answer", "the answer of the model");
     let echo = |text: &str| {
         json!({"error": {"message": format!("I do not like: {text} {}", "sk-a-key-of-a-provider")}})

@@ -1,4 +1,4 @@
-//! Who is mentioned, and where in the text.
+//! Mentions and their positions in the text.
 
 use serde_json::{Value, json};
 

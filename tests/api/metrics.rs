@@ -14,11 +14,11 @@ use crate::{
 
 const MODEL: &str = "claude-sonnet-4-5";
 
-/// What `/metrics` said.
+/// Response of `/metrics`.
 struct Figures {
     /// Kind of each metric.
     kinds: BTreeMap<String, String>,
-    /// Of each metric with its labels, in alphabetical order.
+    /// Value of each metric with its labels, in alphabetical order.
     values: BTreeMap<String, f64>,
 }
 
@@ -74,7 +74,7 @@ async fn once(who: &Person, series: &str, value: f64) -> Figures {
     .await
 }
 
-/// What rose between two looks, and by how much.
+/// Metrics that increased between two samples, with the increase.
 #[track_caller]
 fn rose(before: &Figures, after: &Figures, expected: &[(&str, f64)]) {
     for (series, by) in expected {
@@ -159,7 +159,7 @@ fn metric_names_include_their_units() {
     }
 }
 
-/// A server of its own, so that nobody else moves its figures.
+/// A separate server, so other tests do not affect its metrics.
 async fn started(settings: &[(&str, &str)]) -> (Prepared, TestProcess, Person) {
     let p = prepared().await;
     let (server, ada) = p.start(settings).await;

@@ -1,4 +1,4 @@
-//! What came of deep dives, over all of them: decisions and action items.
+//! Decisions and action items of all deep dives.
 
 use serde_json::{Value, json};
 

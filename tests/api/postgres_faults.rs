@@ -129,7 +129,7 @@ async fn writes_are_rejected_while_postgres_is_down_and_resume_afterwards() {
     ada.completed(&task).await;
 }
 
-/// Whether some session holds the lock of a server.
+/// Returns `true` if a session holds the server lock.
 async fn is_locked(c: &mut PgConnection) -> bool {
     sqlx::query_scalar("select exists (select 1 from pg_locks where locktype = 'advisory' and classid = 7310579 and granted)")
         .fetch_one(c)

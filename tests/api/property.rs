@@ -119,7 +119,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What a client knows, as events told it: messages by thread and number, dives and results by id.
+/// A client's state built from events: messages by thread and number, dives and results by ID.
 pub struct Client {
     pub person: Person,
     socket: Option<Socket>,
@@ -263,7 +263,7 @@ impl Client {
     }
 }
 
-/// What has been made so far.
+/// Objects created so far.
 #[derive(Default)]
 struct World {
     threads: Vec<String>,
@@ -458,7 +458,7 @@ async fn dive(t: &Team, world: &mut World, act: &Act, words: &str) {
     }
 }
 
-/// What is stored of dives, for one who loads everything anew.
+/// Stored dives, as in a fresh load.
 pub struct Fresh {
     forks: BTreeMap<String, Value>,
     open: Vec<Value>,

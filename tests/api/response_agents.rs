@@ -1,4 +1,4 @@
-//! What an agent's profile and the workspace's policy mean for `/v1/responses`.
+//! Effects of an agent's profile and the workspace's policy on `/v1/responses`.
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};

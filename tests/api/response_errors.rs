@@ -263,7 +263,7 @@ async fn a_model_error_is_reported_as_a_status_even_for_a_stream() {
             }
         }
     }
-    // What shows only later can be told by an event alone.
+    // Errors after the response head can be reported only by an event.
     for answers in [
         vec![Answer::stream().done()],
         vec![Answer::stream().silence()],

@@ -34,7 +34,7 @@ async fn refused(who: &Person, body: Value, status: u16) -> (String, String, Val
     )
 }
 
-/// What the model was sent: each message as `role: content`.
+/// Messages sent to the model, as `role: content`.
 fn sent(team: &Team) -> Vec<String> {
     let requests = team.model().requests();
     let messages = requests.last().unwrap().body["messages"].clone();

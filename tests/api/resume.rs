@@ -249,7 +249,7 @@ async fn disconnecting_and_resuming_under_load_loses_and_duplicates_nothing() {
     assert_eq!(seen, (first + 1..=last).collect::<Vec<i64>>());
 }
 
-/// A reader that reads nothing while much is written is closed, and goes on where it was.
+/// A client that stops reading is closed and resumes at its position.
 #[tokio::test]
 async fn a_slow_reader_is_closed_with_4008_and_resumes() {
     let t = team().await;

@@ -1,4 +1,4 @@
-//! What admins, members and viewers may do.
+//! Permissions of admins, members, and viewers.
 
 use serde_json::json;
 

@@ -30,7 +30,7 @@ async fn hits(who: &Person, question: &str) -> Vec<Value> {
     )
 }
 
-/// What is found, newest first.
+/// Search results, newest first.
 async fn found(who: &Person, question: &str) -> Vec<String> {
     let hits = hits(who, question).await;
     hits.iter().map(|hit| text(hit, "/content")).collect()

@@ -1,5 +1,5 @@
-//! What DESIGN §8 promises and no other file shows: secrets at rest and in logs, sessions, who is called outside.
-//! Who may call what: `route_access`. What a browser does with it: `web/e2e/security.test.mjs`.
+//! Security properties that no other file tests: secrets at rest and in logs, sessions, outgoing requests.
+//! Access to routes is tested in `route_access`, browser behavior in `web/e2e/security.test.mjs`.
 
 use std::path::Path;
 
@@ -100,7 +100,7 @@ async fn an_unknown_email_is_rejected_like_a_wrong_password() {
     );
 }
 
-/// What a careless line of code would put into a log or an answer.
+/// Secrets that careless code could write to a log or a response.
 const SECRETS: [&str; 5] = [
     "sk-model-secret-7f3a",
     "metrics-secret-91bc",

@@ -1,4 +1,4 @@
-//! What clients are sent, as a whole: frames, objects, errors, a prompt. A change here is a change of the API.
+//! Snapshots of frames, objects, errors, and a prompt. A change here is an API change.
 
 use std::collections::{BTreeMap, HashMap};
 

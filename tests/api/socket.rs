@@ -1,4 +1,4 @@
-//! The WebSocket: hello, frames, close codes, who hears what.
+//! The WebSocket: hello, frames, close codes, recipients.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -100,7 +100,7 @@ async fn a_hello_after_the_membership_ended_closes_with_4003() {
     assert_eq!(hello_refused(&mut socket, &t.bo.workspace).await, 4003);
 }
 
-/// What another process does to the database is noticed at the next heartbeat.
+/// Database changes by another process take effect at the next heartbeat.
 #[tokio::test]
 async fn heartbeats_check_the_session_membership_and_role() {
     let t = team().await;

@@ -1,4 +1,4 @@
-//! What is unread, and who was mentioned.
+//! Unread messages and mentions.
 
 use serde_json::{Value, json};
 

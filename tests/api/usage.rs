@@ -1,4 +1,4 @@
-//! What agents and models took: by person, agent, month and model.
+//! Usage by user, agent, month, and model.
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};

@@ -109,7 +109,7 @@ async fn pump(
     while let Ok(n @ 1..) = from.read(&mut bytes).await {
         let state = *lost.borrow();
         if (state.all || number < state.before) || to.write_all(&bytes[..n]).await.is_err() {
-            // What arrives from now on is lost.
+            // Data that arrives from now on is lost.
             while let Ok(1..) = from.read(&mut bytes).await {}
             std::future::pending::<()>().await;
         }

@@ -43,7 +43,7 @@ pub struct Bystander {
     running: JoinSet<Report>,
 }
 
-/// What a [`Bystander`] saw.
+/// Measurements of a [`Bystander`].
 #[derive(Debug, Default)]
 pub struct Report {
     pub rounds: usize,

@@ -1,4 +1,4 @@
-//! What has to hold once all troubles are over.
+//! Invariants checked after all faults.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 /// Messages by thread and number.
 type Messages = BTreeMap<(String, i64), Value>;
 
-/// Everything in a channel, loaded anew: messages and dives.
+/// A fresh load of a channel's messages and dives.
 pub(super) async fn messages(person: &Person, channel: &str) -> (Messages, Vec<String>) {
     let (mut messages, mut places, mut forks) = (Messages::new(), Vec::new(), Vec::new());
     let threads = person
@@ -175,7 +175,7 @@ pub(super) async fn all(stage: &Stage, workers: Vec<Worker>) {
     ));
 }
 
-/// What a client replayed is what is loaded anew.
+/// The replayed state equals a fresh load.
 async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64) {
     let (name, client) = (&worker.name, &mut worker.client);
     client.let_go();
@@ -188,7 +188,7 @@ async fn agrees(worker: &mut Worker, stored: &Messages, fresh: &Fresh, head: i64
     client.compare(fresh);
 }
 
-/// What was acknowledged to a client is there.
+/// Everything acknowledged to a client is stored.
 async fn acknowledged(worker: &Worker, stored: &Messages, tasks: &[Value]) {
     let (name, known, person) = (&worker.name, &worker.acknowledged, &worker.client.person);
     let by_id: BTreeMap<String, &Value> = stored.values().map(|m| (id(m), m)).collect();

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use super::{Stage, say};
 use crate::support::{Answer, Cluster, Disk, ModelServer, Place, TestProcess, drafting};
 
-/// What may befall the server; times in milliseconds.
+/// Faults injected into the server; times in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Trouble {
     /// `kill -9`

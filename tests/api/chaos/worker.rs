@@ -24,7 +24,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_mins(2);
 /// Between two acts at most; people think, and what a long run stores has to fit into memory.
 const THINK_MS_MAX: u64 = 40;
 
-/// What was acknowledged. What a failed attempt may have done too is another possibility.
+/// Acknowledged state, and possible effects of failed attempts.
 #[derive(Default)]
 pub(super) struct Acknowledged {
     /// Messages by client id.
@@ -56,7 +56,7 @@ struct Answered {
 pub(super) struct Worker {
     stage: Arc<Stage>,
     rng: StdRng,
-    /// What every word of its own begins with.
+    /// Prefix of each of the worker's words.
     pub name: String,
     pub client: Client,
     pub acknowledged: Acknowledged,
@@ -187,7 +187,7 @@ impl Worker {
         (format!("{mention}{client_id}{more}"), client_id)
     }
 
-    /// What is drawn does not depend on what was answered, so that a seed repeats it.
+    /// Random choices do not depend on responses, so a seed reproduces them.
     async fn act(&mut self) {
         let kind = self.rng.random_range(0..100);
         let n = self.rng.random_range(0..1000);
@@ -326,7 +326,7 @@ impl Worker {
         };
     }
 
-    /// Starts a dive, with an agent as its partner or without.
+    /// Starts a dive, with or without an agent.
     async fn dive(&mut self, thread: &str, root: &str, partner: bool, client_id: String) {
         let mut form =
             json!({"message_id": root, "client_id": client_id, "description": client_id});
@@ -414,7 +414,7 @@ impl Worker {
             assert_eq!(reply.status, 200, "{}", reply.text);
             let status = text(&reply.json(), "/status");
             let known = self.acknowledged.tasks.entry(task).or_default();
-            // What has ended stays as it ended.
+            // Final states do not change.
             assert_eq!(known.get_or_insert(status.clone()), &status);
         }
     }
@@ -480,7 +480,7 @@ impl Worker {
         }
     }
 
-    /// What was acknowledged is found at once.
+    /// Acknowledged messages are searchable at once.
     async fn search(&mut self, n: usize) {
         let Some(message) = pick(&self.messages, n) else {
             return;

@@ -1,4 +1,4 @@
-//! Frames: each is answered as it should be, a wrong one changes nothing, and the socket goes on.
+//! Frames: each gets the right response, invalid ones change nothing, and the socket stays open.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -32,7 +32,7 @@ const WORDS: &[&str] = &[
     "\"temperature\":0.1,",
 ];
 
-/// What the transfer of an agent leaves behind.
+/// Fields that an agent transfer omits.
 async fn rows(place: &Place) -> Vec<(String, i64)> {
     let mut counts = place.row_counts().await;
     counts
@@ -65,7 +65,7 @@ async fn holds(place: &Place, person: &Person, body: &[u8]) -> String {
         .delete(&format!("{path}?permanent=true"))
         .await
         .is(200);
-    // What was exported makes the same agent again.
+    // Importing the export creates the same agent.
     let mut renamed = export.clone();
     renamed["agent"]["name"] =
         format!("{:.40}-again", export["agent"]["name"].as_str().unwrap()).into();

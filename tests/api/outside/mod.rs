@@ -7,7 +7,7 @@ mod uploads;
 
 use tokio::runtime::Runtime;
 
-/// A runtime of its own for a test that asks proptest for its cases.
+/// A separate runtime for proptest tests.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

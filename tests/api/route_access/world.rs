@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// The person behind an asker, with a browser session.
+    /// The caller's user, with a browser session.
     pub fn person(&self, who: Asker) -> Person {
         match who {
             Asker::Key(_) => self.ada.clone(),

@@ -12,16 +12,16 @@ use sqlx::{
     ConnectOptions, Connection, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions,
 };
 
-/// A directory that goes with the test, and the URL of a database that nobody else uses.
+/// A temporary directory and the URL of a dedicated database.
 pub struct Place {
     pub dir: PathBuf,
     /// `None`: the `SQLite` file in the directory.
     pub postgres: Option<String>,
-    /// Whether the database is used for other tests later.
+    /// `true` if later tests reuse the database.
     is_ours: bool,
 }
 
-/// Whether the suite runs on `PostgreSQL`.
+/// Returns `true` if the suite runs on `PostgreSQL`.
 fn wants_postgres() -> bool {
     match std::env::var("OPENVIBE_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -53,7 +53,7 @@ async fn run(url: &str, sql: &[&str]) {
     c.close().await.unwrap();
 }
 
-/// The URL of an empty database that nobody else uses.
+/// The URL of a dedicated empty database.
 async fn empty_database(name: &str) -> String {
     let server = std::env::var("OPENVIBE_TEST_POSTGRES_URL");
     let server = server.expect("run this by scripts/with-postgres.sh");

@@ -12,7 +12,7 @@ pub struct Dive {
     pub fork: String,
 }
 
-/// What the forked message of a `Dive` says.
+/// Text of a `Dive`'s forked message.
 pub const ROOT: &str = "Friday or Monday?";
 
 impl Team {
@@ -46,7 +46,7 @@ impl Team {
     }
 }
 
-/// What a model answers that is asked for a resolution.
+/// A model response to a resolution request.
 pub fn drafting(resolution: &Value) -> Answer {
     Answer::text(&resolution.to_string())
 }
@@ -149,7 +149,7 @@ impl Person {
         self.try_publish(fork, json!({})).await.is(200)
     }
 
-    /// Publishes this, whatever the draft says.
+    /// Publishes this content instead of the draft.
     pub async fn publish_as(&self, fork: &str, resolution: Value) -> Value {
         let form = json!({"resolution": resolution});
         self.try_publish(fork, form).await.is(200)

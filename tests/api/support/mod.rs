@@ -29,7 +29,7 @@ pub use socket::Socket;
 /// How long a test waits for anything before it fails.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What `future` gives.
+/// Result of `future`.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(DEADLINE, future).await;
     waited.unwrap_or_else(|_| panic!("waited too long for {what}"))

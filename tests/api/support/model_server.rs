@@ -1,4 +1,4 @@
-//! A server that speaks chat completions and says what the test wrote down for it.
+//! A chat completions server with scripted responses.
 //!
 //! A script belongs to a speaker: the word after `You are` at the beginning of the system prompt, in lower case
 //! (`vibe`, `coder`, an agent of `instructions_of`), `summary` for the utility model's summaries, or `resolver` for
@@ -104,7 +104,7 @@ impl Answer {
             .fold(Self::stream(), |answer, piece| answer.piece(piece))
     }
 
-    /// The answer is no event stream but one object.
+    /// Responds with one object instead of an event stream.
     pub fn json(mut self) -> Self {
         self.headers = vec![("content-type", "application/json".to_owned())];
         self
@@ -205,7 +205,7 @@ struct Shared {
     models: Mutex<Vec<String>>,
 }
 
-/// What the server was asked.
+/// A request to the server.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub speaker: String,
@@ -279,7 +279,7 @@ impl ModelServer {
         self.shared.requests.send_replace(Vec::new());
     }
 
-    /// Which models the server says it has.
+    /// Models that the server lists.
     pub fn offer(&self, models: &[&str]) {
         *self.shared.models.lock().unwrap() = models.iter().map(|m| (*m).to_owned()).collect();
     }

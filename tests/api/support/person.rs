@@ -125,14 +125,14 @@ impl Reply {
     }
 }
 
-/// Who sends requests, and what they show with them.
+/// A client with its credentials.
 #[derive(Clone, Debug)]
 pub struct Person {
     http: reqwest::Client,
     pub base: String,
     pub cookie: Option<String>,
     pub key: Option<String>,
-    /// What is sent as `Origin`; `None`: nothing.
+    /// The `Origin` header, if any.
     pub origin: Option<String>,
     /// Sent as `X-Workspace-Id` when set.
     pub workspace_header: Option<String>,
@@ -519,7 +519,7 @@ impl Person {
         )
     }
 
-    /// What stands in a thread, oldest first.
+    /// Messages of a thread, oldest first.
     pub async fn contents(&self, thread: &str) -> Vec<String> {
         self.messages(thread)
             .await
@@ -557,7 +557,7 @@ impl Person {
         }
     }
 
-    /// Every event of the log that one may see.
+    /// All visible events of the log.
     pub async fn events(&self) -> Vec<Value> {
         let mut all = Vec::new();
         let mut after = 0;

@@ -1,4 +1,4 @@
-//! The server as a process of its own, for tests that kill it.
+//! The server as a separate process, for tests that kill it.
 
 use std::{
     io::{BufRead, BufReader},
@@ -75,7 +75,7 @@ impl Hold {
 pub struct TestProcess {
     child: Child,
     pub base: String,
-    /// What it said before it listened.
+    /// Output before it started listening.
     pub said: Vec<String>,
 }
 

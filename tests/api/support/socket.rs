@@ -32,7 +32,7 @@ impl Socket {
         }
     }
 
-    /// Whether an upgrade is granted; the socket is dropped.
+    /// Returns `true` if an upgrade succeeds; drops the socket.
     pub async fn try_open(person: &Person) -> Result<(), Error> {
         Box::pin(Self::connect(person)).await.map(drop)
     }
